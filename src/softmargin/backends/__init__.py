@@ -1,0 +1,1 @@
+"""How loops are compiled; nothing else in the package imports Numba."""

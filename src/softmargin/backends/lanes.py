@@ -1,0 +1,203 @@
+"""Four float64 numbers handled as one: what the hot loops are written in.
+
+Compilers vectorise a loop over 10 or 26 classes badly: the trip count is unknown, short and odd. So class axes are
+padded to a multiple of ``WIDTH`` and the loops name their vectors: ``load``, ``store``, ``splat``, ``+ - *``,
+``where_greater``, ``maximum``, ``total``, ``largest``, ``any_nonzero``. LLVM lowers them to whatever the machine has
+(one AVX register, two NEON registers, ...). Under ``NUMBA_DISABLE_JIT=1`` they are NumPy arrays of length four.
+"""
+
+import operator
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import config, types
+from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
+from numba.extending import intrinsic, lower_builtin, models, register_model
+from numpy.typing import NDArray
+
+__all__ = [
+    "WIDTH",
+    "any_nonzero",
+    "largest",
+    "load",
+    "maximum",
+    "padded",
+    "pointer",
+    "splat",
+    "store",
+    "total",
+    "where_greater",
+    "zeros",
+]
+
+WIDTH = 4
+_ALIGNMENT = 64  # bytes; a cache line, so that no vector straddles two of them
+
+
+def padded(k: int) -> int:
+    """Round ``k`` classes up to a whole number of vectors."""
+    return -(-k // WIDTH) * WIDTH
+
+
+def zeros(*shape: int) -> NDArray[np.float64]:
+    """Allocate zeros that start on a cache line."""
+    size = int(np.prod(shape))
+    spare = _ALIGNMENT // 8
+    raw = np.zeros(size + spare)
+    skip = (-raw.ctypes.data % _ALIGNMENT) // 8
+    return raw[skip : skip + size].reshape(shape)
+
+
+class LanesType(types.Type):
+    """The Numba type of a vector of ``WIDTH`` float64."""
+
+    def __init__(self) -> None:
+        super().__init__(name=f"lanes_{WIDTH}x_float64")
+
+
+lanes = LanesType()
+_VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
+_FLAGS = ("reassoc", "contract", "nsz")  # the same licence as backends.jit.FASTMATH
+
+
+@register_model(LanesType)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, dmm: Any, fe_type: Any) -> None:
+        super().__init__(dmm, fe_type, _VECTOR)
+
+
+for _operator, _instruction in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul")):
+
+    @infer_global(_operator)
+    class _Arithmetic(ConcreteTemplate):
+        cases = [signature(lanes, lanes, lanes)]  # noqa: RUF012
+
+    def _lower(context: Any, builder: Any, sig: Any, args: Any, _instruction: str = _instruction) -> Any:
+        return getattr(builder, _instruction)(*args, flags=_FLAGS)
+
+    lower_builtin(_operator, lanes, lanes)(_lower)
+
+
+def _address(builder: Any, start: Any, offset: Any) -> Any:
+    return builder.bitcast(builder.gep(start, [offset]), _VECTOR.as_pointer())
+
+
+def _lane(builder: Any, vector: Any, index: int) -> Any:
+    return builder.extract_element(vector, ir.Constant(ir.IntType(32), index))
+
+
+@intrinsic
+def _pointer(typingctx: Any, array: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return context.make_array(sig.args[0])(context, builder, args[0]).data
+
+    return types.CPointer(array.dtype)(array), codegen
+
+
+@intrinsic
+def _load(typingctx: Any, start: Any, offset: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.load(_address(builder, args[0], args[1]), align=8)
+
+    return lanes(types.CPointer(types.float64), types.intp), codegen
+
+
+@intrinsic
+def _store(typingctx: Any, start: Any, offset: Any, value: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        builder.store(args[2], _address(builder, args[0], args[1]), align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.CPointer(types.float64), types.intp, lanes), codegen
+
+
+@intrinsic
+def _splat(typingctx: Any, value: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        vector = ir.Constant(_VECTOR, ir.Undefined)
+        for index in range(WIDTH):
+            vector = builder.insert_element(vector, args[0], ir.Constant(ir.IntType(32), index))
+        return vector
+
+    return lanes(types.float64), codegen
+
+
+@intrinsic
+def _where_greater(typingctx: Any, left: Any, right: Any, yes: Any, no: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[2], args[3])
+
+    return lanes(lanes, lanes, lanes, lanes), codegen
+
+
+@intrinsic
+def _maximum(typingctx: Any, left: Any, right: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[0], args[1])
+
+    return lanes(lanes, lanes), codegen
+
+
+@intrinsic
+def _total(typingctx: Any, vector: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        parts = [_lane(builder, args[0], index) for index in range(WIDTH)]
+        while len(parts) > 1:
+            parts = [builder.fadd(a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
+
+    return types.float64(lanes), codegen
+
+
+@intrinsic
+def _largest(typingctx: Any, vector: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        parts = [_lane(builder, args[0], index) for index in range(WIDTH)]
+        while len(parts) > 1:
+            parts = [
+                builder.select(builder.fcmp_ordered(">", a, b), a, b)
+                for a, b in zip(parts[::2], parts[1::2], strict=True)
+            ]
+        return parts[0]
+
+    return types.float64(lanes), codegen
+
+
+@intrinsic
+def _any_nonzero(typingctx: Any, vector: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        zero = ir.Constant(_VECTOR, [0.0] * WIDTH)
+        mask = builder.fcmp_unordered("!=", args[0], zero)
+        bits = builder.bitcast(mask, ir.IntType(WIDTH))
+        return builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
+
+    return types.boolean(lanes), codegen
+
+
+if config.DISABLE_JIT:
+
+    def pointer(array: Any) -> Any:
+        """Look at a flat array without its reference count."""
+        return array
+
+    def load(array: Any, offset: int) -> Any:
+        """Read ``WIDTH`` numbers of a flat array."""
+        return array[offset : offset + WIDTH].copy()
+
+    def store(array: Any, offset: int, value: Any) -> None:
+        """Write ``WIDTH`` numbers into a flat array."""
+        array[offset : offset + WIDTH] = value
+
+    def splat(value: float) -> Any:
+        """Repeat one number in every lane."""
+        return np.full(WIDTH, value, dtype=np.float64)
+
+    def where_greater(left: Any, right: Any, yes: Any, no: Any) -> Any:
+        """Choose ``yes`` where ``left > right``, else ``no``, lane by lane."""
+        return np.where(left > right, yes, no)
+
+    maximum, total, largest, any_nonzero = np.maximum, np.sum, np.max, np.any
+else:
+    pointer, load, store, splat, where_greater = _pointer, _load, _store, _splat, _where_greater
+    maximum, total, largest, any_nonzero = _maximum, _total, _largest, _any_nonzero

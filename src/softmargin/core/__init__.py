@@ -1,0 +1,1 @@
+"""The ground: protocols, certificates, errors, files."""

@@ -1,0 +1,301 @@
+"""Files written whole or not at all, and the one archive format of models and checkpoints.
+
+An archive is an ordinary zip file, so `numpy.load` and any unzip program can look inside:
+
+    model.json       format name and version, kind, package version, the caller's `meta`, checksum
+    <name>.npy       one member an array, in NumPy's own format; never a pickle
+
+The checksum is a SHA-256 over every array (name, type, shape, bytes) and over the meta, so a changed
+byte is found even where the zip's own CRC was made to fit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from softmargin.core.errors import ModelFileError, SoftmarginError
+
+__all__ = ["FORMAT_NAME", "FORMAT_VERSION", "atomic_write", "read_archive", "write_archive"]
+
+FORMAT_NAME = "softmargin-model"
+FORMAT_VERSION = 1
+_HEADER = "model.json"
+# JSON knows only text as keys; a class_weight such as {0: 1.0, 3: 2.0} is kept as a list of pairs.
+_PAIRS = "__pairs__"
+_ZIP_MAGIC = b"PK\x03\x04"
+# The last record of a zip, 22 bytes and a comment of at most 65535.
+_ZIP_END, _ZIP_END_REACH = b"PK\x05\x06", 22 + 65535
+# Every zip member carries this date, so that the same model gives the same bytes.
+_ZIP_DATE = (1980, 1, 1, 0, 0, 0)
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, NotImplementedError, RuntimeError)
+
+
+@contextlib.contextmanager
+def atomic_write(
+    path: str | os.PathLike[str], *, error: type[SoftmarginError] = ModelFileError
+) -> Iterator[IO[bytes]]:
+    """Open a file for writing that appears under `path` only when the block ends well.
+
+    The bytes go to a temporary file in the same folder, reach the disk (fsync), and take the name in
+    one step. If the block raises, or the process dies, what stood at `path` is still there, whole.
+    Links are followed; devices and pipes (``/dev/null``) are written straight through.
+
+    Parameters
+    ----------
+    path : path-like
+        Where the file shall stand; its name is kept as given.
+    error : type of SoftmarginError
+        What to raise when the disk refuses.
+
+    Yields
+    ------
+    file : binary file, seekable
+    """
+    shown = os.fspath(path)
+    try:
+        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+            with open(path, "wb") as device:
+                yield device
+            return
+        target = Path(os.path.realpath(path))
+        if target.is_dir():
+            raise error(f"cannot write {shown!r}: it is a folder. Give the name of a file.")
+        if not target.parent.is_dir():
+            raise error(f"cannot write {shown!r}: there is no folder {str(target.parent)!r}. Make it first.")
+        with _renamed_at_the_end(target) as file:
+            yield file
+    except OSError as problem:
+        raise error(
+            f"cannot write {shown!r}: {problem.strerror or problem}. What stood there before is unchanged."
+        ) from problem
+
+
+@contextlib.contextmanager
+def _renamed_at_the_end(target: Path) -> Iterator[IO[bytes]]:
+    temporary = target.with_name(f".{target.name[:80]}.{os.urandom(6).hex()}.tmp")
+    # os.open with 0o666 lets the user's umask decide the mode; tempfile would make every model 0600.
+    descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name itself survive a power cut, where the system lets us."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def write_archive(
+    path: str | os.PathLike[str], *, kind: str, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]
+) -> None:
+    """Write arrays and a JSON-able `meta` as one archive, whole or not at all.
+
+    Parameters
+    ----------
+    path : path-like
+        Kept as given; no suffix is added.
+    kind : str
+        What the archive holds (``"LinearModel"``); `read_archive` asks for it by this word.
+    arrays : mapping of str to ndarray
+        Numbers, bools or text; object arrays are refused, as only a pickle could hold them.
+    meta : mapping
+        Numbers, text, None, lists, dicts (with any simple keys), NumPy scalars and arrays.
+    """
+    plain_meta = _to_json(meta, "meta")
+    packed: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        packed[name] = np.asarray(array)
+        if packed[name].dtype.hasobject:
+            raise ModelFileError(f"cannot store array {name!r}: its type is object. Use numbers or text.")
+    header = {
+        "format": FORMAT_NAME,
+        "format_version": FORMAT_VERSION,
+        "kind": kind,
+        "softmargin_version": _package_version(),
+        "arrays": sorted(packed),
+        "meta": plain_meta,
+        "sha256": _checksum(packed, plain_meta),
+    }
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        text = json.dumps(header, indent=1, ensure_ascii=False)
+        archive.writestr(zipfile.ZipInfo(_HEADER, _ZIP_DATE), text.encode("utf-8", "surrogatepass"))
+        for name in sorted(packed):
+            info = zipfile.ZipInfo(f"{name}.npy", _ZIP_DATE)
+            with archive.open(info, "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, packed[name], allow_pickle=False)
+
+
+def read_archive(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `write_archive` wrote, and check kind, version and checksum.
+
+    Returns
+    -------
+    arrays : dict of str to ndarray
+    meta : dict
+
+    Raises
+    ------
+    ModelFileError
+        The file is missing, of another format, truncated, damaged, of another kind, or newer than
+        this version of softmargin.
+    """
+    shown = os.fspath(path)
+    try:
+        content = Path(path).read_bytes()
+    except OSError as problem:
+        raise ModelFileError(f"cannot read {shown!r}: {problem.strerror or problem}.") from problem
+    if not content.startswith(_ZIP_MAGIC):
+        raise ModelFileError(f"{shown!r} is not a softmargin file: {_looks_like(content)}.")
+    if _ZIP_END not in content[-_ZIP_END_REACH:]:
+        raise ModelFileError(
+            f"{shown!r} is truncated: its end is missing ({len(content)} bytes are there). "
+            "Copy it again, or train again."
+        )
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(content))
+    except _DAMAGE as problem:
+        raise ModelFileError(f"{shown!r} is damaged ({problem}). Copy it again, or train again.") from problem
+    with archive:
+        header = _read_header(archive, shown)
+        if header["kind"] != kind:
+            raise ModelFileError(f"{shown!r} holds a {header['kind']}; a {kind} was asked for.")
+        arrays = {name: _read_member(archive, name, shown) for name in header["arrays"]}
+    if _checksum(arrays, header["meta"]) != header["sha256"]:
+        raise ModelFileError(
+            f"{shown!r} is damaged: its checksum does not match its content. Copy it again, or train again."
+        )
+    meta: dict[str, Any] = _from_json(header["meta"])
+    return arrays, meta
+
+
+def _read_header(archive: zipfile.ZipFile, shown: str) -> dict[str, Any]:
+    if _HEADER not in archive.namelist():
+        raise ModelFileError(
+            f"{shown!r} is not a softmargin file: it is a zip (an .npz?) without a member {_HEADER!r}."
+        )
+    try:
+        header = json.loads(archive.read(_HEADER).decode("utf-8", "surrogatepass"))
+    except _DAMAGE as problem:
+        raise ModelFileError(
+            f"{shown!r} is damaged: member {_HEADER!r} cannot be read ({problem})."
+        ) from problem
+    if not isinstance(header, dict) or header.get("format") != FORMAT_NAME:
+        raise ModelFileError(
+            f"{shown!r} is not a softmargin file: {_HEADER!r} names no {FORMAT_NAME!r} format."
+        )
+    version = header.get("format_version")
+    if not isinstance(version, int) or version < 1:
+        raise ModelFileError(f"{shown!r} is damaged: its format_version is {version!r}.")
+    if version > FORMAT_VERSION:
+        raise ModelFileError(
+            f"{shown!r} has format version {version} (written by softmargin "
+            f"{header.get('softmargin_version', '?')}); this one reads up to {FORMAT_VERSION}. Upgrade."
+        )
+    missing = [key for key in ("kind", "arrays", "meta", "sha256") if key not in header]
+    if missing:
+        raise ModelFileError(f"{shown!r} is damaged: {_HEADER!r} lacks {', '.join(missing)}.")
+    return header
+
+
+def _read_member(archive: zipfile.ZipFile, name: str, shown: str) -> np.ndarray:
+    if f"{name}.npy" not in archive.namelist():
+        raise ModelFileError(f"{shown!r} is damaged: member '{name}.npy' is missing.")
+    try:
+        with archive.open(f"{name}.npy") as member:
+            array: np.ndarray = np.lib.format.read_array(member, allow_pickle=False)
+            # NumPy stops at the last number; only a read to the end makes zipfile check its CRC.
+            member.read()
+    except _DAMAGE as problem:
+        raise ModelFileError(
+            f"{shown!r} is damaged: member '{name}.npy' cannot be read ({problem})."
+        ) from problem
+    return array
+
+
+def _checksum(arrays: Mapping[str, np.ndarray], meta: Any) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name}|{array.dtype.str}|{array.shape}|".encode("utf-8", "surrogatepass"))
+        digest.update(array.tobytes())
+    digest.update(json.dumps(meta, sort_keys=True).encode("ascii"))
+    return digest.hexdigest()
+
+
+def _to_json(value: Any, where: str) -> Any:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    elif isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) for key in value) and _PAIRS not in value:
+            return {str(key): _to_json(item, f"{where}[{key!r}]") for key, item in value.items()}
+        return {
+            _PAIRS: [
+                [_to_json(key, where), _to_json(item, f"{where}[{key!r}]")] for key, item in value.items()
+            ]
+        }
+    if isinstance(value, list | tuple):
+        return [_to_json(item, where) for item in value]
+    # str, int and float have subclasses (NumPy's among them) whose repr is not JSON: take the plain value.
+    for plain in (bool, int, float, str):
+        if isinstance(value, plain):
+            return plain(value)
+    if value is None:
+        return None
+    raise ModelFileError(
+        f"cannot store {where}: a {type(value).__name__} is neither number, text, list nor dict."
+    )
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_from_json(item) for item in value]
+    if isinstance(value, dict):
+        if set(value) == {_PAIRS}:
+            return {_from_json(key): _from_json(item) for key, item in value[_PAIRS]}
+        return {key: _from_json(item) for key, item in value.items()}
+    return value
+
+
+def _looks_like(content: bytes) -> str:
+    if not content:
+        return "it is empty"
+    if content.startswith(b"solver_type"):
+        return "it is a LIBLINEAR model, which softmargin.models.read_liblinear reads"
+    if content.startswith(b"\x80"):
+        return "it looks like a pickle, which softmargin does not open"
+    return f"it starts with {content[:12]!r}"
+
+
+def _package_version() -> str:
+    import softmargin
+
+    return str(getattr(softmargin, "__version__", "unknown"))

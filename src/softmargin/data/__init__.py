@@ -1,0 +1,20 @@
+"""Data in and out: LIBSVM and NumPy files, data sets by name, made-up data."""
+
+from softmargin.data.arrays import read_npy, read_npz
+from softmargin.data.libsvm import read_libsvm, write_libsvm
+from softmargin.data.registry import DATA_VARIABLE, Dataset, Entry, available, load, split
+from softmargin.data.synthetic import blobs
+
+__all__ = [
+    "DATA_VARIABLE",
+    "Dataset",
+    "Entry",
+    "available",
+    "blobs",
+    "load",
+    "read_libsvm",
+    "read_npy",
+    "read_npz",
+    "split",
+    "write_libsvm",
+]

@@ -1,0 +1,187 @@
+"""NumPy files: `.npz` with X (or the parts of a CSR matrix) and y, and `.npy` with y beside it."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softmargin.core.errors import DataError
+
+__all__ = ["read_npy", "read_npz"]
+
+_CSR_PARTS = ("data", "indices", "indptr", "shape")
+_WHAT_TO_SAVE = (
+    "Save dense data by np.savez(path, X=X, y=y), sparse by np.savez(path, data=X.data, "
+    "indices=X.indices, indptr=X.indptr, shape=X.shape, y=y) with X in CSR form."
+)
+
+
+def read_npz(path: str | os.PathLike[str]) -> tuple[Any, np.ndarray]:
+    """Read X and y from an `.npz` file, without pickle.
+
+    The file holds ``X`` (dense), or ``data``, ``indices``, ``indptr`` and ``shape`` (CSR, as
+    `scipy.sparse.save_npz` names them), and ``y``.
+
+    Returns
+    -------
+    X : ndarray or scipy.sparse.csr_matrix, shape (n, d)
+        float32 or float64; other numbers become float64. CSR rows are sorted, repeated entries added up.
+    y : ndarray, shape (n,)
+
+    Raises
+    ------
+    DataError
+        For a missing, truncated or damaged file, missing keys, object arrays, parts that do not fit.
+    """
+    source = os.fspath(path)
+    parts = _members(path, source)
+    if "y" not in parts:
+        raise DataError(f"{source}: found {_listed(parts)}, but no 'y' (the labels). {_WHAT_TO_SAVE}")
+    if "X" in parts:
+        X: Any = _as_floats(parts["X"], source)
+    elif any(name in parts for name in _CSR_PARTS):
+        X = _csr(parts, source)
+    else:
+        raise DataError(f"{source}: found {_listed(parts)}, but neither 'X' nor CSR parts. {_WHAT_TO_SAVE}")
+    return X, _as_labels(parts["y"], X.shape[0], source)
+
+
+def read_npy(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Open a dense matrix `name.npy` as a memory map, with its labels from `name.y.npy` beside it.
+
+    Returns
+    -------
+    X : ndarray, shape (n, d)
+        Mapped from the disk, read-only, where it is float32 or float64; else a float64 copy.
+    y : ndarray, shape (n,)
+    """
+    source = os.fspath(path)
+    if source.endswith(".y.npy"):
+        matrix = source.removesuffix(".y.npy") + ".npy"
+        raise DataError(
+            f"{source} holds labels. Give the matrix, {matrix!r}; its labels are found beside it."
+        )
+    labels = Path(source.removesuffix(".npy") + ".y.npy")
+    X = _as_floats(_load_npy(path, source, mmap_mode="r"), source)
+    if not labels.exists():
+        raise DataError(
+            f"{source}: no labels found. Save them beside it, np.save({str(labels)!r}, y), "
+            "or put both in one file, np.savez(path, X=X, y=y)."
+        )
+    return X, _as_labels(_load_npy(labels, str(labels), mmap_mode=None), X.shape[0], str(labels))
+
+
+def _members(path: str | os.PathLike[str], source: str) -> dict[str, np.ndarray]:
+    try:
+        file = open(path, "rb")  # noqa: SIM115 - closed by the next statement; this one names the error
+    except OSError as problem:
+        raise DataError(f"cannot read {source!r}: {problem.strerror or problem}.") from problem
+    # NumPy leaves a damaged file open; we opened it, so we close it.
+    with file:
+        if file.read(4) != b"PK\x03\x04":
+            raise DataError(f"{source}: not an .npz file (no zip archive). {_WHAT_TO_SAVE}")
+        file.seek(0)
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                names = [name for name in archive.files if name in ("X", "y", "format", *_CSR_PARTS)]
+                parts = {name: _member(archive, name, source) for name in names}
+                return parts or {name: np.empty(0) for name in archive.files}
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as problem:
+            raise DataError(
+                f"{source}: the file is truncated or damaged ({problem}). Copy it again."
+            ) from problem
+
+
+def _member(archive: Any, name: str, source: str) -> np.ndarray:
+    try:
+        array: np.ndarray = archive[name]
+    except ValueError as problem:
+        if "allow_pickle" not in str(problem):
+            raise DataError(f"{source}: {name!r} is damaged ({problem}). Copy the file again.") from problem
+        raise DataError(
+            f"{source}: {name!r} is an object array, which needs a pickle and is not opened. "
+            "Save numbers, or text as np.asarray(y, dtype=str)."
+        ) from problem
+    return array
+
+
+def _load_npy(path: str | os.PathLike[str], source: str, *, mmap_mode: Any) -> np.ndarray:
+    try:
+        with open(path, "rb") as file:
+            if file.read(6) != b"\x93NUMPY":
+                raise DataError(f"{source}: not a .npy file. Write it with np.save.")
+        array: np.ndarray = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+    except DataError:
+        raise
+    except ValueError as problem:
+        if "allow_pickle" in str(problem) or "Python objects" in str(problem):
+            raise DataError(
+                f"{source}: an object array, which needs a pickle and is not opened. "
+                "Save numbers, or text as np.asarray(y, dtype=str)."
+            ) from problem
+        raise DataError(
+            f"{source}: the file is truncated or damaged ({problem}). Copy it again."
+        ) from problem
+    except (EOFError, OSError) as problem:
+        raise DataError(f"cannot read {source!r}: {problem}.") from problem
+    return array
+
+
+def _as_floats(X: np.ndarray, source: str) -> np.ndarray:
+    if X.ndim != 2:
+        raise DataError(f"{source}: X has shape {X.shape}; a matrix (n, d) is needed.")
+    if X.dtype.kind not in "biuf":
+        raise DataError(f"{source}: X has type {X.dtype}; real numbers are needed.")
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
+def _as_labels(y: np.ndarray, n: int, source: str) -> np.ndarray:
+    if y.ndim != 1:
+        raise DataError(f"{source}: y has shape {y.shape}; one label a row, shape ({n},), is needed.")
+    if len(y) != n:
+        raise DataError(f"{source}: X has {n} rows and y has {len(y)} labels. Give one label a row.")
+    if y.dtype.kind not in "biufUS":
+        raise DataError(f"{source}: y has type {y.dtype}; labels must be numbers or text.")
+    return y
+
+
+def _csr(parts: dict[str, np.ndarray], source: str) -> Any:
+    from scipy.sparse import csr_matrix
+
+    missing = [name for name in _CSR_PARTS if name not in parts]
+    if missing:
+        raise DataError(f"{source}: CSR parts {_listed(missing)} are missing. {_WHAT_TO_SAVE}")
+    layout = parts["format"].item() if "format" in parts else "csr"
+    layout = layout.decode("ascii", "replace") if isinstance(layout, bytes) else str(layout)
+    if layout != "csr":
+        raise DataError(f"{source}: the sparse matrix is stored as {layout!r}. Save X.tocsr() instead.")
+    data, indices, indptr, shape = (parts[name] for name in _CSR_PARTS)
+    if shape.shape != (2,) or any(part.dtype.kind not in "iu" for part in (indices, indptr, shape)):
+        raise DataError(
+            f"{source}: indices, indptr and shape (two numbers) must be whole numbers. {_WHAT_TO_SAVE}"
+        )
+    n, d = (int(size) for size in shape)
+    # A column out of range would let a compiled loop read foreign memory: check before anything uses it.
+    try:
+        values = _as_floats(data[np.newaxis, :] if data.ndim == 1 else data, source)[0]
+        X = csr_matrix((values, indices.astype(np.int64), indptr.astype(np.int64)), shape=(n, d))
+        X.check_format(full_check=True)
+    except DataError:
+        raise
+    except (ValueError, IndexError) as problem:
+        raise DataError(
+            f"{source}: the CSR parts do not fit together ({problem}). {_WHAT_TO_SAVE}"
+        ) from problem
+    X.sum_duplicates()
+    if max(d, X.nnz) <= np.iinfo(np.int32).max:
+        X = csr_matrix((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=(n, d))
+    return X
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(repr(name) for name in names) or "nothing"

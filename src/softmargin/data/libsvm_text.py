@@ -1,0 +1,235 @@
+"""From the text of a LIBSVM file to numbers: one parser that is fast, one that explains.
+
+A line is `label index:value index:value ... # comment`. `parse` sees whole lines. `parse_arrays`
+handles every well-formed block with NumPy alone, many lines at a time; whatever it does not
+recognise goes to `parse_lines`, plain Python, which defines the format and names the line at fault.
+
+A decimal number of at most 18 characters, no exponent, is m / 10^p with m an integer. Where m <= 2^53,
+m and 10^p (p <= 22) are floats without error and one correctly rounded division gives the nearest
+float: the same bits as `float(text)` (Clinger, "How to read floating point numbers accurately", 1990).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from softmargin.core.errors import DataError
+
+__all__ = ["Rows", "parse", "parse_arrays", "parse_lines"]
+
+_NEWLINE, _PLUS, _MINUS, _POINT, _COLON = b"\n+-.:"
+_WELL_KNOWN = b"0123456789+-.eE: \t\n"
+_LONGEST = 18
+_PADDING = b"\n" * (_LONGEST + 1)
+_LARGEST_EXACT = 2**53
+_POWERS = 10.0 ** np.arange(_LONGEST + 1)
+
+_COMMENT = re.compile(rb"#[^\n]*")
+_QUERY = re.compile(rb"(?<=[ \t])qid:[^\s]*")
+
+
+class Rows(NamedTuple):
+    """A block of parsed lines; indices as they stand in the file."""
+
+    labels: np.ndarray
+    """(n,) float64."""
+    counts: np.ndarray
+    """(n,) number of entries of each row."""
+    indices: np.ndarray
+    """(nnz,) int64."""
+    values: np.ndarray
+    """(nnz,) float64, finite."""
+    lines: np.ndarray
+    """(n,) line number of each row, from 1 at the top of the file."""
+
+
+def parse(text: bytes, *, source: str, first_line: int) -> Rows:
+    """Parse whole lines of a LIBSVM file; comments, blank lines and `qid:` tokens are skipped.
+
+    Parameters
+    ----------
+    text : bytes
+        Complete lines.
+    source : str
+        The name of the file, for messages.
+    first_line : int
+        Line number of the first line of `text`.
+
+    Raises
+    ------
+    DataError
+        Names the line, what stands there and what should.
+    """
+    if b"#" in text:
+        text = _COMMENT.sub(b"", text)
+    if b"qid:" in text:
+        text = _QUERY.sub(b"", text)
+    rows = parse_arrays(text, first_line=first_line)
+    return parse_lines(text, source=source, first_line=first_line) if rows is None else rows
+
+
+def parse_arrays(text: bytes, *, first_line: int) -> Rows | None:
+    """Parse with NumPy, or return None where the text is not plainly well-formed."""
+    if text.translate(None, _WELL_KNOWN):
+        return None
+    text = b"\n" + text + _PADDING
+    codes = np.frombuffer(text, dtype=np.uint8)
+    is_colon = codes == _COLON
+    is_gap = is_colon | (codes <= ord(" "))
+    starts = np.flatnonzero(is_gap[:-1] > is_gap[1:]) + 1
+    stops = np.flatnonzero(is_gap[:-1] < is_gap[1:]) + 1
+
+    tokens_of_line = np.diff(np.searchsorted(starts, np.flatnonzero(codes == _NEWLINE)))
+    lines = np.flatnonzero(tokens_of_line)
+    tokens_of_row = tokens_of_line[lines]
+    is_label = np.zeros(len(starts), dtype=bool)
+    is_label[np.cumsum(tokens_of_row) - tokens_of_row] = True
+    is_value = is_colon[starts - 1]
+    index_at = np.flatnonzero(~(is_label | is_value))
+    value_at = np.flatnonzero(is_value)
+    # Every index is followed by a colon and that by a value; labels stand alone; no colon is left over.
+    if (
+        (is_label & is_value).any()
+        or not np.array_equal(index_at + 1, value_at)
+        or not is_colon[stops[index_at]].all()
+        or np.count_nonzero(is_colon) != len(value_at)
+    ):
+        return None
+    indices = _whole_numbers(codes, starts[index_at], stops[index_at])
+    if indices is None:
+        return None
+    try:
+        labels = _decimals(text, codes, starts[is_label], stops[is_label])
+        values = _decimals(text, codes, starts[value_at], stops[value_at])
+    except ValueError:
+        return None
+    if not (np.isfinite(values).all() and np.isfinite(labels).all()):
+        return None
+    return Rows(labels, (tokens_of_row - 1) // 2, indices, values, lines + first_line)
+
+
+def _whole_numbers(codes: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> np.ndarray | None:
+    """Numbers made of digits only, or None if a token holds anything else."""
+    length = stops - starts
+    longest = int(length.max(initial=0))
+    if longest > _LONGEST:
+        return None
+    numbers = np.zeros(len(starts), dtype=np.int64)
+    for offset in range(longest):
+        live = length > offset
+        digit = codes[starts + offset] - np.uint8(ord("0"))
+        if (live & (digit > 9)).any():
+            return None
+        numbers = np.where(live, numbers * 10 + digit, numbers)
+    return numbers
+
+
+def _decimals(text: bytes, codes: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    """Correctly rounded float64 of each token; ValueError where one is no number."""
+    is_negative = codes[starts] == _MINUS
+    first = starts + (is_negative | (codes[starts] == _PLUS))
+    length = stops - first
+    mantissa = np.zeros(len(starts), dtype=np.int64)
+    places = np.zeros(len(starts), dtype=np.int64)
+    digits = np.zeros(len(starts), dtype=np.int64)
+    has_point = np.zeros(len(starts), dtype=bool)
+    for offset in range(min(int(length.max(initial=0)), _LONGEST)):
+        code = codes[first + offset]
+        live = length > offset
+        digit = code - np.uint8(ord("0"))
+        is_digit = live & (digit <= 9)
+        mantissa = np.where(is_digit, mantissa * 10 + digit, mantissa)
+        digits += is_digit
+        places += is_digit & has_point
+        has_point |= live & (code == _POINT)
+    numbers = mantissa / _POWERS[places]
+    np.negative(numbers, out=numbers, where=is_negative)
+    is_plain = (digits > 0) & (digits + has_point == length) & (mantissa <= _LARGEST_EXACT)
+    for i in np.flatnonzero(~is_plain).tolist():
+        numbers[i] = float(text[starts[i] : stops[i]])
+    return numbers
+
+
+def parse_lines(text: bytes, *, source: str, first_line: int) -> Rows:
+    """Parse line by line; slow, and exact about what is wrong and where."""
+    labels: list[float] = []
+    counts: list[int] = []
+    indices: list[int] = []
+    values: list[float] = []
+    lines: list[int] = []
+    for number, line in enumerate(text.split(b"\n"), first_line):
+        tokens = line.split()
+        if not tokens:
+            continue
+        where = f"{source}, line {number}"
+        labels.append(_label(tokens[0], where))
+        for token in tokens[1:]:
+            index, value = _entry(token, where)
+            indices.append(index)
+            values.append(value)
+        counts.append(len(tokens) - 1)
+        lines.append(number)
+    return Rows(
+        np.array(labels, dtype=np.float64),
+        np.array(counts, dtype=np.int64),
+        np.array(indices, dtype=np.int64),
+        np.array(values, dtype=np.float64),
+        np.array(lines, dtype=np.int64),
+    )
+
+
+def _label(token: bytes, where: str) -> float:
+    if b":" in token:
+        raise DataError(
+            f"{where}: the line starts with {_show(token)}, where its label should be. "
+            "Every line must start with a number, the class of that row."
+        )
+    if b"," in token:
+        raise DataError(
+            f"{where}: label {_show(token)} is not a number. Rows with several labels, and files separated "
+            "by commas, are not read: give one label a row, as in '2 1:0.5 7:1'."
+        )
+    label = _float(token)
+    if label is None:
+        raise DataError(f"{where}: label {_show(token)} is not a number. Number the classes, 1, 2, 3, ...")
+    if not np.isfinite(label):
+        raise DataError(f"{where}: label {_show(token)} is not finite. Drop the row, or give it a class.")
+    return label
+
+
+def _entry(token: bytes, where: str) -> tuple[int, float]:
+    index, colon, value = token.partition(b":")
+    if not colon:
+        raise DataError(
+            f"{where}: found {_show(token)} without ':'. Entries are written index:value, as in '7:0.5'."
+        )
+    digits = index.removeprefix(b"-")
+    if not digits.isdigit() or len(digits) > _LONGEST:
+        raise DataError(
+            f"{where}: in {_show(token)} the index {_show(index)} is not a whole number "
+            f"(of at most {_LONGEST} digits)."
+        )
+    number = _float(value)
+    if number is None:
+        raise DataError(f"{where}: in {_show(token)} the value {_show(value)} is not a number.")
+    if not np.isfinite(number):
+        raise DataError(f"{where}: in {_show(token)} the value is not finite. Fill in or drop such values.")
+    return int(index), number
+
+
+def _float(token: bytes) -> float | None:
+    # Python's float also reads '1_000'; no other reader of LIBSVM files does.
+    if b"_" in token:
+        return None
+    try:
+        return float(token)
+    except ValueError:
+        return None
+
+
+def _show(token: bytes) -> str:
+    text = token[:40].decode("utf-8", "backslashreplace")
+    return repr(text + ("..." if len(token) > 40 else ""))

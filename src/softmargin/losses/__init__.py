@@ -1,0 +1,7 @@
+"""Losses: scores in, numbers out; no X here."""
+
+from softmargin.losses.multiclass_hinge import CrammerSinger, WestonWatkins
+
+LOSSES = {"weston_watkins": WestonWatkins(), "crammer_singer": CrammerSinger()}
+
+__all__ = ["LOSSES", "CrammerSinger", "WestonWatkins"]

@@ -1,0 +1,115 @@
+"""The two joint multiclass hinge losses, and what duality says about them.
+
+    margin     h_ij = 1 + s_ij - s_iy   (j != y),  h_iy = 0          s = scores of sample i
+    Weston-Watkins    l_i = sum_j [h_ij]_+          dual rows: -C <= alpha_ij <= 0 (j != y), sum_j alpha_ij = 0
+    Crammer-Singer    l_i = max_j h_ij              dual rows: alpha_ij <= 0 (j != y), alpha_iy <= C, sum_j alpha_ij = 0
+
+Everything here is NumPy on whole blocks of rows: it serves the judge, which shares no code with the compiled solvers.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["CrammerSinger", "WestonWatkins", "margins"]
+
+Array = NDArray[Any]
+
+
+def margins(scores: Array, y: Array) -> Array:
+    """Return h_ij = 1 + s_ij - s_iy, with h_iy = 0; shape (n, k)."""
+    rows = np.arange(len(y))
+    h = scores - scores[rows, y][:, None] + 1.0
+    h[rows, y] = 0.0
+    return h
+
+
+def _off_label(alpha: Array, y: Array) -> Array:
+    """Return a copy of alpha with the label's own entry set to zero."""
+    rest = np.array(alpha, dtype=np.float64)
+    rest[np.arange(len(y)), y] = 0.0
+    return rest
+
+
+class WestonWatkins:
+    """Sum of the hinge of every wrong class."""
+
+    name = "weston_watkins"
+
+    def value(self, scores: Array, y: Array) -> Array:
+        """Return l_i; shape (n,)."""
+        return np.maximum(margins(scores, y), 0.0).sum(axis=1)
+
+    def infeasibility(self, alpha: Array, y: Array, C: Array) -> float:
+        """Return how far alpha is outside its dual rows, relative to C."""
+        rest = _off_label(alpha, y)
+        outside = np.maximum(np.maximum(rest, -C[:, None] - rest).max(axis=1, initial=0.0), np.abs(alpha.sum(axis=1)))
+        return float((outside / np.maximum(C, np.finfo(float).tiny)).max(initial=0.0))
+
+    def project(self, alpha: Array, y: Array, C: Array) -> Array:
+        """Return a feasible point near alpha (it need not be the nearest)."""
+        rest = np.clip(_off_label(alpha, y), -C[:, None], 0.0)
+        rest[np.arange(len(y)), y] = -rest.sum(axis=1)
+        return rest
+
+    def at_zero_scores(self, y: Array, C: Array, k: int) -> Array:
+        """Return the optimal dual rows of samples whose scores are zero whatever W is (x_i = 0)."""
+        alpha = np.repeat(-C[:, None], k, axis=1)
+        alpha[np.arange(len(y)), y] = (k - 1) * C
+        return alpha
+
+    def settled(self, scores: Array, y: Array, C: Array, radius: Array) -> tuple[Array, Array]:
+        """Return (rows, alpha) that no point within ``radius`` of these score differences can change (spec 2.9)."""
+        h = margins(scores, y)
+        h[np.arange(len(y)), y] = np.inf
+        rows = np.flatnonzero((np.abs(h) > radius[:, None]).all(axis=1))
+        violated = (h[rows] > 0) & np.isfinite(h[rows])
+        alpha = np.where(violated, -C[rows, None], 0.0)
+        alpha[np.arange(len(rows)), y[rows]] = -alpha.sum(axis=1)
+        return rows, alpha
+
+
+class CrammerSinger:
+    """The largest hinge among the wrong classes."""
+
+    name = "crammer_singer"
+
+    def value(self, scores: Array, y: Array) -> Array:
+        """Return l_i; shape (n,)."""
+        return margins(scores, y).max(axis=1)
+
+    def infeasibility(self, alpha: Array, y: Array, C: Array) -> float:
+        """Return how far alpha is outside its dual rows, relative to C."""
+        own = alpha[np.arange(len(y)), y]
+        outside = np.maximum(_off_label(alpha, y).max(axis=1, initial=0.0), own - C)
+        outside = np.maximum(outside, np.abs(alpha.sum(axis=1)))
+        return float((outside / np.maximum(C, np.finfo(float).tiny)).max(initial=0.0))
+
+    def project(self, alpha: Array, y: Array, C: Array) -> Array:
+        """Return a feasible point near alpha (it need not be the nearest)."""
+        rest = np.minimum(_off_label(alpha, y), 0.0)
+        own = -rest.sum(axis=1)
+        rest *= np.minimum(1.0, C / np.maximum(own, np.finfo(float).tiny))[:, None]
+        rest[np.arange(len(y)), y] = -rest.sum(axis=1)
+        return rest
+
+    def at_zero_scores(self, y: Array, C: Array, k: int) -> Array:
+        """Return optimal dual rows of samples whose scores are zero whatever W is (x_i = 0)."""
+        alpha = np.zeros((len(y), k))
+        rows = np.arange(len(y))
+        alpha[rows, y] = C
+        alpha[rows, (y + 1) % k] = -C
+        return alpha
+
+    def settled(self, scores: Array, y: Array, C: Array, radius: Array) -> tuple[Array, Array]:
+        """Return (rows, alpha) that no point within ``radius`` of these score differences can change (spec 2.9)."""
+        h = margins(scores, y)
+        best = h.argmax(axis=1)
+        ordered = np.partition(h, -2, axis=1)
+        rows = np.flatnonzero(ordered[:, -1] - ordered[:, -2] > radius)
+        alpha = np.zeros((len(rows), h.shape[1]))
+        inner = np.arange(len(rows))
+        alpha[inner, y[rows]] += C[rows]
+        alpha[inner, best[rows]] -= C[rows]
+        return rows, alpha

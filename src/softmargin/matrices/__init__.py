@@ -1,0 +1,1 @@
+"""How a solver touches X: row by row in compiled loops (``rows``), as a whole in NumPy (``operator``)."""

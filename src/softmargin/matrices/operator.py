@@ -1,0 +1,77 @@
+"""X as a whole: products in NumPy and SciPy, a block of rows at a time, in float64 whatever X is.
+
+The augmented matrix is [X, bias]: every sample carries one constant feature (0 where there is no intercept), so weights
+are (d + 1, k). Blocks bound the memory: float32 data are widened a block at a time, never as a whole.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.errors import DataError
+
+__all__ = ["canonical", "matmul", "rmatmul", "row_blocks"]
+
+Array = NDArray[Any]
+_BLOCK_NUMBERS = 1 << 19  # numbers of X handled at once: 4 MB in float64
+
+
+def row_blocks(X: Any, k: int, *, numbers: int = _BLOCK_NUMBERS) -> Iterator[tuple[slice, Any]]:
+    """Yield (slice, float64 block) so that neither a block of X nor its k scores has many more than ``numbers``."""
+    n, d = X.shape
+    width = max(1, k, d if isinstance(X, np.ndarray) else X.nnz // max(n, 1))
+    size = max(1, numbers // width)
+    if size >= n:
+        yield slice(0, n), X.astype(np.float64, copy=False)
+        return
+    for first in range(0, n, size):
+        rows = slice(first, min(first + size, n))
+        yield rows, X[rows].astype(np.float64, copy=False)
+
+
+def matmul(X: Any, W: Array, bias: float) -> Iterator[tuple[slice, Array]]:
+    """Yield (rows, scores) with scores = [X, bias] W, a block of rows at a time."""
+    for rows, block in row_blocks(X, W.shape[1]):
+        yield rows, np.asarray(block @ W[:-1]) + bias * W[-1]
+
+
+def rmatmul(X: Any, alpha: Array, bias: float) -> Array:
+    """Return [X, bias]' alpha; shape (d + 1, k)."""
+    W = np.zeros((X.shape[1] + 1, alpha.shape[1]))
+    # Every block adds a whole (d, k) product, so blocks are larger than that; float64 needs no widening, so no blocks.
+    numbers = X.shape[0] * X.shape[1] * W.shape[1] if X.dtype == np.float64 else max(_BLOCK_NUMBERS, 2 * W.size)
+    for rows, block in row_blocks(X, W.shape[1], numbers=numbers):
+        W[:-1] += block.T @ alpha[rows]
+    W[-1] = bias * alpha.sum(axis=0)
+    return W
+
+
+def canonical(X: Any) -> Any:
+    """Return X as the solvers want it: C-ordered array or CSR, float32 or float64, sorted indices, no duplicate.
+
+    What is already so is returned as it is, without a copy. Out-of-range indices are refused: a compiled loop would
+    read foreign memory.
+    """
+    if isinstance(X, np.ndarray):
+        if X.ndim != 2:
+            raise DataError(f"X must be a matrix (2-D); found shape {X.shape}. Reshape it to (n_samples, n_features).")
+        dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+        return np.ascontiguousarray(X, dtype=dtype)
+    X = X.tocsr()
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    if X.indices.dtype != X.indptr.dtype:
+        X = X.copy()
+        wide = np.promote_types(X.indices.dtype, X.indptr.dtype)
+        X.indices, X.indptr = X.indices.astype(wide), X.indptr.astype(wide)
+    if X.nnz and (X.indices.min() < 0 or X.indices.max() >= X.shape[1]):
+        raise DataError(
+            f"X has a column index outside 0..{X.shape[1] - 1} (found {X.indices.min()}..{X.indices.max()}); "
+            "build the matrix again with the right shape."
+        )
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X

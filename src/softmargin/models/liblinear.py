@@ -1,0 +1,224 @@
+"""LIBLINEAR model files: plain text, read for prediction and certification, written for other tools.
+
+    solver_type MCSVM_CS          how it was trained
+    nr_class 3
+    label 2 1 3                   column order of w; any order
+    nr_feature 4
+    bias 1                        below 0: no bias; else every row got an extra column of this value
+    w
+    w_11 w_12 w_13                a line a column of X (then one for the bias), a number a class
+
+Two classes have one column, positive for the first label, except for the joint machines (MCSVM_CS, and
+MCSVM_WW of the Walrus fork), which keep two. The file does not hold C. Walrus trains two columns for two
+classes but saves only the first half of the numbers, so its two-class models cannot be read by anybody.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from softmargin.core.errors import DataError, IncompatibleError, ModelFileError
+from softmargin.core.files import atomic_write
+from softmargin.models.linear import LinearModel
+
+__all__ = ["looks_like_liblinear", "read_liblinear", "write_liblinear"]
+
+
+class _Trained(NamedTuple):
+    multiclass: str
+    loss: str
+    penalty: str
+
+
+_SOLVER_TYPES = {
+    "MCSVM_CS": _Trained("crammer_singer", "hinge", "l2"),
+    "MCSVM_WW": _Trained("weston_watkins", "hinge", "l2"),
+    "MCSVM_WW_Shark": _Trained("weston_watkins", "hinge", "l2"),
+    "L2R_LR": _Trained("one_vs_rest", "logistic", "l2"),
+    "L2R_LR_DUAL": _Trained("one_vs_rest", "logistic", "l2"),
+    "L1R_LR": _Trained("one_vs_rest", "logistic", "l1"),
+    "L2R_L2LOSS_SVC": _Trained("one_vs_rest", "squared_hinge", "l2"),
+    "L2R_L2LOSS_SVC_DUAL": _Trained("one_vs_rest", "squared_hinge", "l2"),
+    "L2R_L1LOSS_SVC_DUAL": _Trained("one_vs_rest", "hinge", "l2"),
+    "L1R_L2LOSS_SVC": _Trained("one_vs_rest", "squared_hinge", "l1"),
+}
+_ONE_VS_REST_TYPE = {
+    "hinge": "L2R_L1LOSS_SVC_DUAL",
+    "squared_hinge": "L2R_L2LOSS_SVC_DUAL",
+    "logistic": "L2R_LR",
+}
+_HEADER_KEYS = ("solver_type", "nr_class", "label", "nr_feature", "bias")
+_MAGIC = b"solver_type "
+
+
+def looks_like_liblinear(path: str | os.PathLike[str]) -> bool:
+    """Tell whether the file at `path` starts as a LIBLINEAR model does; False if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
+def read_liblinear(path: str | os.PathLike[str]) -> LinearModel:
+    """Read a LIBLINEAR (or Walrus) classifier.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    LinearModel
+        Classes sorted; intercept = bias weight * bias. Two columns of a joint machine become one row,
+        w_1 - w_0. `info` holds solver_type, multiclass (crammer_singer, weston_watkins or one_vs_rest),
+        loss, penalty, fit_intercept and, with a bias, intercept_scaling; no C, which the file lacks.
+
+    Raises
+    ------
+    ModelFileError
+        Not a LIBLINEAR file, a regressor, truncated, or with numbers that are none.
+    """
+    shown = os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            lines = file.read().decode("utf-8", "replace").split("\n")
+    except OSError as problem:
+        raise ModelFileError(f"cannot read {shown!r}: {problem.strerror or problem}.") from problem
+    header, body_at = _read_header(lines, shown)
+    trained = _SOLVER_TYPES[header["solver_type"]]
+    k, d, bias, labels = _sizes(header, shown)
+    columns = 1 if k == 2 and trained.multiclass == "one_vs_rest" else k
+    weights = _read_weights(lines, body_at, columns, d + (bias >= 0), shown)
+
+    order = np.argsort(labels)
+    classes = labels[order]
+    if columns == 1:
+        rows = weights.T if labels[0] == classes[1] else -weights.T
+    else:
+        rows = weights[:, order].T
+        if k == 2:
+            rows = rows[1:] - rows[:1]
+    info: dict[str, Any] = {"source": "LIBLINEAR", "solver_type": header["solver_type"], **trained._asdict()}
+    info["fit_intercept"] = bias >= 0
+    if bias >= 0:
+        info["intercept_scaling"] = bias
+    intercept = rows[:, d] * bias if bias >= 0 else np.zeros(len(rows))
+    return LinearModel(classes, np.ascontiguousarray(rows[:, :d]), intercept, info)
+
+
+def _read_header(lines: list[str], shown: str) -> tuple[dict[str, str], int]:
+    if not lines[0].startswith("solver_type "):
+        raise ModelFileError(f"{shown!r} is not a LIBLINEAR model: it starts with {lines[0][:40]!r}.")
+    header: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        key, _, value = line.strip().partition(" ")
+        if key == "w":
+            break
+        if key not in (*_HEADER_KEYS, "rho", ""):
+            raise ModelFileError(f"{shown!r}, line {number}: unknown entry {key[:40]!r} before 'w'.")
+        header[key] = value.strip()
+    else:
+        raise ModelFileError(f"{shown!r} is truncated: the line 'w' and the weights are missing.")
+    if header["solver_type"] not in _SOLVER_TYPES:
+        raise ModelFileError(
+            f"{shown!r}: solver_type {header['solver_type']} is not a classifier softmargin knows; "
+            f"it reads {', '.join(_SOLVER_TYPES)}."
+        )
+    missing = [key for key in _HEADER_KEYS if key not in header]
+    if missing:
+        raise ModelFileError(f"{shown!r}: the header lacks {', '.join(missing)}.")
+    return header, number
+
+
+def _sizes(header: dict[str, str], shown: str) -> tuple[int, int, float, np.ndarray]:
+    try:
+        k, d, bias = int(header["nr_class"]), int(header["nr_feature"]), float(header["bias"])
+        labels = np.array([int(label) for label in header["label"].split()], dtype=np.int64)
+    except (ValueError, OverflowError) as problem:
+        raise ModelFileError(f"{shown!r}: a number in the header cannot be read ({problem}).") from problem
+    if len(labels) != k or len(np.unique(labels)) != k or k < 2:
+        raise ModelFileError(
+            f"{shown!r}: nr_class is {k} and the labels are {labels.tolist()}; "
+            "a classifier has at least 2 classes and a different label for each."
+        )
+    return k, d, bias, labels
+
+
+def _read_weights(lines: list[str], first: int, columns: int, n_lines: int, shown: str) -> np.ndarray:
+    """Return the numbers after `w`, shape (n_lines, columns)."""
+    rows = [line.split() for line in lines[first:]]
+    while rows and not rows[-1]:
+        rows.pop()
+    if columns == 2 and rows and all(len(row) == 1 for row in rows):
+        raise ModelFileError(
+            f"{shown!r} holds one column of weights where a joint machine of two classes has two: the Walrus "
+            "fork of LIBLINEAR loses half of them when it saves. Train with softmargin, or with MCSVM_CS."
+        )
+    if len(rows) != n_lines:
+        raise ModelFileError(f"{shown!r} is truncated: {len(rows)} lines of weights found, {n_lines} needed.")
+    weights = np.empty((n_lines, columns))
+    for j, row in enumerate(rows):
+        if len(row) != columns:
+            raise ModelFileError(f"{shown!r}, line {first + 1 + j}: found {len(row)} weights, not {columns}.")
+        try:
+            weights[j] = [float(text) for text in row]
+        except ValueError as problem:
+            raise ModelFileError(
+                f"{shown!r}, line {first + 1 + j}: a weight is no number ({problem})."
+            ) from problem
+    if not np.isfinite(weights).all():
+        line = first + 1 + int(np.argmin(np.isfinite(weights).all(axis=1)))
+        raise ModelFileError(f"{shown!r}, line {line}: a weight is not finite.")
+    return weights
+
+
+def write_liblinear(model: LinearModel, path: str | os.PathLike[str]) -> None:
+    """Write a model so that LIBLINEAR's `predict` reads it, whole or not at all.
+
+    Joint models get the header MCSVM_CS, Weston-Watkins ones too: plain LIBLINEAR does not know
+    MCSVM_WW, and both predict the label of the highest score. Two classes are then two columns,
+    -w/2 and +w/2. One-vs-rest models (``info["multiclass"]``) get the header of their loss. Numbers have
+    17 digits and read back as they were.
+
+    Parameters
+    ----------
+    model : LinearModel
+    path : path-like
+
+    Raises
+    ------
+    IncompatibleError
+        The labels are not integers of 32 bits, the only labels the format knows.
+    """
+    classes = model.classes
+    bounds = np.iinfo(np.int32)
+    if classes.dtype.kind not in "iu" or classes.min() < bounds.min or classes.max() > bounds.max:
+        raise IncompatibleError(
+            f"LIBLINEAR files hold integer labels of 32 bits; this model has {classes.dtype} labels "
+            f"({', '.join(map(repr, classes[:3].tolist()))}, ...). Number the classes, or use model.save."
+        )
+    has_bias = bool(model.info.get("fit_intercept", False)) or bool(model.intercept.any())
+    bias = float(model.info.get("intercept_scaling") or 1.0) if has_bias else -1.0
+    if has_bias and bias <= 0:
+        raise DataError(f"intercept_scaling must be positive to write a bias; the model has {bias}.")
+    rows = np.column_stack([model.coef, model.intercept / bias]) if has_bias else model.coef
+    labels = classes.tolist()
+    solver_type = "MCSVM_CS"
+    if model.info.get("multiclass") == "one_vs_rest":
+        solver_type = _ONE_VS_REST_TYPE.get(str(model.info.get("loss")), "L2R_L2LOSS_SVC_DUAL")
+        if len(labels) == 2:
+            labels.reverse()  # the one column is positive for the label named first
+    elif len(labels) == 2:
+        rows = np.vstack([-rows / 2, rows / 2])
+    header = (
+        f"solver_type {solver_type}\nnr_class {len(labels)}\nlabel {' '.join(map(str, labels))}\n"
+        f"nr_feature {model.n_features}\nbias {bias:.17g}\nw\n"
+    )
+    with atomic_write(path) as file:
+        file.write(header.encode("ascii"))
+        for row in rows.T.astype(np.float64):
+            file.write(("".join(f"{weight:.17g} " for weight in row.tolist()) + "\n").encode("ascii"))

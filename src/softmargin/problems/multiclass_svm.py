@@ -1,0 +1,134 @@
+"""The joint multiclass SVM, linear: Weston-Watkins or Crammer-Singer.
+
+    minimise over W in R^{d x k}:   P(W) = 1/2 |W|^2 + sum_i C_i l_i(W' x_i)                            spec 2.1
+    maximise over feasible alpha:   D(alpha) = sum_i alpha_{i,y_i} - 1/2 |X' alpha|^2,   W = X' alpha
+    gap:   P(X' alpha) - D(alpha) = sum_i gap_i,   gap_i = <alpha_i, s_i - e_{y_i}> + C_i l_i(s_i) >= 0  spec 2.2
+
+    paper 004 (Walrus)      here
+    -beta_i, sum beta_i     alpha[i]       (k,)    off-label entries are <= 0, the row sums to zero
+    w                       weights        (d+1, k), the last row belongs to the constant feature
+
+The intercept is the weight of a constant feature ``bias`` and is penalised like every other weight.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.certificate import Certificate, duality_gap
+from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.losses import LOSSES
+from softmargin.matrices.operator import canonical, matmul, rmatmul
+
+__all__ = ["DualPoint", "MulticlassSVM"]
+
+Array = NDArray[Any]
+# Rounding may leave a dual row this far (relative to C) outside its set; beyond it there is no proof.
+_FEASIBLE = 1e-9
+
+
+class DualPoint(NamedTuple):
+    """Dual variables and the weights they imply."""
+
+    alpha: Array  # (n, k)
+    weights: Array  # (d + 1, k) = [X, bias]' alpha
+
+
+class MulticlassSVM:
+    """A linear joint multiclass SVM with one C for every sample.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+        float32 or float64; used as it comes.
+    y : int array of shape (n,)
+        Class codes 0 .. k-1.
+    C : float or array of shape (n,)
+        Price of one unit of loss, per sample.
+    multiclass : {"weston_watkins", "crammer_singer"}
+        Which loss.
+    n_classes : int, optional
+        k; by default the largest code plus one.
+    bias : float, default=0
+        Value of the constant feature; 0 means no intercept.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Array,
+        *,
+        C: float | Array = 1.0,
+        multiclass: str = "weston_watkins",
+        n_classes: int | None = None,
+        bias: float = 0.0,
+    ) -> None:
+        if multiclass not in LOSSES:
+            raise IncompatibleError(f"multiclass={multiclass!r} is unknown; choose one of {', '.join(LOSSES)}.")
+        self.X = canonical(X)
+        self.y = np.ascontiguousarray(y, dtype=np.int32)
+        n = self.X.shape[0]
+        if self.y.shape != (n,):
+            raise DataError(f"X has {n} samples but y has shape {self.y.shape}; they must agree.")
+        if n == 0:
+            raise DataError("X has no samples; a classifier needs at least one row of every class.")
+        self.n_classes = int(self.y.max()) + 1 if n_classes is None else n_classes
+        if self.n_classes < 2 or self.y.min() < 0 or self.y.max() >= self.n_classes:
+            raise DataError(
+                f"y holds codes {self.y.min()}..{self.y.max()} for {self.n_classes} classes; "
+                "a classifier needs at least 2 classes coded 0..k-1."
+            )
+        self.C = np.ascontiguousarray(np.broadcast_to(np.asarray(C, dtype=np.float64), (n,)))
+        if not (np.isfinite(self.C).all() and (self.C >= 0).all()):
+            raise DataError("C and sample weights must be finite and not negative.")
+        self.multiclass = multiclass
+        self.loss = LOSSES[multiclass]
+        self.bias = float(bias)
+
+    def point(self, alpha: Array) -> DualPoint:
+        """Pair dual variables with W = [X, bias]' alpha, computed afresh."""
+        return DualPoint(alpha, rmatmul(self.X, alpha, self.bias))
+
+    def feasible(self, alpha: Array) -> Array:
+        """Return a feasible dual point near ``alpha`` (any warm start becomes a valid one)."""
+        if alpha.shape != (len(self.y), self.n_classes):
+            raise DataError(
+                f"a warm start needs alpha of shape {(len(self.y), self.n_classes)}; found {alpha.shape}. "
+                "Start afresh, or fit on the same samples and classes."
+            )
+        return self.loss.project(alpha, self.y, self.C)
+
+    def primal(self, weights: Array) -> float:
+        """Return P(W), for any weights of shape (d + 1, k)."""
+        total = 0.5 * float(np.vdot(weights, weights))
+        for rows, scores in matmul(self.X, weights, self.bias):
+            total += float(self.C[rows] @ self.loss.value(scores, self.y[rows]))
+        return total
+
+    def dual(self, point: DualPoint) -> float:
+        """Return D(alpha), or -inf where alpha is not feasible."""
+        if not self.loss.infeasibility(point.alpha, self.y, self.C) <= _FEASIBLE:
+            return -np.inf
+        own = point.alpha[np.arange(len(self.y)), self.y]
+        return float(own.sum() - 0.5 * np.vdot(point.weights, point.weights))
+
+    def certificate(self, point: DualPoint) -> Certificate:
+        """Judge a point: P(W), D(alpha), relative gap."""
+        return duality_gap(self.primal(point.weights), self.dual(point))
+
+    def settled(self, point: DualPoint) -> tuple[Array, Array]:
+        """Return (rows, alpha rows) proven to be optimal already: gap-safe screening, spec 2.9.
+
+        |W - W*|^2 <= gap, so no score difference of sample i is further than sqrt(2 |x_i|^2 gap) from its optimum.
+        """
+        gap = max(self.certificate(point).gap, 0.0)
+        found, values = [], []
+        for rows, scores in matmul(self.X, point.weights, self.bias):
+            block = self.X[rows]
+            square = block.multiply(block).sum(axis=1) if hasattr(block, "multiply") else (block**2).sum(axis=1)
+            sqnorms = np.asarray(square, dtype=np.float64).ravel() + self.bias**2
+            inside, alpha = self.loss.settled(scores, self.y[rows], self.C[rows], np.sqrt(2.0 * sqnorms * gap))
+            found.append(inside + rows.start)
+            values.append(alpha)
+        return np.concatenate(found), np.concatenate(values)

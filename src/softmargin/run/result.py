@@ -1,0 +1,47 @@
+"""How a run ended."""
+
+import enum
+from typing import Any, NamedTuple
+
+from softmargin.core.certificate import Certificate
+from softmargin.run.trace import Trace
+
+__all__ = ["Result", "Status"]
+
+
+class Status(enum.Enum):
+    """How a run ended; the value is the name users see, ``sentence`` what it means for them."""
+
+    CONVERGED = "converged"
+    MAX_ITER = "max_iter"
+    MAX_SECONDS = "max_seconds"
+    STOPPED = "stopped"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+    @property
+    def sentence(self) -> str:
+        """Say in one sentence what happened and what to do."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Status.CONVERGED: "The certificate met the tolerance.",
+    Status.MAX_ITER: "The pass budget ran out first: raise max_iter, or scale the features to similar ranges.",
+    Status.MAX_SECONDS: "The time budget ran out first: raise max_seconds, or ask for a looser tol.",
+    Status.STOPPED: "A watcher asked to stop: the certificate tells how far the fit had come.",
+    Status.INTERRUPTED: "Interrupted by the user: the point reached so far is returned with its certificate.",
+    Status.FAILED: "The objective is not a finite number: check the data for huge values, or lower C.",
+}
+
+
+class Result(NamedTuple):
+    """A point, what is proven about it, and how the run went."""
+
+    point: Any
+    certificate: Certificate
+    status: Status
+    trace: Trace
+    n_iter: int
+    seconds: float  # on the solver's clock: certificates and watchers are not counted
+    judge_seconds: float  # spent on certificates

@@ -1,0 +1,161 @@
+"""Watchers: a progress bar with the gap, an early stop, a checkpoint on disk.
+
+A watcher sees every step through ``watch(progress)`` and may return True to stop the run. Ready-made:
+
+    ProgressBar()                     a rich bar: passes, seconds, gap against tol
+    EarlyStop(lambda progress: ...)   stop when a condition holds
+    Checkpoint(path, every=60)        the whole solver state on disk, written whole or not at all
+"""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from softmargin.core.errors import ModelFileError
+from softmargin.core.files import read_archive, write_archive
+
+__all__ = ["Checkpoint", "EarlyStop", "ProgressBar", "SavedState", "load_checkpoint"]
+
+_KIND = "checkpoint"
+
+
+class ProgressBar:
+    """A rich progress bar: how far the gap has fallen towards the tolerance, on a log scale."""
+
+    def __init__(self, console: Any = None) -> None:
+        self._console = console
+        self._bar: Any = None
+        self._first = math.nan
+        self._tol = math.nan
+
+    def begin(self, problem: Any, solver: Any, stop: Any) -> None:
+        """Show the bar."""
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._tol = stop.tol
+        columns = (
+            TextColumn("{task.fields[what]}"),
+            BarColumn(),
+            TextColumn("pass {task.fields[iteration]}"),
+            TextColumn("gap {task.fields[gap]}"),
+            TextColumn(f"tol {stop.tol:.1e}"),
+            TimeElapsedColumn(),
+        )
+        console = self._console or Console(stderr=True)
+        self._bar = Progress(*columns, console=console, transient=False, refresh_per_second=8)
+        self._task = self._bar.add_task("", total=1.0, what=type(solver).__name__, iteration=0, gap="-")
+        self._bar.start()
+
+    def watch(self, progress: Any) -> None:
+        """Move the bar to the judge's last word, or to the solver's guess until there is one."""
+        judged = progress.certificate is not None
+        gap = progress.certificate.residual if judged else progress.estimate
+        self._show(progress.iteration, gap, "" if judged else "~")
+
+    def _show(self, iteration: int, gap: float, mark: str) -> None:
+        if not math.isfinite(self._first) and math.isfinite(gap):
+            self._first = gap
+        self._bar.update(
+            self._task, completed=self._done(gap), iteration=iteration, gap=f"{mark}{gap:.1e}", refresh=False
+        )
+
+    def _done(self, gap: float) -> float:
+        if not gap > self._tol:
+            return 1.0
+        if not (self._first > self._tol > 0 and math.isfinite(gap)):
+            return 0.0
+        return max(0.0, math.log(self._first / gap) / math.log(self._first / self._tol))
+
+    def end(self, result: Any) -> None:
+        """Leave the last line standing."""
+        self._show(result.n_iter, result.certificate.residual, "")
+        self._bar.stop()
+
+
+class EarlyStop:
+    """Stop when ``condition(progress)`` is true."""
+
+    def __init__(self, condition: Callable[[Any], bool]) -> None:
+        self._condition = condition
+
+    def begin(self, problem: Any, solver: Any, stop: Any) -> None:
+        """Nothing to prepare."""
+
+    def watch(self, progress: Any) -> bool:
+        """Ask the condition."""
+        return bool(self._condition(progress))
+
+    def end(self, result: Any) -> None:
+        """Nothing to tidy up."""
+
+
+class SavedState(NamedTuple):
+    """What a checkpoint holds: pass it to ``solve(..., resume=...)``."""
+
+    state: Any
+    iteration: int
+    seconds: float
+
+
+class Checkpoint:
+    """Write the solver's whole state to ``path`` every ``every`` seconds and at the end."""
+
+    def __init__(self, path: str | Path, *, every: float = 60.0) -> None:
+        self.path = Path(path)
+        self.every = every
+        self._saved_at = -math.inf
+        self._last: Any = None
+
+    def begin(self, problem: Any, solver: Any, stop: Any) -> None:
+        """Start the clock."""
+        self._saved_at = time.perf_counter()
+
+    def watch(self, progress: Any) -> None:
+        """Save when the time has come."""
+        self._last = progress
+        if time.perf_counter() - self._saved_at >= self.every:
+            self.save(progress)
+
+    def end(self, result: Any) -> None:
+        """Save the last state."""
+        if self._last is not None:
+            self.save(self._last)
+
+    def save(self, progress: Any) -> None:
+        """Write the state: arrays as they are, everything else as JSON."""
+        arrays, plain = {}, {}
+        for field in dataclasses.fields(progress.state):
+            value = getattr(progress.state, field.name)
+            if isinstance(value, np.ndarray):
+                arrays[field.name] = value
+            else:
+                plain[field.name] = value
+        meta = {
+            "solver": _settings(progress.solver),
+            "state": plain,
+            "iteration": progress.iteration,
+            "seconds": progress.seconds,
+        }
+        write_archive(self.path, kind=_KIND, arrays=arrays, meta=meta)
+        self._saved_at = time.perf_counter()
+
+
+def _settings(solver: Any) -> dict[str, Any]:
+    return {"name": type(solver).__name__, **dataclasses.asdict(solver)}
+
+
+def load_checkpoint(path: str | Path, solver: Any) -> SavedState:
+    """Read a checkpoint written by the same solver with the same settings."""
+    arrays, meta = read_archive(path, kind=_KIND)
+    if meta["solver"] != _settings(solver):
+        raise ModelFileError(
+            f"{path} was written by {meta['solver']}, not by {_settings(solver)}; go on with the solver that wrote it."
+        )
+    state = solver.restore(arrays, meta["state"])
+    return SavedState(state, int(meta["iteration"]), float(meta["seconds"]))

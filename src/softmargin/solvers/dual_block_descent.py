@@ -1,0 +1,346 @@
+"""Block descent on the dual of a joint multiclass SVM: one sample's row of dual variables at a time, solved exactly.
+
+    visit sample i:   s = W'x_i;   alpha_i <- argmax of the dual over row i, the others fixed;   W += x_i (new - old)'
+
+    plain          every sample in turn, in a fresh random order each pass          paper 004, Algorithm 1
+    working set    passes over the samples (and classes) that still move            spec 2.6
+
+The working set lives between two full passes. A full pass visits every sample and class and sums the gap of each row as
+it finds it; rows that moved and carry more than ``1 / 100`` of the mean gap form the set, each with the tiles of classes
+that are in play. Passes over the set follow until their gap has fallen to ``1 / 5`` of the full one; rows that stand
+still twice in a row leave early, so do tiles. Then a full pass looks at everything again. What was left out can thus
+never be forgotten, and every visit lowers the dual objective: the dual value is monotone.
+
+    spec            here
+    alpha, W        state.alpha, state.weights      rows padded to whole tiles (backends.lanes)
+    act             state.order[:state.n_active]
+    tot             state.full_gap
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.jit import inline, jit
+from softmargin.backends.lanes import WIDTH, padded, pointer, zeros
+from softmargin.blocks import BLOCKS, new_workspace
+from softmargin.core.errors import IncompatibleError
+from softmargin.core.protocols import BlockDualProblem
+from softmargin.matrices.rows import as_rows, squared_norms
+
+__all__ = ["DescentState", "DualBlockDescent"]
+
+Array = NDArray[Any]
+
+# spec 2.6: what makes a row active, how long a working set is worth keeping, and how far its gap is driven down.
+ACTIVE_SHARE = 0.01
+LARGEST_SET = 0.7
+MAX_SET_PASSES = 40
+SET_TARGET = 0.2
+PATIENCE = 2  # visits without a move before a row leaves the set
+SLACK = 0.1  # a class whose margin is violated by more than -SLACK stays in play
+STALE = 0.8  # gaps are summed row by row while W still improves: the gap at the end of a pass is about this share
+SCREEN_AGAIN = 0.1  # screen when the gap has fallen to this share of what it was at the last screening
+
+
+@dataclass
+class DescentState:
+    """Everything a run needs to go on: arrays and plain numbers only, so that a checkpoint can hold it."""
+
+    alpha: Array  # (n * k,)      k padded
+    weights: Array  # ((d + 1) * k,)
+    order: Array  # (n,) samples; the first n_open are in the game, the first n_active in the working set
+    gaps: Array  # (n,) gap of each row when last visited, 0 where it did not move
+    idle: Array  # (n,) visits without a move
+    live: Array  # (n * words,) bit t of a row: tile t is in play
+    sqnorms: Array  # (n,)
+    random: Array  # (1,) state of the shuffle
+    n_open: int
+    n_active: int = 0  # 0: the next pass is a full one
+    visits_left: int = 0
+    full_gap: float = math.inf
+    gap: float = math.inf  # summed over the last pass
+    screened: float = math.inf  # gap at the last screening
+
+
+@dataclass(frozen=True)
+class DualBlockDescent:
+    """Settings of the descent.
+
+    Parameters
+    ----------
+    block : {"auto", "newton", "sort", "greedy", "projection"}
+        How one row is solved; "auto" is Newton for Weston-Watkins and the projection for Crammer-Singer. "sort" is the
+        paper's Algorithm 2, "greedy" Shark's scheme.
+    working_set : bool
+        Pass over the samples and classes that still move; False is the paper's plain Algorithm 1.
+    order : {"permuted", "cyclic"}
+        A fresh random order every pass, or 0, 1, 2, ...
+    screening : bool
+        Remove rows for good once the gap proves their optimum (spec 2.9).
+    """
+
+    block: str = "auto"
+    working_set: bool = True
+    order: str = "permuted"
+    screening: bool = False
+
+    needs: ClassVar[tuple[type, ...]] = (BlockDualProblem,)
+    monotone: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse settings that do not exist."""
+        if self.order not in ("permuted", "cyclic"):
+            raise IncompatibleError(f"order={self.order!r} is unknown; choose permuted or cyclic.")
+
+    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> DescentState:
+        """Allocate; put in a warm start; settle the rows whose optimum needs no descent."""
+        self._block(problem)
+        n, k = len(problem.y), problem.n_classes
+        size = padded(k)
+        sqnorms = np.empty(n)
+        squared_norms(as_rows(problem.X, problem.bias), sqnorms)
+        alpha = np.zeros((n, k)) if init is None else problem.feasible(init.alpha)
+        empty = sqnorms == 0.0
+        alpha[empty] = problem.loss.at_zero_scores(problem.y[empty], problem.C[empty], k)
+        wide = zeros(n * size)
+        wide.reshape(n, size)[:, :k] = alpha
+        weights = zeros((problem.X.shape[1] + 1) * size)
+        if init is not None:
+            weights.reshape(-1, size)[:, :k] = problem.point(alpha).weights
+        order = np.flatnonzero(~empty & (problem.C > 0.0))
+        n_open = len(order)
+        order = np.concatenate([order, np.flatnonzero(empty | (problem.C == 0.0))])
+        words = -(-(size // WIDTH) // 64)
+        return DescentState(
+            alpha=wide,
+            weights=weights,
+            order=order,
+            gaps=np.zeros(n),
+            idle=np.zeros(n, dtype=np.uint8),
+            live=np.zeros(n * words if self.working_set else words, dtype=np.uint64),
+            sqnorms=sqnorms,
+            random=rng.integers(1, 2**63, size=1, dtype=np.uint64),
+            n_open=n_open,
+        )
+
+    def step(self, problem: Any, state: DescentState) -> DescentState:
+        """Make one full pass, or passes over the working set that cost about as much."""
+        if state.n_active == 0:
+            state.gap, _, _ = self._descend(problem, state, state.n_open, full=True, target=math.inf, budget=0)
+            state.full_gap = state.gap
+            if self.screening and state.gap <= SCREEN_AGAIN * state.screened:
+                self._screen(problem, state)
+            if self.working_set:
+                _choose_active(state, LARGEST_SET if self._words(problem, state) == 0 else 1.0)
+            return state
+        target = SET_TARGET * state.full_gap
+        state.gap, state.n_active, visits = self._descend(
+            problem, state, state.n_active, full=False, target=target, budget=min(state.visits_left, state.n_open)
+        )
+        state.visits_left -= visits
+        if state.gap <= target or state.visits_left <= 0:
+            state.n_active = 0
+        return state
+
+    def point(self, problem: Any, state: DescentState) -> Any:
+        """Return the dual rows with weights recomputed from them: what the descent accumulated has drifted."""
+        n, k = len(problem.y), problem.n_classes
+        return problem.point(np.ascontiguousarray(state.alpha.reshape(n, -1)[:, :k]))
+
+    def estimate(self, problem: Any, state: DescentState) -> float:
+        """Guess the relative gap from the rows' gaps, summed as the last pass met them."""
+        n, size = len(problem.y), padded(problem.n_classes)
+        own = state.alpha.reshape(n, size)[np.arange(n), problem.y].sum()
+        primal = own - 0.5 * float(state.weights @ state.weights) + state.gap
+        return STALE * state.gap / primal if primal > 0 else math.inf
+
+    def restore(self, arrays: dict[str, Array], plain: dict[str, Any]) -> DescentState:
+        """Rebuild the state from a checkpoint."""
+        aligned = {name: zeros(arrays[name].size) for name in ("alpha", "weights")}
+        for name, array in aligned.items():
+            array[:] = arrays[name]
+        return DescentState(**{**arrays, **aligned}, **plain)
+
+    def _block(self, problem: Any) -> Any:
+        choices = BLOCKS[problem.multiclass]
+        name = next(iter(choices)) if self.block == "auto" else self.block
+        if name not in choices:
+            raise IncompatibleError(
+                f"block={self.block!r} does not solve {problem.multiclass}; choose auto, {', '.join(choices)}."
+            )
+        return choices[name]
+
+    def _words(self, problem: Any, state: DescentState) -> int:
+        """Return the number of words that hold a row's tiles; 0 where there are too few classes to leave any out."""
+        return len(state.live) // len(problem.y) if padded(problem.n_classes) > 2 * WIDTH else 0
+
+    def _descend(
+        self, problem: Any, state: DescentState, m: int, *, full: bool, target: float, budget: int
+    ) -> tuple[float, int, int]:
+        k = problem.n_classes
+        return descend(
+            as_rows(problem.X, problem.bias),
+            self._block(problem),
+            problem.y,
+            problem.C,
+            state.sqnorms,
+            state.alpha,
+            state.weights,
+            padded(k),
+            state.order,
+            m,
+            state.gaps,
+            state.idle,
+            state.live,
+            self._words(problem, state),
+            new_workspace(k),
+            state.random,
+            self.order == "permuted",
+            full,
+            target,
+            budget,
+        )
+
+    def _screen(self, problem: Any, state: DescentState) -> None:
+        """Fix the rows whose optimum is proven, with its value, and take them out of the game."""
+        state.screened = state.gap
+        rows, values = problem.settled(self.point(problem, state))
+        fixed = np.zeros(len(problem.y), dtype=bool)
+        fixed[rows] = True
+        n, k = len(problem.y), problem.n_classes
+        state.alpha.reshape(n, -1)[rows, :k] = values
+        alpha = np.ascontiguousarray(state.alpha.reshape(n, -1)[:, :k])
+        state.weights.reshape(-1, padded(k))[:, :k] = problem.point(alpha).weights
+        inside = state.order[: state.n_open]
+        kept = inside[~fixed[inside]]
+        state.order[: state.n_open] = np.concatenate([kept, inside[fixed[inside]]])
+        state.n_open = len(kept)
+
+
+def _choose_active(state: DescentState, largest: float) -> None:
+    """Put the rows that moved, and matter, to the front of the order."""
+    inside = state.order[: state.n_open]
+    threshold = ACTIVE_SHARE * state.full_gap / max(state.n_open, 1)
+    active = state.gaps[inside] > threshold
+    m = int(active.sum())
+    if m > largest * state.n_open:
+        return  # a full pass costs little more, and sees everything
+    state.order[: state.n_open] = np.concatenate([inside[active], inside[~active]])
+    state.n_active = m
+    state.visits_left = MAX_SET_PASSES * m
+    state.idle[inside[active]] = 0
+
+
+@inline
+def _shuffle(order: Any, m: int, random: Any) -> None:
+    """Fisher-Yates with Marsaglia's xorshift: a permutation in place, the same on every machine."""
+    x = random[0]
+    for t in range(m - 1, 0, -1):
+        x ^= x << np.uint64(13)
+        x ^= x >> np.uint64(7)
+        x ^= x << np.uint64(17)
+        j = np.int64((x >> np.uint64(11)) % np.uint64(t + 1))
+        order[t], order[j] = order[j], order[t]
+    random[0] = x
+
+
+@inline
+def _tiles_of(live: Any, first: int, words: int, tiles: Any) -> int:
+    """List the tiles whose bits are set; return how many."""
+    m = 0
+    for word in range(words):
+        bits = live[first + word]
+        tile = word * 64
+        while bits != np.uint64(0):
+            if bits & np.uint64(1):
+                tiles[m] = tile * WIDTH
+                m += 1
+            bits >>= np.uint64(1)
+            tile += 1
+    return m
+
+
+@inline
+def _keep_tiles(live: Any, first: int, words: int, tiles: Any, m: int) -> None:
+    """Set the bits of these tiles, clear all others."""
+    for word in range(words):
+        live[first + word] = np.uint64(0)
+    for t in range(m):
+        tile = tiles[t] // WIDTH
+        live[first + tile // 64] |= np.uint64(1) << np.uint64(tile % 64)
+
+
+@jit
+def descend(
+    rows: Any,
+    block: Any,
+    y: Array,
+    C: Array,
+    sqnorms: Array,
+    alpha: Array,
+    weights: Array,
+    k: int,
+    order: Array,
+    m: int,
+    gaps: Array,
+    idle: Array,
+    live: Array,
+    words: int,
+    work: Any,
+    random: Array,
+    is_permuted: bool,
+    is_full: bool,
+    target: float,
+    budget: int,
+) -> tuple[float, int, int]:
+    """Pass over order[:m] until the gap met in one pass is at most ``target`` or ``budget`` visits are spent.
+
+    A full pass looks at every class; otherwise only at a sample's live tiles, and samples that stand still drop to the
+    back of the order. Returns the gap summed over the last pass, what is left of m, and the number of visits.
+    """
+    rows_, w = rows.bare(), work.bare_workspace()
+    y_, C_, q_, a_, W_ = pointer(y), pointer(C), pointer(sqnorms), pointer(alpha), pointer(weights)
+    order_, gaps_, idle_, live_ = pointer(order), pointer(gaps), pointer(idle), pointer(live)
+    n_tiles = work.tiles.shape[0]
+    visits = 0
+    while True:
+        if is_permuted:
+            _shuffle(order_, m, random)
+        total = 0.0
+        t = 0
+        while t < m:
+            i = order_[t]
+            label = np.int64(y_[i])
+            tiles, n_mine = w.tiles, n_tiles
+            if words > 0 and not is_full:
+                n_mine = _tiles_of(live_, i * words, words, w.mine)
+                tiles = w.mine
+            w.start[label] = -1.0
+            rows_.scores(i, W_, k, w.start, tiles, n_mine, w.G)
+            w.start[label] = 0.0
+            gap, n_changed, n_kept = block.block_step(
+                w.G, label, q_[i], C_[i], a_, i * k, tiles, n_mine, w, SLACK
+            )
+            total += gap
+            visits += 1
+            if n_changed > 0:
+                rows_.add(i, w.step, w.changed, n_changed, W_, k)
+                gaps_[i] = gap
+                idle_[i] = 0
+                if words > 0:
+                    _keep_tiles(live_, i * words, words, w.kept, n_kept)
+            else:
+                gaps_[i] = 0.0
+                if not is_full:
+                    idle_[i] += 1
+                    if idle_[i] >= PATIENCE:
+                        m -= 1
+                        order_[t], order_[m] = order_[m], i
+                        continue
+            t += 1
+        if total <= target or visits >= budget or m == 0:
+            return total, m, visits

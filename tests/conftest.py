@@ -1,0 +1,27 @@
+"""Shared by all tests: a Numba cache that can never be stale, and hypothesis without a clock."""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+# An edited struct method does not invalidate the cached loop of another file, so the cache folder is named by a hash
+# of all sources. This must happen before numba is imported.
+_sources = sorted((Path(__file__).parents[1] / "src" / "softmargin").rglob("*.py"))
+_digest = hashlib.sha256(b"".join(path.read_bytes() for path in _sources)).hexdigest()[:16]
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"softmargin-numba-{_digest}"))
+
+import pytest  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+settings.register_profile("ci", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("ci")
+
+
+@pytest.fixture
+def shared_data() -> Path:
+    """Return the folder of real data sets, or skip."""
+    folder = Path(os.environ.get("SOFTMARGIN_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"the real data sets are not here ({folder}); set SOFTMARGIN_DATA to their folder")
+    return folder
