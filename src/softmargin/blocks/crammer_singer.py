@@ -27,7 +27,7 @@ from softmargin.backends.lanes import (
 
 __all__ = ["CrammerSingerProjection"]
 
-ROUNDING = 1e-13  # a gap below this share of C is zero but for rounding
+ROUNDING = 1e-15  # a gap below this share of C is zero but for rounding
 
 
 @compiled_struct("block_step")

@@ -34,7 +34,7 @@ from softmargin.backends.lanes import (
 
 __all__ = ["WestonWatkinsGreedy", "WestonWatkinsNewton", "WestonWatkinsSort"]
 
-ROUNDING = 1e-13  # a gap below this share of C is zero but for rounding
+ROUNDING = 1e-15  # a gap below this share of C is zero but for rounding
 EQUAL = 4e-16  # relative distance at which two gammas are the same number
 MAX_PASSES = 200  # bisection alone needs fewer than 64; NaN would never end
 

@@ -1,0 +1,1 @@
+"""What users see: scikit-learn estimators, and ``certify`` for anybody's model."""
