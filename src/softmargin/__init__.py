@@ -27,7 +27,7 @@ _HOMES = {
     "write_liblinear": "models",
 }
 
-__all__ = [*sorted(_HOMES), "__version__"]  # noqa: PLE0604
+__all__ = [*sorted(_HOMES), "__version__"]
 
 if TYPE_CHECKING:
     from softmargin.core.certificate import Certificate as Certificate

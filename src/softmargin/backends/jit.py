@@ -31,14 +31,17 @@ def inline(function: Callable[..., Any]) -> Callable[..., Any]:
     return njit(nogil=True, fastmath=FASTMATH, error_model="numpy", forceinline=True)(function)
 
 
-def compiled_struct(*names: str) -> Callable[[type[T]], type[T]]:
-    """Let compiled code call the named methods of a NamedTuple class.
+def compiled_struct(*names: str, **shared: Callable[..., Any]) -> Callable[[type[T]], type[T]]:
+    """Let compiled code call the named methods of a NamedTuple class, and give it methods shared with other structs.
 
-    One compiled name has one signature in the whole library; a second one is refused.
+    One compiled name has one signature in the whole library; a second one is refused. A name must not be a field of
+    another struct: compiled code would find the method first.
     """
 
     def register(cls: type[T]) -> type[T]:
-        for name in names:
+        for name, function in shared.items():
+            setattr(cls, name, function)
+        for name in (*names, *shared):
             signature = inspect.signature(getattr(cls, name))
             known = _signatures.setdefault(name, signature)
             if known is signature:

@@ -36,7 +36,10 @@ class CrammerSingerProjection(NamedTuple):
 
     accuracy: float = 0.0  # exact: unused, every block has one field
 
-    per_class_C = False
+    @property
+    def per_class_C(self) -> bool:
+        """Say whether C may differ by class."""
+        return False
 
     def block_step(
         self,
@@ -51,6 +54,7 @@ class CrammerSingerProjection(NamedTuple):
         work: Any,
         slack: float,
     ) -> tuple[float, int, int]:
+        """Project; see ``softmargin.blocks`` for the arguments."""
         zero = splat(0.0)
         one = splat(1.0)
         inverse = splat(1.0 / q)

@@ -124,7 +124,17 @@ def newton(v: Any, bound: Any, tiles: Any, m: int, start: float) -> float:
 
 
 def _block_step(
-    self: Any, G: Any, y: int, q: float, C: float, alpha: Any, first: int, tiles: Any, m: int, work: Any, slack: float
+    self: Any,
+    G: Any,
+    y: int,
+    q: float,
+    C: float,
+    alpha: Any,
+    first: int,
+    tiles: Any,
+    m: int,
+    work: Any,
+    slack: float,
 ) -> Any:
     """Minimise with one C for all classes."""
     bound = splat(C)
@@ -146,31 +156,35 @@ def _within_bounds(
     return gap, n_changed, n_kept
 
 
-@compiled_struct("block_step", "within_bounds", "find_gamma")
+@compiled_struct("find_gamma", block_step=_block_step, within_bounds=_within_bounds)
 class WestonWatkinsNewton(NamedTuple):
     """Safeguarded Newton on the scalar equation (spec 3.2): one or two passes over the classes, warm."""
 
     accuracy: float = 0.0  # exact: unused, every block has one field
 
-    per_class_C = True
-    block_step = _block_step
-    within_bounds = _within_bounds
+    @property
+    def per_class_C(self) -> bool:
+        """Say whether C may differ by class."""
+        return True
 
     def find_gamma(self, v: Any, y: int, q: float, alpha: Any, first: int, tiles: Any, m: int, work: Any) -> float:
+        """Solve the scalar equation, warm-started at the old sum."""
         return newton(v, work.bound, tiles, m, alpha[first + y])
 
 
-@compiled_struct("block_step", "within_bounds", "find_gamma")
+@compiled_struct("find_gamma", block_step=_block_step, within_bounds=_within_bounds)
 class WestonWatkinsSort(NamedTuple):
     """Algorithm 2 of paper 004: sweep gamma down over the sorted break points until the KKT conditions hold."""
 
     accuracy: float = 0.0  # exact: unused, every block has one field
 
-    per_class_C = False
-    block_step = _block_step
-    within_bounds = _within_bounds
+    @property
+    def per_class_C(self) -> bool:
+        """Say whether C may differ by class."""
+        return False
 
     def find_gamma(self, v: Any, y: int, q: float, alpha: Any, first: int, tiles: Any, m: int, work: Any) -> float:
+        """Sweep the sorted break points."""
         C = work.bound[tiles[0]]
         ordered = work.scratch
         n_positive = 0
@@ -209,18 +223,20 @@ class WestonWatkinsSort(NamedTuple):
         return newton(v, work.bound, tiles, m, alpha[first + y])
 
 
-@compiled_struct("block_step", "within_bounds", "find_gamma")
+@compiled_struct("find_gamma", block_step=_block_step, within_bounds=_within_bounds)
 class WestonWatkinsGreedy(NamedTuple):
     """Shark's scheme: move the coordinate that violates its KKT condition most, until none does by ``accuracy``."""
 
     accuracy: float = 1e-4  # Shark: a tenth of the largest KKT violation it accepts, 1e-3
     steps_per_class: int = 10
 
-    per_class_C = True
-    block_step = _block_step
-    within_bounds = _within_bounds
+    @property
+    def per_class_C(self) -> bool:
+        """Say whether C may differ by class."""
+        return True
 
     def find_gamma(self, v: Any, y: int, q: float, alpha: Any, first: int, tiles: Any, m: int, work: Any) -> float:
+        """Turn v into b by coordinate steps."""
         gradient = work.scratch  # v - (I + 11') b, the direction of descent
         gamma = alpha[first + y]
         for t in range(m):

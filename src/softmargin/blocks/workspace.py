@@ -30,6 +30,7 @@ class Workspace(NamedTuple):
     kept: NDArray[np.int64]
 
     def bare_workspace(self) -> "Workspace":
+        """Return the arrays without reference counts."""
         return Workspace(
             pointer(self.start),
             pointer(self.G),

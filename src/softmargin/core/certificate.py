@@ -30,7 +30,7 @@ class Certificate(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """primal - bound: the objective is at most this far above the optimum."""
+        """The objective is at most this far above the optimum: primal - bound."""
         return self.primal - self.bound
 
     def meets(self, tol: float) -> bool:

@@ -43,9 +43,7 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, NotIm
 
 
 @contextlib.contextmanager
-def atomic_write(
-    path: str | os.PathLike[str], *, error: type[SoftmarginError] = ModelFileError
-) -> Iterator[IO[bytes]]:
+def atomic_write(path: str | os.PathLike[str], *, error: type[SoftmarginError] = ModelFileError) -> Iterator[IO[bytes]]:
     """Open a file for writing that appears under `path` only when the block ends well.
 
     The bytes go to a temporary file in the same folder, reach the disk (fsync), and take the name in
@@ -203,13 +201,9 @@ def _read_header(archive: zipfile.ZipFile, shown: str) -> dict[str, Any]:
     try:
         header = json.loads(archive.read(_HEADER).decode("utf-8", "surrogatepass"))
     except _DAMAGE as problem:
-        raise ModelFileError(
-            f"{shown!r} is damaged: member {_HEADER!r} cannot be read ({problem})."
-        ) from problem
+        raise ModelFileError(f"{shown!r} is damaged: member {_HEADER!r} cannot be read ({problem}).") from problem
     if not isinstance(header, dict) or header.get("format") != FORMAT_NAME:
-        raise ModelFileError(
-            f"{shown!r} is not a softmargin file: {_HEADER!r} names no {FORMAT_NAME!r} format."
-        )
+        raise ModelFileError(f"{shown!r} is not a softmargin file: {_HEADER!r} names no {FORMAT_NAME!r} format.")
     version = header.get("format_version")
     if not isinstance(version, int) or version < 1:
         raise ModelFileError(f"{shown!r} is damaged: its format_version is {version!r}.")
@@ -233,9 +227,7 @@ def _read_member(archive: zipfile.ZipFile, name: str, shown: str) -> np.ndarray:
             # NumPy stops at the last number; only a read to the end makes zipfile check its CRC.
             member.read()
     except _DAMAGE as problem:
-        raise ModelFileError(
-            f"{shown!r} is damaged: member '{name}.npy' cannot be read ({problem})."
-        ) from problem
+        raise ModelFileError(f"{shown!r} is damaged: member '{name}.npy' cannot be read ({problem}).") from problem
     return array
 
 
@@ -257,11 +249,7 @@ def _to_json(value: Any, where: str) -> Any:
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value) and _PAIRS not in value:
             return {str(key): _to_json(item, f"{where}[{key!r}]") for key, item in value.items()}
-        return {
-            _PAIRS: [
-                [_to_json(key, where), _to_json(item, f"{where}[{key!r}]")] for key, item in value.items()
-            ]
-        }
+        return {_PAIRS: [[_to_json(key, where), _to_json(item, f"{where}[{key!r}]")] for key, item in value.items()]}
     if isinstance(value, list | tuple):
         return [_to_json(item, where) for item in value]
     # str, int and float have subclasses (NumPy's among them) whose repr is not JSON: take the plain value.
@@ -270,9 +258,7 @@ def _to_json(value: Any, where: str) -> Any:
             return plain(value)
     if value is None:
         return None
-    raise ModelFileError(
-        f"cannot store {where}: a {type(value).__name__} is neither number, text, list nor dict."
-    )
+    raise ModelFileError(f"cannot store {where}: a {type(value).__name__} is neither number, text, list nor dict.")
 
 
 def _from_json(value: Any) -> Any:

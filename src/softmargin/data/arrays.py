@@ -63,9 +63,7 @@ def read_npy(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray]:
     source = os.fspath(path)
     if source.endswith(".y.npy"):
         matrix = source.removesuffix(".y.npy") + ".npy"
-        raise DataError(
-            f"{source} holds labels. Give the matrix, {matrix!r}; its labels are found beside it."
-        )
+        raise DataError(f"{source} holds labels. Give the matrix, {matrix!r}; its labels are found beside it.")
     labels = Path(source.removesuffix(".npy") + ".y.npy")
     X = _as_floats(_load_npy(path, source, mmap_mode="r"), source)
     if not labels.exists():
@@ -92,9 +90,7 @@ def _members(path: str | os.PathLike[str], source: str) -> dict[str, np.ndarray]
                 parts = {name: _member(archive, name, source) for name in names}
                 return parts or {name: np.empty(0) for name in archive.files}
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as problem:
-            raise DataError(
-                f"{source}: the file is truncated or damaged ({problem}). Copy it again."
-            ) from problem
+            raise DataError(f"{source}: the file is truncated or damaged ({problem}). Copy it again.") from problem
 
 
 def _member(archive: Any, name: str, source: str) -> np.ndarray:
@@ -124,9 +120,7 @@ def _load_npy(path: str | os.PathLike[str], source: str, *, mmap_mode: Any) -> n
                 f"{source}: an object array, which needs a pickle and is not opened. "
                 "Save numbers, or text as np.asarray(y, dtype=str)."
             ) from problem
-        raise DataError(
-            f"{source}: the file is truncated or damaged ({problem}). Copy it again."
-        ) from problem
+        raise DataError(f"{source}: the file is truncated or damaged ({problem}). Copy it again.") from problem
     except (EOFError, OSError) as problem:
         raise DataError(f"cannot read {source!r}: {problem}.") from problem
     return array
@@ -162,9 +156,7 @@ def _csr(parts: dict[str, np.ndarray], source: str) -> Any:
         raise DataError(f"{source}: the sparse matrix is stored as {layout!r}. Save X.tocsr() instead.")
     data, indices, indptr, shape = (parts[name] for name in _CSR_PARTS)
     if shape.shape != (2,) or any(part.dtype.kind not in "iu" for part in (indices, indptr, shape)):
-        raise DataError(
-            f"{source}: indices, indptr and shape (two numbers) must be whole numbers. {_WHAT_TO_SAVE}"
-        )
+        raise DataError(f"{source}: indices, indptr and shape (two numbers) must be whole numbers. {_WHAT_TO_SAVE}")
     n, d = (int(size) for size in shape)
     # A column out of range would let a compiled loop read foreign memory: check before anything uses it.
     try:
@@ -174,9 +166,7 @@ def _csr(parts: dict[str, np.ndarray], source: str) -> Any:
     except DataError:
         raise
     except (ValueError, IndexError) as problem:
-        raise DataError(
-            f"{source}: the CSR parts do not fit together ({problem}). {_WHAT_TO_SAVE}"
-        ) from problem
+        raise DataError(f"{source}: the CSR parts do not fit together ({problem}). {_WHAT_TO_SAVE}") from problem
     X.sum_duplicates()
     if max(d, X.nnz) <= np.iinfo(np.int32).max:
         X = csr_matrix((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=(n, d))

@@ -209,9 +209,7 @@ def _assemble(blocks: list[Rows], n_features: int | None, source: str) -> tuple[
     values = np.concatenate([rows.values for rows in blocks])
     if n_features is None:
         if not len(indices):
-            raise DataError(
-                f"{source}: no row has an entry, so the number of columns is unknown. Give n_features."
-            )
+            raise DataError(f"{source}: no row has an entry, so the number of columns is unknown. Give n_features.")
         n_features = int(indices.max()) + 1
     ends = np.cumsum(np.concatenate([[0], *(rows.counts for rows in blocks)]))
     if len(indices) <= np.iinfo(np.int32).max:
@@ -250,9 +248,7 @@ def write_libsvm(path: str | os.PathLike[str], X: Any, y: Any) -> None:
     if rows.dtype.kind not in "biuf":
         raise DataError(f"values of type {rows.dtype} cannot stand in a LIBSVM file. Use real numbers.")
     if not (np.isfinite(rows.data).all() and np.isfinite(labels).all()):
-        raise DataError(
-            "X or y holds NaN or infinity, which a LIBSVM file cannot. Fill in or drop these rows."
-        )
+        raise DataError("X or y holds NaN or infinity, which a LIBSVM file cannot. Fill in or drop these rows.")
     with atomic_write(path, error=DataError) as file, _compressed(file, os.fspath(path)) as out:
         for start in range(0, rows.shape[0], _ROWS_A_WRITE):
             part = slice(start, min(start + _ROWS_A_WRITE, rows.shape[0]))
@@ -280,11 +276,7 @@ def _numbers(array: np.ndarray) -> list[str]:
     if array.dtype.kind == "b":
         array = array.astype(np.int64)
     # Only float64 survives tolist(): 0.1 as float32 would come out with 17 digits.
-    texts = (
-        map(repr, array.tolist())
-        if array.dtype.kind in "iu" or array.dtype == np.float64
-        else array.astype(str)
-    )
+    texts = map(repr, array.tolist()) if array.dtype.kind in "iu" or array.dtype == np.float64 else array.astype(str)
     return [str(text).removesuffix(".0") for text in texts]
 
 

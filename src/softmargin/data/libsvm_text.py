@@ -203,14 +203,11 @@ def _label(token: bytes, where: str) -> float:
 def _entry(token: bytes, where: str) -> tuple[int, float]:
     index, colon, value = token.partition(b":")
     if not colon:
-        raise DataError(
-            f"{where}: found {_show(token)} without ':'. Entries are written index:value, as in '7:0.5'."
-        )
+        raise DataError(f"{where}: found {_show(token)} without ':'. Entries are written index:value, as in '7:0.5'.")
     digits = index.removeprefix(b"-")
     if not digits.isdigit() or len(digits) > _LONGEST:
         raise DataError(
-            f"{where}: in {_show(token)} the index {_show(index)} is not a whole number "
-            f"(of at most {_LONGEST} digits)."
+            f"{where}: in {_show(token)} the index {_show(index)} is not a whole number (of at most {_LONGEST} digits)."
         )
     number = _float(value)
     if number is None:

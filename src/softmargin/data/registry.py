@@ -105,9 +105,7 @@ def available(data_dir: str | os.PathLike[str] | None = None) -> list[Entry]:
             files = _parts(folder, name)
             size = sum(path.stat().st_size for path in files)
             what = "training and test part" if len(files) == 2 else "one part"
-            kind = "".join(
-                files[0].suffixes[-2:] if files[0].suffix in (".xz", ".gz", ".bz2") else files[0].suffix
-            )
+            kind = "".join(files[0].suffixes[-2:] if files[0].suffix in (".xz", ".gz", ".bz2") else files[0].suffix)
             entries.append(Entry(name, str(folder), f"{what}, {kind.lstrip('.')}, {size / 1e6:.2f} MB"))
     return entries
 
@@ -138,9 +136,7 @@ def split(dataset: Dataset, *, test_size: float = 0.25, seed: int = 0) -> Datase
     can_give = [c for c in by_remainder.tolist() if held[c] < sizes[c] - 1]
     held[can_give[: max(round(test_size * n) - int(held.sum()), 0)]] += 1
     if held.sum() == 0:
-        raise DataError(
-            f"{dataset.name}: {n} rows in {len(sizes)} classes are too few to hold out {test_size:.0%}."
-        )
+        raise DataError(f"{dataset.name}: {n} rows in {len(sizes)} classes are too few to hold out {test_size:.0%}.")
     shuffled = np.random.default_rng(seed).permutation(n)
     # A stable sort by class keeps the shuffled order inside each class; the first held[c] rows go.
     by_class = shuffled[np.argsort(class_of[shuffled], kind="stable")]
@@ -155,9 +151,7 @@ def split(dataset: Dataset, *, test_size: float = 0.25, seed: int = 0) -> Datase
 def _is_path(name_or_path: str | os.PathLike[str]) -> bool:
     text = os.fspath(name_or_path)
     has_folder = os.sep in text or "/" in text
-    return (
-        not isinstance(name_or_path, str) or has_folder or text.lower().endswith(_SUFFIXES + _TEXT_SUFFIXES)
-    )
+    return not isinstance(name_or_path, str) or has_folder or text.lower().endswith(_SUFFIXES + _TEXT_SUFFIXES)
 
 
 def _folders(data_dir: str | os.PathLike[str] | None) -> list[Path]:

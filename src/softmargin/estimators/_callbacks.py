@@ -13,7 +13,7 @@ except ImportError:  # scikit-learn < 1.9
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stands in where scikit-learn has no callbacks."""
 
-    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:  # type: ignore[misc]
+    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
         """Return the method as it is."""
         return method
 
@@ -67,6 +67,4 @@ class CallbackBridge:
 
     def end(self, result: Any) -> None:
         """Close the fit task."""
-        self.context.call_on_fit_task_end(
-            **self.data, reconstruction_attributes=lambda: self.attributes(result.point)
-        )
+        self.context.call_on_fit_task_end(**self.data, reconstruction_attributes=lambda: self.attributes(result.point))

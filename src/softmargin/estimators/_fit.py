@@ -1,4 +1,4 @@
-"""The one fit path, shared by the estimators and the command line. It never imports scikit-learn: that takes a second."""
+"""The one fit path, shared by estimators and command line; it never imports scikit-learn, which takes a second."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,9 @@ def _class_weights(classes: Array, codes: Array, sample_weight: Array, class_wei
         mass = np.bincount(codes, weights=sample_weight, minlength=len(classes))
         return np.where(mass > 0, mass.sum() / (len(classes) * np.where(mass > 0, mass, 1.0)), 0.0)
     if not isinstance(class_weight, Mapping):
-        raise DataError(f"class_weight must be None, 'balanced' or a mapping from label to weight; found {class_weight!r}.")
+        raise DataError(
+            f"class_weight must be None, 'balanced' or a mapping from label to weight; found {class_weight!r}."
+        )
     labels = classes.tolist()
     unknown = [label for label in class_weight if label not in labels]
     if unknown:
@@ -60,7 +62,14 @@ def _class_weights(classes: Array, codes: Array, sample_weight: Array, class_wei
 
 
 def linear_problem(
-    X: Any, codes: Array, n_classes: int, prices: Array, *, multiclass: str, fit_intercept: bool, intercept_scaling: float
+    X: Any,
+    codes: Array,
+    n_classes: int,
+    prices: Array,
+    *,
+    multiclass: str,
+    fit_intercept: bool,
+    intercept_scaling: float,
 ) -> MulticlassSVM:
     """Build the problem; the intercept is the weight of a constant feature ``intercept_scaling``."""
     if fit_intercept and not (math.isfinite(intercept_scaling) and intercept_scaling > 0):

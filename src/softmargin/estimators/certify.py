@@ -123,8 +123,8 @@ def _claim(model: Any) -> _Claim:
     missing = [name for name in ("coef_", "intercept_", "classes_") if not hasattr(model, name)]
     if missing:
         raise IncompatibleError(
-            f"certify needs a fitted linear classifier; {type(model).__name__} has no {', '.join(missing)}. Fit it first, "
-            "or pass a LinearModel (read_liblinear makes one of a LIBLINEAR file)."
+            f"certify needs a fitted linear classifier; {type(model).__name__} has no {', '.join(missing)}. "
+            "Fit it first, or pass a LinearModel (read_liblinear makes one of a LIBLINEAR file)."
         )
     if getattr(model, "loss", "hinge") != "hinge" and getattr(model, "multi_class", None) != "crammer_singer":
         multiclass = None

@@ -140,12 +140,20 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             A weight of 2 equals the sample given twice.
         """
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", accept_large_sparse=True
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            accept_large_sparse=True,
         )
         check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
-            raise DataError(f"y has 1 class ({classes[0]!r}) in {len(y)} samples; a classifier needs at least 2 classes.")
+            raise DataError(
+                f"y has 1 class ({classes[0]!r}) in {len(y)} samples; a classifier needs at least 2 classes."
+            )
         if self.loss != "hinge":
             raise IncompatibleError(
                 f"loss={self.loss!r} with the joint multiclass={self.multiclass!r} is not defined; use loss='hinge'."

@@ -2,6 +2,9 @@
 
 from softmargin.losses.multiclass_hinge import CrammerSinger, WestonWatkins
 
-LOSSES = {"weston_watkins": WestonWatkins(), "crammer_singer": CrammerSinger()}
+LOSSES: dict[str, WestonWatkins | CrammerSinger] = {
+    "weston_watkins": WestonWatkins(),
+    "crammer_singer": CrammerSinger(),
+}
 
 __all__ = ["LOSSES", "CrammerSinger", "WestonWatkins"]

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 def margins(scores: Array, y: Array) -> Array:
     """Return h_ij = 1 + s_ij - s_iy, with h_iy = 0; shape (n, k)."""
     rows = np.arange(len(y))
-    h = scores - scores[rows, y][:, None] + 1.0
+    h = scores - (scores[rows, y] - 1.0)[:, None]
     h[rows, y] = 0.0
     return h
 
@@ -32,6 +32,11 @@ def _off_label(alpha: Array, y: Array) -> Array:
     return rest
 
 
+def _relative(outside: Array, C: Array) -> float:
+    """Return the largest violation, as a share of its sample's C; NaN stays NaN."""
+    return float((outside / np.maximum(C, np.finfo(float).tiny)).max())
+
+
 class WestonWatkins:
     """Sum of the hinge of every wrong class."""
 
@@ -39,13 +44,14 @@ class WestonWatkins:
 
     def value(self, scores: Array, y: Array) -> Array:
         """Return l_i; shape (n,)."""
-        return np.maximum(margins(scores, y), 0.0).sum(axis=1)
+        h = margins(scores, y)
+        return np.maximum(h, 0.0, out=h).sum(axis=1)
 
     def infeasibility(self, alpha: Array, y: Array, C: Array) -> float:
         """Return how far alpha is outside its dual rows, relative to C."""
         rest = _off_label(alpha, y)
-        outside = np.maximum(np.maximum(rest, -C[:, None] - rest).max(axis=1, initial=0.0), np.abs(alpha.sum(axis=1)))
-        return float((outside / np.maximum(C, np.finfo(float).tiny)).max(initial=0.0))
+        outside = np.maximum(rest.max(axis=1), -C - rest.min(axis=1))
+        return _relative(np.maximum(outside, np.abs(alpha.sum(axis=1))), C)
 
     def project(self, alpha: Array, y: Array, C: Array) -> Array:
         """Return a feasible point near alpha (it need not be the nearest)."""
@@ -82,9 +88,8 @@ class CrammerSinger:
     def infeasibility(self, alpha: Array, y: Array, C: Array) -> float:
         """Return how far alpha is outside its dual rows, relative to C."""
         own = alpha[np.arange(len(y)), y]
-        outside = np.maximum(_off_label(alpha, y).max(axis=1, initial=0.0), own - C)
-        outside = np.maximum(outside, np.abs(alpha.sum(axis=1)))
-        return float((outside / np.maximum(C, np.finfo(float).tiny)).max(initial=0.0))
+        outside = np.maximum(_off_label(alpha, y).max(axis=1), own - C)
+        return _relative(np.maximum(outside, np.abs(alpha.sum(axis=1))), C)
 
     def project(self, alpha: Array, y: Array, C: Array) -> Array:
         """Return a feasible point near alpha (it need not be the nearest)."""

@@ -1,14 +1,17 @@
 """How a solver touches X one sample at a time: dense and CSR rows behind the same verbs.
 
-    verb                                        meaning                                                  cost
-    rows.scores(i, W, k, start, tiles, m, out)  out = start + W' x_i on m tiles of classes               nnz(x_i) m
-    rows.add(i, step, tiles, m, W, k)           W += x_i step'       on m tiles of classes               nnz(x_i) m
-    rows.sqnorm(i)                              |x_i|^2                                                  nnz(x_i)
+    verb                                        meaning                                             cost
+    rows.scores(i, W, k, start, tiles, m, out)  out = start + W' x_i on m tiles of classes          nnz(x_i) m
+    rows.add(i, step, tiles, m, W, k)           W += x_i step'       on m tiles of classes          nnz(x_i) m
+    rows.sqnorm(i)                              |x_i|^2                                             nnz(x_i)
+    rows.bare()                                 the same rows as bare pointers, for use in a loop
 
 A tile is ``lanes.WIDTH`` neighbouring classes, named by the position of its first class. W is (d + 1, k) row-major and
 flat, k padded to whole tiles, so that one feature touches one contiguous row; its last row belongs to the constant
 feature ``bias`` that every sample carries (0 where there is no intercept). X is used as it comes: float32 or float64,
 int32 or int64 indices, read-only memory maps; W and all sums are float64.
+
+The verbs are written once, on the entries of a row: entry p of sample i has ``column(i, p)`` and ``value(p)``.
 """
 
 from typing import Any, NamedTuple
@@ -24,157 +27,125 @@ __all__ = ["CsrRows", "DenseRows", "as_rows", "squared_norms"]
 Array = NDArray[Any]
 
 
-@compiled_struct("bare", "scores", "add", "sqnorm")
-class DenseRows(NamedTuple):
-    """Rows of a C-ordered dense matrix."""
+def _scores(self: Any, i: int, W: Array, k: int, start: Array, tiles: Array, m: int, out: Array) -> None:
+    """Write start + W' x_i into ``out``, on the given tiles."""
+    begin, end = self.entries(i)
+    last = self.d * k
+    bias = splat(self.bias)
+    t = 0
+    while t < m:
+        if m - t > 1:
+            # Up to four tiles at once stay in registers while the features go by; a missing one repeats the last.
+            o0, o1 = tiles[t], tiles[t + 1]
+            o2, o3 = tiles[min(t + 2, m - 1)], tiles[min(t + 3, m - 1)]
+            a0 = load(start, o0) + bias * load(W, last + o0)
+            a1 = load(start, o1) + bias * load(W, last + o1)
+            a2 = load(start, o2) + bias * load(W, last + o2)
+            a3 = load(start, o3) + bias * load(W, last + o3)
+            for p in range(begin, end):
+                value = splat(self.value(p))
+                row = self.column(i, p) * k
+                a0 = a0 + value * load(W, row + o0)
+                a1 = a1 + value * load(W, row + o1)
+                a2 = a2 + value * load(W, row + o2)
+                a3 = a3 + value * load(W, row + o3)
+            store(out, o0, a0)
+            store(out, o1, a1)
+            store(out, o2, a2)
+            store(out, o3, a3)
+        else:
+            # One tile: four features at once, so that no sum waits for the one before.
+            o0 = tiles[t]
+            a0 = load(start, o0) + bias * load(W, last + o0)
+            a1 = splat(0.0)
+            a2 = splat(0.0)
+            a3 = splat(0.0)
+            p = begin
+            while p + 4 <= end:
+                a0 = a0 + splat(self.value(p)) * load(W, self.column(i, p) * k + o0)
+                a1 = a1 + splat(self.value(p + 1)) * load(W, self.column(i, p + 1) * k + o0)
+                a2 = a2 + splat(self.value(p + 2)) * load(W, self.column(i, p + 2) * k + o0)
+                a3 = a3 + splat(self.value(p + 3)) * load(W, self.column(i, p + 3) * k + o0)
+                p += 4
+            while p < end:
+                a0 = a0 + splat(self.value(p)) * load(W, self.column(i, p) * k + o0)
+                p += 1
+            store(out, o0, (a0 + a1) + (a2 + a3))
+        t += 4
 
-    X: Array
+
+def _add(self: Any, i: int, step: Array, tiles: Array, m: int, W: Array, k: int) -> None:
+    """Add x_i step' to W, on the given tiles."""
+    begin, end = self.entries(i)
+    for t in range(m):
+        o = tiles[t]
+        s = load(step, o)
+        for p in range(begin, end):
+            q = self.column(i, p) * k + o
+            store(W, q, load(W, q) + splat(self.value(p)) * s)
+        q = self.d * k + o
+        store(W, q, load(W, q) + splat(self.bias) * s)
+
+
+def _sqnorm(self: Any, i: int) -> float:
+    """Return |x_i|^2, the constant feature included."""
+    begin, end = self.entries(i)
+    total = self.bias * self.bias
+    for p in range(begin, end):
+        total += self.value(p) * self.value(p)
+    return total
+
+
+@compiled_struct("bare", "entries", "column", "value", scores=_scores, add=_add, sqnorm=_sqnorm)
+class DenseRows(NamedTuple):
+    """Rows of a C-ordered dense matrix: entry p of the flat array is column p - i d of its sample."""
+
+    X: Array  # (n * d,)
     d: int
     bias: float
 
     def bare(self) -> "DenseRows":
+        """Return the rows without reference counts."""
         return DenseRows(pointer(self.X), self.d, self.bias)
 
-    def scores(self, i: int, W: Array, k: int, start: Array, tiles: Array, m: int, out: Array) -> None:
-        x, d = self.X, self.d
-        first = i * d
-        bias = splat(self.bias)
-        t = 0
-        while t < m:
-            if m - t > 1:
-                # Up to four tiles at once stay in registers while the features go by; a missing one repeats the last.
-                o0, o1 = tiles[t], tiles[t + 1]
-                o2, o3 = tiles[min(t + 2, m - 1)], tiles[min(t + 3, m - 1)]
-                last = d * k
-                a0 = load(start, o0) + bias * load(W, last + o0)
-                a1 = load(start, o1) + bias * load(W, last + o1)
-                a2 = load(start, o2) + bias * load(W, last + o2)
-                a3 = load(start, o3) + bias * load(W, last + o3)
-                for j in range(d):
-                    value = splat(np.float64(x[first + j]))
-                    row = j * k
-                    a0 = a0 + value * load(W, row + o0)
-                    a1 = a1 + value * load(W, row + o1)
-                    a2 = a2 + value * load(W, row + o2)
-                    a3 = a3 + value * load(W, row + o3)
-                store(out, o0, a0)
-                store(out, o1, a1)
-                store(out, o2, a2)
-                store(out, o3, a3)
-            else:
-                # One tile: four features at once, so that no sum waits for the one before.
-                o0 = tiles[t]
-                a0 = load(start, o0) + bias * load(W, d * k + o0)
-                a1 = splat(0.0)
-                a2 = splat(0.0)
-                a3 = splat(0.0)
-                j = 0
-                while j + 4 <= d:
-                    a0 = a0 + splat(np.float64(x[first + j])) * load(W, j * k + o0)
-                    a1 = a1 + splat(np.float64(x[first + j + 1])) * load(W, (j + 1) * k + o0)
-                    a2 = a2 + splat(np.float64(x[first + j + 2])) * load(W, (j + 2) * k + o0)
-                    a3 = a3 + splat(np.float64(x[first + j + 3])) * load(W, (j + 3) * k + o0)
-                    j += 4
-                while j < d:
-                    a0 = a0 + splat(np.float64(x[first + j])) * load(W, j * k + o0)
-                    j += 1
-                store(out, o0, (a0 + a1) + (a2 + a3))
-            t += 4
+    def entries(self, i: int) -> tuple[Any, Any]:
+        """Return where the entries of sample i begin and end."""
+        return i * self.d, (i + 1) * self.d
 
-    def add(self, i: int, step: Array, tiles: Array, m: int, W: Array, k: int) -> None:
-        x, d = self.X, self.d
-        first = i * d
-        for t in range(m):
-            o = tiles[t]
-            s = load(step, o)
-            for j in range(d):
-                p = j * k + o
-                store(W, p, load(W, p) + splat(np.float64(x[first + j])) * s)
-            p = d * k + o
-            store(W, p, load(W, p) + splat(self.bias) * s)
+    def column(self, i: int, p: int) -> Any:
+        """Return the feature of entry p."""
+        return p - i * self.d
 
-    def sqnorm(self, i: int) -> float:
-        first = i * self.d
-        total = self.bias * self.bias
-        for p in range(first, first + self.d):
-            total += np.float64(self.X[p]) * np.float64(self.X[p])
-        return total
+    def value(self, p: int) -> float:
+        """Return entry p as float64."""
+        return np.float64(self.X[p])
 
 
-@compiled_struct("bare", "scores", "add", "sqnorm")
+@compiled_struct("bare", "entries", "column", "value", scores=_scores, add=_add, sqnorm=_sqnorm)
 class CsrRows(NamedTuple):
     """Rows of a canonical CSR matrix (sorted, no duplicate)."""
 
-    data: Array
-    indices: Array
-    indptr: Array
-    last: int
+    data: Array  # (nnz,)
+    indices: Array  # (nnz,)
+    indptr: Array  # (n + 1,)
+    d: int
     bias: float
 
     def bare(self) -> "CsrRows":
-        return CsrRows(pointer(self.data), pointer(self.indices), pointer(self.indptr), self.last, self.bias)
+        """Return the rows without reference counts."""
+        return CsrRows(pointer(self.data), pointer(self.indices), pointer(self.indptr), self.d, self.bias)
 
-    def scores(self, i: int, W: Array, k: int, start: Array, tiles: Array, m: int, out: Array) -> None:
-        begin, end = self.indptr[i], self.indptr[i + 1]
-        last = self.last * k
-        bias = splat(self.bias)
-        t = 0
-        while t < m:
-            if m - t > 1:
-                # Up to four tiles at once stay in registers while the features go by; a missing one repeats the last.
-                o0, o1 = tiles[t], tiles[t + 1]
-                o2, o3 = tiles[min(t + 2, m - 1)], tiles[min(t + 3, m - 1)]
-                a0 = load(start, o0) + bias * load(W, last + o0)
-                a1 = load(start, o1) + bias * load(W, last + o1)
-                a2 = load(start, o2) + bias * load(W, last + o2)
-                a3 = load(start, o3) + bias * load(W, last + o3)
-                for p in range(begin, end):
-                    value = splat(np.float64(self.data[p]))
-                    row = np.int64(self.indices[p]) * k
-                    a0 = a0 + value * load(W, row + o0)
-                    a1 = a1 + value * load(W, row + o1)
-                    a2 = a2 + value * load(W, row + o2)
-                    a3 = a3 + value * load(W, row + o3)
-                store(out, o0, a0)
-                store(out, o1, a1)
-                store(out, o2, a2)
-                store(out, o3, a3)
-            else:
-                # One tile: four features at once, so that no sum waits for the one before.
-                o0 = tiles[t]
-                a0 = load(start, o0) + bias * load(W, last + o0)
-                a1 = splat(0.0)
-                a2 = splat(0.0)
-                a3 = splat(0.0)
-                p = begin
-                while p + 4 <= end:
-                    a0 = a0 + splat(np.float64(self.data[p])) * load(W, np.int64(self.indices[p]) * k + o0)
-                    a1 = a1 + splat(np.float64(self.data[p + 1])) * load(W, np.int64(self.indices[p + 1]) * k + o0)
-                    a2 = a2 + splat(np.float64(self.data[p + 2])) * load(W, np.int64(self.indices[p + 2]) * k + o0)
-                    a3 = a3 + splat(np.float64(self.data[p + 3])) * load(W, np.int64(self.indices[p + 3]) * k + o0)
-                    p += 4
-                while p < end:
-                    a0 = a0 + splat(np.float64(self.data[p])) * load(W, np.int64(self.indices[p]) * k + o0)
-                    p += 1
-                store(out, o0, (a0 + a1) + (a2 + a3))
-            t += 4
+    def entries(self, i: int) -> tuple[Any, Any]:
+        """Return where the entries of sample i begin and end."""
+        return np.int64(self.indptr[i]), np.int64(self.indptr[i + 1])
 
-    def add(self, i: int, step: Array, tiles: Array, m: int, W: Array, k: int) -> None:
-        begin, end = self.indptr[i], self.indptr[i + 1]
-        last = self.last * k
-        for t in range(m):
-            o = tiles[t]
-            s = load(step, o)
-            for p in range(begin, end):
-                q = np.int64(self.indices[p]) * k + o
-                store(W, q, load(W, q) + splat(np.float64(self.data[p])) * s)
-            store(W, last + o, load(W, last + o) + splat(self.bias) * s)
+    def column(self, i: int, p: int) -> Any:
+        """Return the feature of entry p."""
+        return np.int64(self.indices[p])
 
-    def sqnorm(self, i: int) -> float:
-        total = self.bias * self.bias
-        for p in range(self.indptr[i], self.indptr[i + 1]):
-            total += np.float64(self.data[p]) * np.float64(self.data[p])
-        return total
+    def value(self, p: int) -> float:
+        """Return entry p as float64."""
+        return np.float64(self.data[p])
 
 
 def as_rows(X: Any, bias: float = 0.0) -> DenseRows | CsrRows:

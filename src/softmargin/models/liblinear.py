@@ -167,9 +167,7 @@ def _read_weights(lines: list[str], first: int, columns: int, n_lines: int, show
         try:
             weights[j] = [float(text) for text in row]
         except ValueError as problem:
-            raise ModelFileError(
-                f"{shown!r}, line {first + 1 + j}: a weight is no number ({problem})."
-            ) from problem
+            raise ModelFileError(f"{shown!r}, line {first + 1 + j}: a weight is no number ({problem}).") from problem
     if not np.isfinite(weights).all():
         line = first + 1 + int(np.argmin(np.isfinite(weights).all(axis=1)))
         raise ModelFileError(f"{shown!r}, line {line}: a weight is not finite.")

@@ -161,9 +161,7 @@ def _matrix(X: Any) -> Any:
         return X.tocsr()
     X = np.asarray(X)
     if X.ndim != 2:
-        raise DataError(
-            f"X has shape {X.shape}; a matrix (n, d) is needed. Use X.reshape(1, -1) for one row."
-        )
+        raise DataError(f"X has shape {X.shape}; a matrix (n, d) is needed. Use X.reshape(1, -1) for one row.")
     if X.dtype.kind == "O":
         try:
             X = X.astype(np.float64)

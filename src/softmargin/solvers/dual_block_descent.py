@@ -6,8 +6,8 @@
     working set    passes over the samples (and classes) that still move            spec 2.6
 
 The working set lives between two full passes. A full pass visits every sample and class and sums the gap of each row as
-it finds it; rows that moved and carry more than ``1 / 100`` of the mean gap form the set, each with the tiles of classes
-that are in play. Passes over the set follow until their gap has fallen to ``1 / 5`` of the full one; rows that stand
+it finds it; rows that moved and carry more than 1 / 100 of the mean gap form the set, each with the tiles of classes
+that are in play. Passes over the set follow until their gap has fallen to 1 / 5 of the full one; rows that stand
 still twice in a row leave early, so do tiles. Then a full pass looks at everything again. What was left out can thus
 never be forgotten, and every visit lowers the dual objective: the dual value is monotone.
 
@@ -139,7 +139,12 @@ class DualBlockDescent:
             return state
         target = SET_TARGET * state.full_gap
         state.gap, state.n_active, visits = self._descend(
-            problem, state, state.n_active, full=False, target=target, budget=min(state.visits_left, state.n_open)
+            problem,
+            state,
+            state.n_active,
+            full=False,
+            target=target,
+            budget=min(state.visits_left, state.n_open),
         )
         state.visits_left -= visits
         if state.gap <= target or state.visits_left <= 0:
@@ -158,7 +163,7 @@ class DualBlockDescent:
         primal = own - 0.5 * float(state.weights @ state.weights) + state.gap
         return STALE * state.gap / primal if primal > 0 else math.inf
 
-    def restore(self, arrays: dict[str, Array], plain: dict[str, Any]) -> DescentState:
+    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> DescentState:
         """Rebuild the state from a checkpoint."""
         aligned = {name: zeros(arrays[name].size) for name in ("alpha", "weights")}
         for name, array in aligned.items():
@@ -322,9 +327,7 @@ def descend(
             w.start[label] = -1.0
             rows_.scores(i, W_, k, w.start, tiles, n_mine, w.G)
             w.start[label] = 0.0
-            gap, n_changed, n_kept = block.block_step(
-                w.G, label, q_[i], C_[i], a_, i * k, tiles, n_mine, w, SLACK
-            )
+            gap, n_changed, n_kept = block.block_step(w.G, label, q_[i], C_[i], a_, i * k, tiles, n_mine, w, SLACK)
             total += gap
             visits += 1
             if n_changed > 0:

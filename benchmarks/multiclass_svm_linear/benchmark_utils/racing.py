@@ -1,0 +1,133 @@
+"""How a solver is timed to a gap, besides benchopt's own curves.
+
+Every solver of this benchmark has one more verb than benchopt asks for:
+
+    laps(tols, judge=objective, cap=seconds, repeat=r, settings={tol: setting}) -> iterator of Lap
+
+It runs once for each tolerance, loosest first, and gives up after the first one it misses. ``seconds`` is the solver's
+own clock; whether the tolerance was met is the judge's word. ``settings`` holds what an earlier repeat found out (the
+eps at which LIBLINEAR meets a tolerance), so that it is not searched for again.
+"""
+
+import math
+import multiprocessing
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from benchopt import BaseSolver
+from benchopt.stopping_criterion import StoppingCriterion
+
+CONVERGED = "converged"
+OVER_CAP = "over cap"
+STOPPED_SHORT = "stopped short"
+
+# LIBLINEAR's eps has no known relation to the gap: it is tightened along 1, .5, .2, .1, ... until the gap will do.
+EPS_GRID = tuple(digit * 10.0**-power for power in range(1, 8) for digit in (10, 5, 2))
+_GRACE = 5.0  # seconds a child may need beside the timed call: to start, and to send its weights back
+
+
+class Lap(NamedTuple):
+    """One timed run: the tolerance asked for, the solver's seconds, and what the judge said."""
+
+    tol: float
+    seconds: float
+    residual: float
+    setting: float
+    status: str
+
+
+class GapReached(StoppingCriterion):
+    """End a benchopt curve once the judge's relative gap is at most ``gap``."""
+
+    def __init__(self, gap: float = 1e-5, strategy: Any = None, key_to_monitor: str = "value", minimize: bool = True):
+        super().__init__(gap=gap, strategy=strategy, key_to_monitor=key_to_monitor, minimize=minimize)
+        self.gap = gap
+
+    def check_convergence(self, objective_list: list[dict[str, Any]]) -> tuple[bool, float]:
+        """Return (stop, progress in [0, 1])."""
+        residual = objective_list[-1][self.key_to_monitor_]
+        if residual <= self.gap:
+            return True, 1.0
+        return False, min(max(math.log(min(residual, 1.0)) / math.log(self.gap), 0.0), 1.0)
+
+
+class EpsSolver(BaseSolver):
+    """A peer that takes an eps of its own making and leaves weights: ``run(eps)`` and ``get_result()``."""
+
+    sampling_strategy = "tolerance"
+
+    def get_next(self, eps: float) -> float:
+        """Go down the grid."""
+        return next((smaller for smaller in EPS_GRID if smaller < eps), EPS_GRID[-1])
+
+    @abstractmethod
+    def run(self, eps: float) -> None:
+        """Train once; this call is what is timed."""
+
+    def laps(
+        self,
+        tols: Sequence[float],
+        *,
+        judge: Any,
+        cap: float,
+        repeat: int,
+        settings: Mapping[float, float],
+    ) -> Iterator[Lap]:
+        """Tighten eps until the judge is content; compiled code cannot be interrupted, so it runs in a child."""
+        start = EPS_GRID[0]
+        for tol in tols:
+            start = settings.get(tol, start)
+            for eps in (eps for eps in EPS_GRID if eps <= start):
+                answer = bounded(lambda eps=eps: self._timed(eps), cap + _GRACE)
+                if answer is None or answer[0] > cap:
+                    yield Lap(tol, cap, math.nan, eps, OVER_CAP)
+                    return
+                seconds, result = answer
+                residual = judge.evaluate_result(**result)["value"]
+                if residual <= tol:
+                    break
+            else:
+                yield Lap(tol, seconds, residual, eps, STOPPED_SHORT)
+                return
+            start = eps
+            yield Lap(tol, seconds, residual, eps, CONVERGED)
+
+    def _timed(self, eps: float) -> tuple[float, dict[str, Any]]:
+        started = time.perf_counter()
+        self.run(eps)
+        seconds = time.perf_counter() - started
+        return seconds, self.get_result()
+
+
+def bounded(function: Callable[[], Any], seconds: float) -> Any:
+    """Return ``function()`` computed in a forked child, or None if that takes longer than ``seconds``.
+
+    The child sees the data by copy-on-write, so nothing is sent to it and the timed call meets warm memory.
+    """
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+
+    def child() -> None:
+        try:
+            sender.send((function(), None))
+        except Exception as problem:
+            sender.send((None, f"{type(problem).__name__}: {problem}"))
+
+    process = context.Process(target=child, daemon=True)
+    process.start()
+    sender.close()
+    try:
+        if not receiver.poll(seconds):
+            return None
+        value, problem = receiver.recv()
+    except EOFError:
+        raise RuntimeError("the timed child ended without an answer; was it killed, or out of memory?") from None
+    finally:
+        process.kill()
+        process.join()
+        receiver.close()
+    if problem is not None:
+        raise RuntimeError(problem)
+    return value

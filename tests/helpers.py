@@ -1,0 +1,102 @@
+"""Shared by the contract tests: small problems with a name, and block references written apart from the library."""
+
+import functools
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from softmargin.data import blobs
+from softmargin.problems import MulticlassSVM
+
+LOSS_NAMES = ("weston_watkins", "crammer_singer")
+PROBLEM_NAMES = ("blobs", "tiles", "bias", "weights", "degenerate", "absent", "binary")
+
+
+@functools.cache
+def problem_data(name):
+    """Return X, y and the settings of a small problem."""
+    if name == "tiles":  # five tiles of classes, so that some are left out of a pass
+        return (*blobs(70, 30, 18, seed=1, sparse=True, density=0.3), {"C": 0.5})
+    if name == "binary":
+        return (*blobs(40, 4, 2, seed=2), {"C": 2.0})
+    X, y = blobs(50, 5, 3, seed=3)
+    if name == "bias":
+        return X + 2.0, y, {"bias": 1.5}
+    if name == "weights":
+        return X, y, {"C": np.tile([0.0, 0.1, 1.0, 3.0, 0.5], 10)}
+    if name == "degenerate":  # zero rows; the same row with every label
+        X, y = X.copy(), y.copy()
+        X[:5] = 0.0
+        X[5:14] = X[5]
+        y[5:14] = np.arange(9) % 3
+        return X, y, {"C": 0.7}
+    if name == "absent":
+        return X, y + 1, {"n_classes": 6}
+    return X, y, {}
+
+
+def make_problem(name, multiclass="weston_watkins", **changes):
+    """Build a named problem; ``changes`` override its settings."""
+    X, y, settings = problem_data(name)
+    return MulticlassSVM(X, y, **{"multiclass": multiclass, **settings, **changes})
+
+
+def dense(X):
+    return X.toarray() if isinstance(X, csr_matrix) else X
+
+
+def augmented(problem):
+    """Return [X, bias] as a dense float64 matrix."""
+    X = dense(problem.X).astype(np.float64)
+    return np.hstack([X, np.full((len(X), 1), problem.bias)])
+
+
+def random_alpha(problem, rng):
+    """Draw a dual point inside its set: convex combinations of corners, row by row."""
+    n, k = len(problem.y), problem.n_classes
+    rows = np.arange(n)
+    share = rng.dirichlet(np.ones(k), size=n) if problem.multiclass == "crammer_singer" else rng.random((n, k))
+    share *= rng.integers(0, 2, size=(n, k))
+    share[rows, problem.y] = 0.0
+    alpha = -share * problem.C[:, None]
+    alpha[rows, problem.y] = -alpha.sum(axis=1)
+    return alpha
+
+
+def block_optimum(multiclass, v, C):
+    """Solve a block by bisection on its scalar equation, in extended precision.
+
+    Weston-Watkins: b = clip(v - g, 0, C) with sum b = g.  Crammer-Singer: b = [v - g]_+ with sum b = min(g, C).
+    """
+    v, C = np.asarray(v, dtype=np.longdouble), np.asarray(C, dtype=np.longdouble)
+
+    def primal(g):
+        over = np.maximum(v - g, 0)
+        return np.minimum(over, C) if multiclass == "weston_watkins" else over
+
+    low, high = np.longdouble(0), max(v.max(), np.longdouble(0))
+    for _ in range(90):
+        middle = (low + high) / 2
+        target = middle if multiclass == "weston_watkins" else min(middle, C)
+        if primal(middle).sum() > target:
+            low = middle
+        else:
+            high = middle
+    return primal(high).astype(np.float64)
+
+
+def block_value(v, b):
+    """1/2 b'(I + 11')b - v'b: the objective of both blocks."""
+    v, b = np.asarray(v, dtype=np.longdouble), np.asarray(b, dtype=np.longdouble)
+    return float((b @ b + b.sum() ** 2) / 2 - v @ b)
+
+
+def block_kkt(multiclass, v, b, C):
+    """Return the largest violation of feasibility or optimality of a block, in units of v."""
+    gradient = b + b.sum() - v
+    if multiclass == "weston_watkins":
+        return np.abs(b - np.clip(b - gradient, 0.0, C)).max()
+    outside = max(-b.min(), b.sum() - C)
+    theta = max(-gradient.min(), 0.0)  # the price of the sum constraint
+    slack = theta * (C - b.sum()) + b @ (gradient + theta)
+    return max(outside, slack / max(np.max(b), 1e-300))
