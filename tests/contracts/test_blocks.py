@@ -41,13 +41,17 @@ def rounding(v, C, start=0.0):
     return 64 * EPS * (1.0 + np.abs(v).max() + np.sum(start) + (np.max(C) if np.max(C) < 1e3 else 0.0))
 
 
+def size_of_C(multiclass, C):
+    """What the projection may lose: it works on numbers of the size of C."""
+    return 8 * EPS * C if multiclass == "crammer_singer" else 0.0
+
+
 @pytest.mark.parametrize(("multiclass", "block"), EXACT)
 @given(v=vectors, C=prices)
 def test_cold_block_is_the_optimum(multiclass, block, v, C):
     b = minimise_block(block, v, C)
-    # The projection works on numbers of the size of C.
-    slack = rounding(v, C) + (8 * EPS * C if multiclass == "crammer_singer" else 0.0)
-    np.testing.assert_allclose(b, block_optimum(multiclass, v, C), rtol=0, atol=slack)
+    slack = rounding(v, C) + size_of_C(multiclass, C)
+    np.testing.assert_allclose(b, block_optimum(multiclass, v, C), rtol=0, atol=min(slack, 1e-9 * C))
     assert block_kkt(multiclass, v, b, C) <= 20 * slack
 
 
@@ -77,7 +81,7 @@ def test_huge_price_hides_no_violation(multiclass, block, v, share):
 @given(v=vectors, C=prices)
 def test_start_at_the_optimum_stays(multiclass, block, v, C):
     best = block_optimum(multiclass, v, C)
-    slack = rounding(v, C) + (8 * EPS * C if multiclass == "crammer_singer" else 0.0)
+    slack = rounding(v, C) + size_of_C(multiclass, C)
     np.testing.assert_allclose(minimise_block(block, v, C, start=best), best, rtol=0, atol=slack)
 
 
@@ -109,7 +113,7 @@ def test_bisection_and_cvxpy_agree_on_the_optimum(multiclass, block):
     rng = np.random.default_rng(0)
     for k, C in ((2, 1.0), (5, 0.3), (12, 2.0)):
         v = np.round(3 * rng.standard_normal(k - 1), 1)
-        np.testing.assert_allclose(block_minimiser(multiclass, v, C), block_optimum(multiclass, v, C), atol=1e-7)
+        np.testing.assert_allclose(block_minimiser(multiclass, v, C), block_optimum(multiclass, v, C), atol=1e-5)
         np.testing.assert_allclose(minimise_block(block, v, C), block_optimum(multiclass, v, C), atol=1e-13)
 
 

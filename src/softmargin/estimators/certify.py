@@ -89,7 +89,7 @@ def certify(
     codes = np.minimum(codes, len(claim.classes) - 1)
     strange = claim.classes[codes] != y
     if np.any(strange):
-        label = y[np.argmax(strange)]
+        label = y[strange][:1].tolist()[0]
         raise DataError(f"y holds the label {label!r}, which the model does not know; pass the data it was trained on.")
     weight = claim.class_weight if class_weight is None else class_weight
     problem = linear_problem(

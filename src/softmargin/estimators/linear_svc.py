@@ -152,7 +152,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise DataError(
-                f"y has 1 class ({classes[0]!r}) in {len(y)} samples; a classifier needs at least 2 classes."
+                f"y has 1 class ({classes.tolist()[0]!r}) in {len(y)} samples; a classifier needs at least 2 classes."
             )
         if self.loss != "hinge":
             raise IncompatibleError(

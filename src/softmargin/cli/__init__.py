@@ -1,0 +1,1 @@
+"""The command line: `main` parses and dispatches, a file a verb does the work."""

@@ -1,0 +1,89 @@
+"""`softmargin VERB ...`: parse, run the verb, and turn whatever goes wrong into one line and an exit code.
+
+    0    done                                        2    wrong usage
+    1    an error the user can act on                3    not certified within the budget (the result is printed)
+    70   a bug of ours                               130  interrupted (the partial result is printed and saved)
+    141  nobody reads our output any more
+
+Verbs are imported after the arguments have been parsed: `--help` must not wait for NumPy or Numba.
+"""
+
+import contextlib
+import importlib
+import os
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from softmargin.cli.options import build_parser
+from softmargin.core.errors import SoftmarginError
+
+__all__ = ["main"]
+
+ERROR, INTERNAL_ERROR = 1, 70
+INTERRUPTED, BROKEN_PIPE = 128 + signal.SIGINT, 128 + 13
+_DEBUG = "SOFTMARGIN_DEBUG"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; nothing but output leaves this function.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The words after the program's name; by default those of this process.
+    """
+    try:
+        with _one_line_warnings():
+            code = _run(argv)
+            sys.stdout.flush()
+        return code
+    except SoftmarginError as problem:
+        return _fail(ERROR, f"error: {problem}")
+    except KeyboardInterrupt:
+        return _fail(INTERRUPTED, "interrupted: there was no result yet.")
+    except BrokenPipeError:
+        _let_go_of_stdout()
+        return BROKEN_PIPE
+    except MemoryError as problem:
+        return _fail(ERROR, f"error: not enough memory. {problem} Use fewer rows, or train with --float32.")
+    except OSError as problem:
+        return _fail(ERROR, f"error: {problem}")
+    except Exception as problem:
+        what = f"{type(problem).__name__}: {problem}".rstrip(": ")
+        return _fail(INTERNAL_ERROR, f"internal error: {what}. Set {_DEBUG}=1 to see where, and please report it.")
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        args = build_parser().parse_args(argv)
+    except SystemExit as end:  # argparse has printed help, version or its one line
+        return int(end.code or 0)
+    verb = importlib.import_module(f"softmargin.cli.{args.verb}")
+    return int(verb.run(args))
+
+
+def _fail(code: int, line: str) -> int:
+    if os.environ.get(_DEBUG):
+        traceback.print_exc(file=sys.stderr)
+    sys.stderr.write(f"softmargin: {' '.join(line.split())}\n")
+    return code
+
+
+@contextlib.contextmanager
+def _one_line_warnings() -> Iterator[None]:
+    def show(message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None) -> None:
+        sys.stderr.write(f"softmargin: warning: {' '.join(str(message).split())}\n")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+def _let_go_of_stdout() -> None:
+    """Point stdout elsewhere, or Python complains once more about the broken pipe when it exits."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

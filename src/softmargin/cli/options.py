@@ -1,0 +1,288 @@
+"""What can be asked on the command line. Imports nothing heavy: `--help` is instant."""
+
+import argparse
+import math
+from typing import Any, NoReturn
+
+from softmargin import __version__
+
+__all__ = ["DEFAULT_SEED", "DEFAULT_TEST_SIZE", "MULTICLASS", "SOLVERS", "build_parser"]
+
+# The rooms know these names, but asking them would import Numba; a test holds the copies to the originals.
+SOLVERS = ("auto", "block_descent", "walrus", "shark")
+MULTICLASS = ("weston_watkins", "crammer_singer")
+DEFAULT_TEST_SIZE = 0.25
+DEFAULT_SEED = 0
+
+_EXIT_CODES = """\
+exit codes: 0 done; 1 error, one line on stderr; 2 wrong usage; 3 the certificate did not meet the tolerance within
+the budget (the result is printed and saved all the same); 130 interrupted (likewise)."""
+_DATA_HELP = (
+    "a data set's name (see `softmargin data`) or a file: LIBSVM text (plain, .xz, .gz, .bz2), .npz with X and y, "
+    ".npy with NAME.y.npy beside it"
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"softmargin: error: {' '.join(message.split())}. See: {self.prog} --help\n")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line; `args.verb` names the module that does the work."""
+    parser = _Parser(
+        prog="softmargin",
+        description="Margin classifiers trained to a certificate: every fit says how far from the optimum it is.",
+        epilog=_EXIT_CODES,
+    )
+    parser.add_argument("--version", action="version", version=f"softmargin {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    _train(verbs)
+    _predict(verbs)
+    _certify(verbs)
+    _data(verbs)
+    return parser
+
+
+def _verb(verbs: Any, name: str, summary: str, description: str) -> Any:
+    return verbs.add_parser(name, help=summary, description=description, epilog=_EXIT_CODES)
+
+
+def _train(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "train",
+        "train a classifier to a proven tolerance",
+        "Train a linear multiclass SVM until a duality gap proves that its objective is within TOL of the optimum. "
+        "Accuracy is measured on the data set's test part, on --test, or on rows held out by --test-size.",
+    )
+    parser.add_argument("data", metavar="DATA", help=_DATA_HELP)
+    parser.add_argument("-o", "--output", metavar="MODEL", help="save the model here")
+
+    problem = parser.add_argument_group("the problem")
+    problem.add_argument(
+        "--model", choices=("linear-svc",), default="linear-svc", help="what to train (default: linear-svc)"
+    )
+    problem.add_argument(
+        "-C", "-c", dest="C", metavar="C", type=_positive, default=1.0, help="price of one unit of loss (default: 1)"
+    )
+    problem.add_argument(
+        "--multiclass",
+        choices=MULTICLASS,
+        default=MULTICLASS[0],
+        help="the loss of a row: the sum of its margin violations, or the largest (default: weston_watkins)",
+    )
+    problem.add_argument("--no-intercept", action="store_true", help="scores without a constant term")
+    problem.add_argument(
+        "--intercept-scaling",
+        metavar="VALUE",
+        type=_positive,
+        default=1.0,
+        help="value of the constant feature that carries the intercept, LIBLINEAR's -B (default: 1)",
+    )
+    _class_weight_option(problem)
+    problem.add_argument(
+        "--normalize",
+        choices=("none", "rows", "maxabs"),
+        default="none",
+        help="scale rows to length 1, or columns to a largest magnitude of 1; the saved model still takes raw data "
+        "(default: none)",
+    )
+    problem.add_argument("--float32", action="store_true", help="hold X in single precision: half the memory")
+
+    effort = parser.add_argument_group("how far, how long")
+    effort.add_argument(
+        "--tol",
+        type=_not_negative,
+        default=1e-3,
+        help="relative duality gap, (primal - bound) / primal, at which the fit is done (default: 1e-3)",
+    )
+    effort.add_argument("--max-iter", metavar="PASSES", type=_count, default=10_000, help="default: 10000")
+    _max_seconds_option(effort)
+    effort.add_argument("--solver", choices=SOLVERS, default=SOLVERS[0], help="default: auto, the fastest")
+    effort.add_argument("--checkpoint", metavar="FILE", help="write the state of the run here from time to time")
+    effort.add_argument("--checkpoint-every", metavar="SECONDS", type=_not_negative, default=60.0, help="default: 60")
+    effort.add_argument("--resume", metavar="FILE", help="go on from a checkpoint; same data and options, please")
+
+    data = parser.add_argument_group("the data")
+    _data_dir_option(data)
+    data.add_argument("--test", metavar="FILE", help="measure accuracy on these rows (a file, or a name)")
+    data.add_argument(
+        "--test-size",
+        metavar="SHARE",
+        type=_share,
+        default=DEFAULT_TEST_SIZE,
+        help="share of the rows to hold out, by class, where there is no test part and no --test; 0 trains on all rows "
+        "and reports training accuracy only (default: 0.25)",
+    )
+    data.add_argument(
+        "--seed", type=_count, default=DEFAULT_SEED, help="of the held-out rows and the solver's order (default: 0)"
+    )
+
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--format",
+        choices=("softmargin", "liblinear"),
+        default="softmargin",
+        help="of MODEL; a liblinear file holds the weights only (default: softmargin)",
+    )
+    output.add_argument(
+        "--trace", metavar="FILE", help="write the certificates along the way: .jsonl one a line, else one JSON object"
+    )
+    _output_options(output)
+
+
+def _predict(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "predict",
+        "label rows with a saved model",
+        "Write a label a line for the rows of DATA; where DATA has labels, the accuracy goes to stderr. LIBSVM files "
+        "narrower or wider than the training file are padded or cut to the model's columns.",
+    )
+    parser.add_argument("data", metavar="DATA", help=_DATA_HELP)
+    parser.add_argument("model_file", metavar="MODEL", help="a softmargin or LIBLINEAR model")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the labels here (default: stdout)")
+    parser.add_argument(
+        "--scores", action="store_true", help="write a header and tab-separated scores beside the labels"
+    )
+    _part_options(parser, "default: the test part where the data set has one, else all")
+    _output_options(parser)
+
+
+def _certify(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "certify",
+        "prove how far from optimal a model is",
+        "Say how far a model is from the optimum of its training problem, whoever trained it: its objective on DATA, "
+        "and a lower bound on everybody's, proven by our own solver.",
+    )
+    parser.add_argument("model_file", metavar="MODEL", help="a softmargin or LIBLINEAR model")
+    parser.add_argument("data", metavar="DATA", help=f"the training data: {_DATA_HELP}")
+    parser.add_argument(
+        "-C", "-c", dest="C", metavar="C", type=_positive, help="default: the model's; LIBLINEAR files hold none"
+    )
+    parser.add_argument("--multiclass", choices=MULTICLASS, help="default: the model's")
+    _class_weight_option(parser)
+    parser.add_argument(
+        "--bound-tol",
+        metavar="TOL",
+        type=_not_negative,
+        default=1e-5,
+        help="relative gap of the point that proves the bound (default: 1e-5)",
+    )
+    _max_seconds_option(parser)
+    _part_options(parser, "default: the rows the model was trained on where it says so, else the training part or all")
+    _output_options(parser)
+
+
+def _data(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "data",
+        "list data sets, or describe one",
+        "List the data sets known by name; with NAME, its rows, features, classes, density and type.",
+    )
+    parser.add_argument("name", metavar="NAME", nargs="?", help=f"describe this one: {_DATA_HELP}")
+    _data_dir_option(parser)
+    parser.add_argument("--json", action="store_true", help="print one line of JSON")
+
+
+def _data_dir_option(parser: Any) -> None:
+    parser.add_argument(
+        "--data-dir", metavar="DIR", help="look for named data sets here, then in the folder $SOFTMARGIN_DATA"
+    )
+
+
+def _max_seconds_option(parser: Any) -> None:
+    parser.add_argument("--max-seconds", metavar="SECONDS", type=_not_negative, help="default: no limit")
+
+
+def _class_weight_option(parser: Any) -> None:
+    parser.add_argument(
+        "--class-weight",
+        metavar="W",
+        type=_class_weight,
+        help="multiply C by class: balanced, none, or LABEL=WEIGHT,LABEL=WEIGHT",
+    )
+
+
+def _part_options(parser: Any, default: str) -> None:
+    parser.add_argument("--part", choices=("train", "test", "all"), help=f"which rows of DATA ({default})")
+    parser.add_argument(
+        "--test-size",
+        metavar="SHARE",
+        type=_share,
+        help="where DATA has no test part: the share `train` held out (default: what the model says)",
+    )
+    parser.add_argument("--seed", type=_count, help="of the held-out rows (default: what the model says)")
+    _data_dir_option(parser)
+
+
+def _output_options(parser: Any) -> None:
+    parser.add_argument("--json", action="store_true", help="print the result as one line of JSON; implies no bar")
+    talk = parser.add_mutually_exclusive_group()
+    talk.add_argument("-q", "--quiet", action="store_true", help="keep stderr for errors: no progress bar, no notes")
+    talk.add_argument("--progress", action="store_true", help="show the progress bar even where stderr is no terminal")
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not finite")
+    return value
+
+
+def _positive(text: str) -> float:
+    value = _number(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not above 0")
+    return value
+
+
+def _not_negative(text: str) -> float:
+    value = _number(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is below 0")
+    return value
+
+
+def _share(text: str) -> float:
+    value = _number(text)
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share: 0 <= SHARE < 1")
+    return value
+
+
+def _count(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is below 0")
+    return value
+
+
+def _class_weight(text: str) -> str | dict[str, float]:
+    """Return "balanced", or weights by the label's text; `rows.class_weights` finds the labels."""
+    if text == "balanced":
+        return text
+    if text == "none":
+        return {}
+    weights = {}
+    for item in text.split(","):
+        label, equals, weight = item.rpartition("=")
+        if not (equals and label.strip()):
+            raise argparse.ArgumentTypeError(f"{item!r} is not LABEL=WEIGHT; write balanced, none or 1=2.5,2=0.5")
+        if label.strip() in weights:
+            raise argparse.ArgumentTypeError(f"label {label.strip()!r} is given twice")
+        weights[label.strip()] = _not_negative(weight)
+    return weights

@@ -1,0 +1,248 @@
+"""Rows for the verbs: loaded and checked, cut into parts, scaled, labelled by a model."""
+
+from argparse import Namespace
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.cli.options import DEFAULT_SEED, DEFAULT_TEST_SIZE
+from softmargin.core.errors import DataError
+from softmargin.data import Dataset, load, split
+from softmargin.models import LinearModel, looks_like_liblinear, read_liblinear
+
+__all__ = [
+    "HeldOut",
+    "accuracy",
+    "check_labels_match",
+    "class_weights",
+    "column_scales",
+    "held_out",
+    "hold_out",
+    "load_rows",
+    "pick",
+    "read_model",
+    "scaled_columns",
+    "scores_of",
+    "trained_on",
+    "unit_rows",
+]
+
+Array = NDArray[Any]
+_BLOCK_NUMBERS = 1 << 22  # numbers looked at at once, so that nothing as large as X is made on the side
+
+
+class HeldOut(NamedTuple):
+    """How `train` made a test part."""
+
+    test_size: float
+    seed: int
+
+
+def load_rows(name: str, data_dir: str | None) -> Dataset:
+    """Load by name or path; refuse NaN, infinity, labels that are none, and empty data."""
+    dataset = load(name, data_dir=data_dir)
+    for X, y, part in ((dataset.X, dataset.y, ""), (dataset.X_test, dataset.y_test, " (test part)")):
+        if X is not None and y is not None:
+            _check(X, y, dataset.name + part)
+    return dataset
+
+
+def _check(X: Any, y: Array, source: str) -> None:
+    if 0 in X.shape:
+        raise DataError(f"{source}: X has {X.shape[0]} rows and {X.shape[1]} columns; at least one of each is needed.")
+    bad = _first_not_finite(X)
+    if bad is not None:
+        row, column, value = bad
+        raise DataError(
+            f"{source}: X holds {value} in row {row}, column {column} (counted from 0). Fill in or drop such values."
+        )
+    if y.dtype.kind == "f":
+        strange = ~(np.isfinite(y) & (np.floor(y) == y))
+        if strange.any():
+            row = int(np.argmax(strange))
+            raise DataError(
+                f"{source}: the label of row {row} (counted from 0) is {y[row]}, which names no class. "
+                "Give whole numbers or text."
+            )
+
+
+def _first_not_finite(X: Any) -> tuple[int, int, float] | None:
+    if not isinstance(X, np.ndarray):
+        is_fine = np.isfinite(X.data)
+        if is_fine.all():
+            return None
+        entry = int(np.argmin(is_fine))
+        row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
+        return row, int(X.indices[entry]), float(X.data[entry])
+    for rows in _blocks(len(X), X.shape[1]):
+        is_fine = np.isfinite(X[rows])
+        if not is_fine.all():
+            row, column = divmod(int(np.argmin(is_fine)), X.shape[1])
+            return rows.start + row, column, float(X[rows.start + row, column])
+    return None
+
+
+def _blocks(n: int, width: int) -> list[slice]:
+    size = max(1, _BLOCK_NUMBERS // max(1, width))
+    return [slice(first, min(first + size, n)) for first in range(0, n, size)]
+
+
+def hold_out(dataset: Dataset, how: HeldOut) -> Dataset:
+    """Split a data set without a test part."""
+    try:
+        return split(dataset, test_size=how.test_size, seed=how.seed)
+    except DataError as problem:
+        raise DataError(f"{problem} Give --test-size 0 to train on all rows, or a --test file.") from problem
+
+
+def held_out(args: Namespace, model: LinearModel, name: str) -> HeldOut | None:
+    """Say how the rows of `name` were split for training: by the options, else by what the model remembers."""
+    known = trained_on(model, name)
+    known_size, known_seed = known.get("test_size"), known.get("seed", DEFAULT_SEED)
+    size = args.test_size
+    if size is None:
+        size = known_size if known_size or args.seed is None else DEFAULT_TEST_SIZE
+    if not size:
+        return None
+    return HeldOut(float(size), int(known_seed if args.seed is None else args.seed))
+
+
+def trained_on(model: LinearModel, name: str) -> Mapping[str, Any]:
+    """Return what the model remembers of its training rows if they had this name, else nothing."""
+    known = model.info.get("data")
+    return known if isinstance(known, Mapping) and known.get("name") == name else {}
+
+
+def pick(dataset: Dataset, part: str, how: HeldOut | None) -> tuple[Any, Array, str]:
+    """Return X, y and a phrase that says which rows they are."""
+    name = dataset.name
+    if part == "all":
+        if dataset.X_test is None or dataset.y_test is None:
+            return dataset.X, dataset.y, f"all {len(dataset.y)} rows of {name}"
+        y = np.concatenate([dataset.y, dataset.y_test])
+        return _stacked(dataset.X, dataset.X_test), y, f"all {len(y)} rows of {name}, training and test part"
+    source = f"of {name}"
+    if dataset.X_test is None:
+        if how is None:
+            raise DataError(
+                f"{name} has no test part, and nothing says how it was split. Give --test-size and --seed as in "
+                "training, or --part all."
+            )
+        dataset = hold_out(dataset, how)
+        source += f" ({how.test_size:.0%} held out, seed {how.seed})"
+    if part == "train":
+        return dataset.X, dataset.y, f"the {len(dataset.y)} training rows {source}"
+    assert dataset.y_test is not None
+    return dataset.X_test, dataset.y_test, f"the {len(dataset.y_test)} test rows {source}"
+
+
+def _stacked(top: Any, bottom: Any) -> Any:
+    if isinstance(top, np.ndarray):
+        return np.vstack([top, bottom])
+    from scipy.sparse import vstack
+
+    return vstack([top, bottom], format="csr")
+
+
+def class_weights(asked: str | Mapping[str, float] | None, classes: Array) -> Any:
+    """Turn weights by text into weights by label: "+1", "1" and "1.0" all mean the label 1."""
+    if not isinstance(asked, Mapping):
+        return asked
+    labels = classes.tolist()
+    found: dict[Any, float] = {}
+    for text, weight in asked.items():
+        label = next((label for label in labels if _is_label(text, label)), None)
+        if label is None:
+            shown = ", ".join(map(str, labels[:10])) + (", ..." if len(labels) > 10 else "")
+            raise DataError(f"--class-weight names the label {text!r}; the labels are {shown}.")
+        if label in found:
+            raise DataError(f"--class-weight names the label {label} twice. Keep one of the two.")
+        found[label] = weight
+    return found
+
+
+def _is_label(text: str, label: Any) -> bool:
+    if text == str(label):
+        return True
+    try:
+        return not isinstance(label, str | bytes) and float(text) == float(label)
+    except ValueError:
+        return False
+
+
+def read_model(path: str) -> LinearModel:
+    """Read a model of ours, or a LIBLINEAR file."""
+    return read_liblinear(path) if looks_like_liblinear(path) else LinearModel.load(path)
+
+
+def unit_rows(X: Any, source: str) -> Any:
+    """Return X with rows of Euclidean length 1; rows of zeros stay."""
+    with np.errstate(over="ignore"):
+        if isinstance(X, np.ndarray):
+            squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+        else:
+            row_of = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+            squares = np.bincount(row_of, weights=X.data.astype(np.float64) ** 2, minlength=X.shape[0])
+    if not np.isfinite(squares).all():
+        row = int(np.argmin(np.isfinite(squares)))
+        raise DataError(f"{source}: row {row} (counted from 0) is too long to be normalised. Scale the features.")
+    lengths = np.sqrt(squares)
+    lengths[lengths == 0.0] = 1.0
+    if isinstance(X, np.ndarray):
+        return (X / lengths[:, np.newaxis]).astype(X.dtype, copy=False)
+    return _with_data(X, X.data / lengths[row_of])
+
+
+def column_scales(X: Any) -> Array:
+    """Return the largest magnitude of each column, 1 where it is zero; shape (d,)."""
+    scales = np.zeros(X.shape[1])
+    if isinstance(X, np.ndarray):
+        np.maximum(X.max(axis=0), -X.min(axis=0), out=scales)
+    else:
+        np.maximum.at(scales, X.indices, np.abs(X.data))
+    scales[scales == 0.0] = 1.0
+    return scales
+
+
+def scaled_columns(X: Any, scales: Array) -> Any:
+    """Return X with every column divided by its scale."""
+    if isinstance(X, np.ndarray):
+        return (X / scales).astype(X.dtype, copy=False)
+    return _with_data(X, X.data / scales[X.indices])
+
+
+def _with_data(X: Any, data: Array) -> Any:
+    return type(X)((data.astype(X.dtype, copy=False), X.indices, X.indptr), shape=X.shape)
+
+
+def scores_of(model: LinearModel, X: Any, source: str) -> Array:
+    """Score raw rows: columns fitted, rows normalised where the training rows were; (n, k), or (n,) for two classes."""
+    X = model.fit_columns(X)
+    if model.info.get("normalize") == "rows":
+        X = unit_rows(X, source)
+    blocks = [model.decision_function(X[rows]) for rows in _blocks(X.shape[0], len(model.classes))]
+    return np.concatenate(blocks) if len(blocks) != 1 else blocks[0]
+
+
+def accuracy(model: LinearModel, X: Any, y: Array, source: str) -> tuple[float, int]:
+    """Return the share of rows labelled right, and how many carry a label the model does not know."""
+    check_labels_match(model, y, source)
+    right = unknown = 0
+    for rows in _blocks(X.shape[0], len(model.classes)):
+        scores = scores_of(model, X[rows], source)
+        winners = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        right += int((model.classes[winners] == y[rows]).sum())
+        unknown += int((~np.isin(y[rows], model.classes)).sum())
+    return right / len(y), unknown
+
+
+def check_labels_match(model: LinearModel, y: Array, source: str) -> None:
+    """Refuse to compare text with numbers."""
+    if (model.classes.dtype.kind in "US") != (y.dtype.kind in "US"):
+        kinds = [f"{'text' if labels.dtype.kind in 'US' else 'numbers'}" for labels in (y, model.classes)]
+        raise DataError(
+            f"{source}: labels are {kinds[0]} ({y[0]!s}, ...), the model's are {kinds[1]} "
+            f"({model.classes[0]!s}, ...). Write them alike."
+        )

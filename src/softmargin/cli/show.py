@@ -1,0 +1,109 @@
+"""Everything the verbs print: results on stdout for people or as one line of JSON, notes and bars on stderr."""
+
+import json
+import math
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from softmargin.core.errors import ModelFileError
+
+__all__ = [
+    "check_writable",
+    "note",
+    "percent",
+    "print_fields",
+    "print_json",
+    "print_table",
+    "problem_name",
+    "wants_progress",
+]
+
+_WIDE = 10_000  # columns, where no terminal sets a width: lines are then never folded
+
+
+def print_json(fields: Mapping[str, Any]) -> None:
+    """Print one line of JSON; NaN and infinity, which JSON lacks, become null."""
+    sys.stdout.write(json.dumps(_plain(fields), allow_nan=False) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def print_fields(fields: Iterable[tuple[str, str]]) -> None:
+    """Print names and values as two columns."""
+    print_table((), fields)
+
+
+def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows of text, with a head where `heads` are given; the first column is bold."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=sys.stdout, highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDE
+    table = Table(box=None, show_header=bool(heads), pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
+    lines = [tuple(row) for row in rows]
+    for c in range(max(map(len, [heads, *lines]))):
+        table.add_column(heads[c] if heads else "", style="bold" if c == 0 else "", overflow="fold", no_wrap=c == 0)
+    for line in lines:
+        table.add_row(*map(Text, line))
+    with console.capture() as captured:
+        console.print(table)
+    text = "".join(line.rstrip() + "\n" for line in captured.get().splitlines())
+    # A file name may hold bytes that the terminal's encoding lacks.
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def note(args: Namespace, text: str) -> None:
+    """Tell the user something on the side, unless asked to be quiet."""
+    if not args.quiet:
+        sys.stderr.write(f"softmargin: note: {' '.join(text.split())}\n")
+
+
+def wants_progress(args: Namespace) -> bool:
+    """Say whether to show a progress bar: asked for, or people are looking and want no JSON."""
+    return bool(args.progress or (sys.stderr.isatty() and not (args.quiet or args.json)))
+
+
+def percent(share: float) -> str:
+    """Write a share as a percentage with two digits that matter."""
+    return f"{100 * share:.2g}%"
+
+
+def problem_name(multiclass: Any, C: Any) -> str:
+    """Name a problem for people."""
+    words = "-".join(word.capitalize() for word in str(multiclass).split("_"))
+    return f"linear SVM, {words}, C = {C:g}"
+
+
+def check_writable(path: str | None) -> None:
+    """Refuse an output that cannot be written before hours are spent on it; `path` None is no output."""
+    if path is None:
+        return
+    folder = os.path.dirname(os.path.realpath(path))
+    if os.path.isdir(path):
+        raise ModelFileError(f"cannot write {path!r}: it is a folder. Give the name of a file.")
+    if not os.path.isdir(folder):
+        raise ModelFileError(f"cannot write {path!r}: there is no folder {folder!r}. Make it first.")
+    is_file_to_be = os.path.isfile(path) or not os.path.exists(path)
+    if not os.access(folder if is_file_to_be else path, os.W_OK):
+        raise ModelFileError(f"cannot write {path!r}: {folder!r} is not ours to write to. Choose another folder.")

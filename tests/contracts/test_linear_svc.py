@@ -1,0 +1,273 @@
+"""What LinearSVC promises beyond scikit-learn's checks."""
+
+import doctest
+import pickle
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC as SklearnLinearSVC
+
+from softmargin import DualBlockDescent, LinearModel, LinearSVC, NotCertifiedWarning
+from softmargin.data import blobs
+
+BOTH = pytest.mark.parametrize("multiclass", ["weston_watkins", "crammer_singer"])
+
+
+@pytest.fixture(scope="module")
+def three():
+    return blobs(150, 6, 3, seed=0)
+
+
+@BOTH
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_weights_are_the_dual_combination_of_support_vectors(three, multiclass, fit_intercept):
+    X, y = three
+    clf = LinearSVC(multiclass=multiclass, fit_intercept=fit_intercept, random_state=0).fit(X, y)
+    assert clf.coef_.shape == (3, 6)
+    assert clf.dual_coef_.shape == (3, len(clf.support_))
+    np.testing.assert_allclose(clf.coef_, clf.dual_coef_ @ X[clf.support_], atol=1e-12)
+    np.testing.assert_allclose(clf.intercept_, clf.dual_coef_.sum(axis=1) if fit_intercept else np.zeros(3), atol=1e-12)
+    assert len(clf.support_) < len(y)
+
+
+@BOTH
+def test_two_classes_have_scikit_learns_shapes_and_the_binary_optimum(multiclass):
+    X, y = blobs(120, 4, 2, seed=1, separation=0.5)
+    ours = LinearSVC(C=0.1, multiclass=multiclass, tol=1e-9, fit_intercept=False).fit(X, y)
+    peer = SklearnLinearSVC(C=0.2, loss="hinge", fit_intercept=False, tol=1e-10, max_iter=10**6).fit(X, y)
+    assert ours.coef_.shape == (1, 4)
+    assert ours.intercept_.shape == (1,)
+    assert ours.dual_coef_.shape == (1, len(ours.support_))
+    assert ours.decision_function(X).shape == (len(y),)
+    np.testing.assert_allclose(ours.coef_, peer.coef_, atol=1e-3)
+    np.testing.assert_allclose(ours.coef_, ours.dual_coef_ @ X[ours.support_], atol=1e-12)
+
+
+def test_crammer_singer_with_intercept_is_scikit_learns_model(three):
+    X, y = three
+    ours = LinearSVC(C=0.3, multiclass="crammer_singer", tol=1e-9, intercept_scaling=2.0).fit(X, y)
+    peer = SklearnLinearSVC(C=0.3, multi_class="crammer_singer", tol=1e-9, intercept_scaling=2.0, max_iter=10**6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # garbage n_iter_ makes it warn at random (scikit-learn issue 34029)
+        peer.fit(X, y)
+    np.testing.assert_allclose(ours.coef_, peer.coef_, atol=1e-4)
+    np.testing.assert_allclose(ours.intercept_, peer.intercept_, atol=1e-4)
+
+
+def test_a_budget_gives_a_partial_result_and_says_the_gap(three):
+    X, y = three
+    with pytest.warns(
+        NotCertifiedWarning, match=r"stopped after 1 passes with duality gap .* above tol .*raise max_iter"
+    ):
+        clf = LinearSVC(tol=1e-12, max_iter=1).fit(X, y)
+    assert clf.status_ == "max_iter"
+    assert clf.n_iter_ == 1
+    assert clf.certificate_.residual > 1e-12
+    assert clf.dual_gap_ == pytest.approx(clf.certificate_.primal - clf.certificate_.bound)
+    assert clf.predict(X).shape == y.shape
+    with pytest.warns(NotCertifiedWarning, match="raise max_seconds"):
+        assert LinearSVC(tol=1e-12, max_seconds=0.0).fit(X, y).status_ == "max_seconds"
+
+
+def test_the_trace_ends_with_the_certificate(three):
+    clf = LinearSVC(random_state=0).fit(*three)
+    assert clf.trace_[-1].certificate == clf.certificate_
+    assert clf.status_ == "converged"
+    assert clf.certificate_.residual <= clf.tol
+    columns = clf.trace_.columns()
+    assert len(columns["seconds"]) == len(clf.trace_)
+
+
+def test_warm_start_goes_on_from_the_last_dual(three):
+    X, y = three
+    clf = LinearSVC(tol=1e-6, warm_start=True, random_state=0).fit(X, y)
+    first = clf.coef_
+    clf.fit(X, y)
+    assert clf.n_iter_ == 0
+    np.testing.assert_allclose(clf.coef_, first, atol=1e-12)
+    clf.set_params(C=0.5).fit(X, y)  # another C: the old point is made feasible
+    np.testing.assert_allclose(clf.coef_, LinearSVC(C=0.5, tol=1e-6).fit(X, y).coef_, atol=1e-2)
+    clf.fit(X[:100], y[:100])  # other samples: a fresh start
+    assert clf.status_ == "converged"
+
+
+def test_warm_start_serves_two_classes_too():
+    X, y = blobs(80, 3, 2, seed=3, separation=0.5)
+    clf = LinearSVC(tol=1e-6, warm_start=True).fit(X, y)
+    assert clf.fit(X, y).n_iter_ == 0
+
+
+def test_class_weight_equals_sample_weight(three):
+    X, y = three
+    labels = np.array(["a", "b", "c"])[y]
+    by_class = LinearSVC(tol=1e-9, class_weight={"a": 3.0, "c": 0.5}, random_state=0).fit(X, labels)
+    by_sample = LinearSVC(tol=1e-9, random_state=0).fit(X, labels, sample_weight=np.array([3.0, 1.0, 0.5])[y])
+    np.testing.assert_array_equal(by_class.coef_, by_sample.coef_)
+    balanced = LinearSVC(tol=1e-9, class_weight="balanced", random_state=0).fit(X, labels)
+    counts = np.bincount(y)
+    explicit = LinearSVC(tol=1e-9, random_state=0).fit(X, labels, sample_weight=(len(y) / (3 * counts))[y])
+    np.testing.assert_allclose(balanced.coef_, explicit.coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_and_dense_and_float32_agree(three, index, dtype):
+    X, y = three
+    X = X.astype(dtype)
+    sparse = sp.csr_array(X)
+    sparse.indices, sparse.indptr = sparse.indices.astype(index), sparse.indptr.astype(index)
+    dense = LinearSVC(tol=1e-8, random_state=0).fit(X, y)
+    other = LinearSVC(tol=1e-8, random_state=0).fit(sparse, y)
+    np.testing.assert_allclose(dense.coef_, other.coef_, atol=1e-3)
+    np.testing.assert_allclose(dense.certificate_.primal, other.certificate_.primal, rtol=1e-7)
+
+
+def test_data_are_not_copied():
+    X, y = blobs(20_000, 200, 3, seed=0, dtype=np.float32)
+    LinearSVC(random_state=0).fit(X[:50], y[:50])  # compile first
+    tracemalloc.start()
+    LinearSVC(random_state=0, C=1e-4).fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.9 * X.nbytes  # the fit allocates, but never a second X
+
+
+def test_read_only_memory_maps_are_welcome(tmp_path, three):
+    X, y = three
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    np.testing.assert_array_equal(
+        LinearSVC(random_state=0).fit(mapped, y).coef_, LinearSVC(random_state=0).fit(X, y).coef_
+    )
+
+
+def test_unsorted_and_duplicate_indices_are_put_in_order(three):
+    X, y = blobs(40, 5, 3, seed=2)
+    messy = sp.csr_array(
+        (
+            np.column_stack([X[:, ::-1], X[:, :1] * 0 + 1.0]).ravel(),
+            np.tile([4, 3, 2, 1, 0, 0], 40),
+            np.arange(0, 241, 6),
+        ),
+        shape=X.shape,
+    )
+    tidy = X.copy()
+    tidy[:, 0] += 1.0
+    np.testing.assert_allclose(
+        LinearSVC(tol=1e-9, random_state=0).fit(messy, y).coef_,
+        LinearSVC(tol=1e-9, random_state=0).fit(tidy, y).coef_,
+        atol=1e-4,
+    )
+
+
+def test_it_survives_clone_pickle_pipelines_and_grid_search(three):
+    X, y = three
+    pipe = make_pipeline(StandardScaler(), LinearSVC(random_state=0))
+    search = GridSearchCV(pipe, {"linearsvc__C": [0.1, 1.0]}, cv=3).fit(X, y)
+    assert search.best_score_ > 0.8
+    clf = LinearSVC(solver=DualBlockDescent(working_set=False), random_state=0)
+    again = pickle.loads(pickle.dumps(clone(clf).fit(X, y)))
+    np.testing.assert_array_equal(again.predict(X), clf.fit(X, y).predict(X))
+
+
+def test_the_model_saves_loads_and_predicts_alike(tmp_path, three):
+    X, y = three
+    clf = LinearSVC(random_state=0).fit(X, np.array(["low", "mid", "high"])[y])
+    clf.model().save(tmp_path / "three.model")
+    loaded = LinearModel.load(tmp_path / "three.model")
+    np.testing.assert_array_equal(loaded.predict(X), clf.predict(X))
+    assert loaded.info["certificate"]["residual"] == clf.certificate_.residual
+
+
+@pytest.mark.parametrize("solver", ["auto", "block_descent", "walrus", "shark"])
+def test_every_solver_by_name_reaches_the_same_optimum(three, solver):
+    X, y = three
+    clf = LinearSVC(C=0.1, solver=solver, tol=1e-4).fit(X, y)
+    assert clf.certificate_.primal == pytest.approx(LinearSVC(C=0.1, tol=1e-7).fit(X, y).certificate_.primal, rel=1e-4)
+
+
+def test_verbose_shows_the_gap(three, capsys):
+    LinearSVC(verbose=1, random_state=0).fit(*three)
+    shown = capsys.readouterr().err
+    assert "gap" in shown
+    assert "tol 1.0e-03" in shown
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"C": 0.0}, "C must be a finite number > 0"),
+        ({"C": np.nan}, "C must be a finite number > 0"),
+        ({"multiclass": "one_vs_all"}, "multiclass='one_vs_all' is unknown"),
+        ({"loss": "squared_hinge"}, "use loss='hinge'"),
+        ({"solver": "simplex"}, "solver='simplex' is unknown"),
+        ({"tol": -1.0}, "tol must be a number >= 0"),
+        ({"max_iter": -1}, "max_iter must be an integer >= 0"),
+        ({"intercept_scaling": 0.0}, "intercept_scaling must be a finite number > 0"),
+        ({"class_weight": "uneven"}, "class_weight='uneven' is unknown"),
+        ({"class_weight": {9: 1.0}}, r"class_weight names \[9\]"),
+        ({"solver": DualBlockDescent(block="projection")}, "block='projection' does not solve weston_watkins"),
+    ],
+)
+def test_bad_settings_say_what_to_do(three, settings, message):
+    with pytest.raises(ValueError, match=message):
+        LinearSVC(**settings).fit(*three)
+
+
+def test_bad_data_say_what_to_do(three):
+    X, y = three
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        LinearSVC().fit(X, np.zeros(len(y)))
+    with pytest.raises(ValueError, match="NaN"):
+        LinearSVC().fit(np.where(X[0, 0] == X, np.nan, X), y)
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        LinearSVC().fit(X, y, sample_weight=np.zeros(len(y)))
+    with pytest.raises(ValueError, match="not negative"):
+        LinearSVC().fit(X, y, sample_weight=-np.ones(len(y)))
+    with pytest.raises(ValueError, match="minimum of 1"):
+        LinearSVC().fit(np.empty((0, 3)), np.empty(0))
+
+
+def test_scikit_learn_callbacks_see_every_pass(three):
+    callback = pytest.importorskip("sklearn.callback", reason="this scikit-learn has no callbacks (older than 1.9)")
+    X, y = three
+    monitor = callback.ScoringMonitor(scoring="accuracy")
+    clf = LinearSVC(tol=1e-6, random_state=0).set_callbacks(monitor).fit(X, y)
+    scores = [row["accuracy"] for row in monitor.get_logs().data if "accuracy" in row]
+    assert len(scores) >= clf.n_iter_
+    assert scores[-1] == clf.score(X, y)
+    plain = LinearSVC(tol=1e-6, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(clf.coef_, plain.coef_)
+    LinearSVC(random_state=0).set_callbacks(callback.ProgressBar()).fit(X, y)
+
+
+def test_a_callback_may_stop_the_fit(three):
+    pytest.importorskip("sklearn.callback", reason="this scikit-learn has no callbacks (older than 1.9)")
+
+    class AfterTwo:
+        def setup(self, estimator, context): ...
+
+        def teardown(self, estimator, context): ...
+
+        def on_fit_task_begin(self, estimator, context): ...
+
+        def on_fit_task_end(self, estimator, context):
+            return context.task_name == "pass" and context.task_id >= 1
+
+    with pytest.warns(NotCertifiedWarning, match="asked to stop"):
+        clf = LinearSVC(tol=1e-12, random_state=0).set_callbacks(AfterTwo()).fit(*three)
+    assert clf.status_ == "stopped"
+    assert clf.n_iter_ == 2
+
+
+def test_the_docstring_example_runs():
+    import softmargin.estimators.linear_svc as module
+
+    assert doctest.testmod(module).failed == 0

@@ -1,0 +1,85 @@
+"""certify: anybody's model against a bound we prove."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.svm import LinearSVC as SklearnLinearSVC
+
+from softmargin import LinearSVC, MulticlassSVM, certify, read_liblinear
+from softmargin.data import blobs
+
+
+@pytest.fixture(scope="module")
+def data():
+    return blobs(120, 5, 4, seed=0, separation=0.7)
+
+
+@pytest.mark.parametrize("multiclass", ["weston_watkins", "crammer_singer"])
+def test_our_own_model_is_certified_as_it_says(data, multiclass):
+    X, y = data
+    clf = LinearSVC(C=0.3, multiclass=multiclass, tol=1e-3, random_state=0).fit(X, y)
+    for model in (clf, clf.model()):
+        certificate = certify(model, X, y)
+        assert certificate.primal == pytest.approx(clf.certificate_.primal, rel=1e-12)
+        assert certificate.bound >= clf.certificate_.bound - 1e-9
+        assert certificate.residual <= clf.certificate_.residual + 1e-12
+
+
+def _crammer_singer(data, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # garbage n_iter_ makes it warn at random (scikit-learn issue 34029)
+        return SklearnLinearSVC(multi_class="crammer_singer", **settings).fit(*data)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_scikit_learns_model_gets_its_distance(data, fit_intercept):
+    good = certify(_crammer_singer(data, C=0.3, tol=1e-8, max_iter=10**6, fit_intercept=fit_intercept), *data)
+    poor = certify(_crammer_singer(data, C=0.3, tol=10.0, max_iter=1, fit_intercept=fit_intercept), *data)
+    assert good.residual < 1e-4
+    assert poor.residual > 2 * good.residual
+    assert good.bound == pytest.approx(poor.bound, rel=1e-4)
+
+
+def test_two_classes_collapse_and_unfold():
+    X, y = blobs(80, 3, 2, seed=4, separation=0.4)
+    model = _crammer_singer((X, y), C=0.5, tol=1e-9, max_iter=10**6, fit_intercept=False)
+    assert certify(model, X, y).residual < 1e-5
+
+
+def test_a_liblinear_file_is_measured_at_the_c_it_was_trained_with(data, tmp_path):
+    liblinear = pytest.importorskip("liblinear.liblinearutil", reason="liblinear-official is not installed")
+    X, y = data
+    model = liblinear.train(y.astype(float).tolist(), X.tolist(), "-s 4 -c 0.3 -e 1e-6 -q")
+    path = str(tmp_path / "liblinear.model")
+    liblinear.save_model(path, model)
+    loaded = read_liblinear(path)
+    assert certify(loaded, X, y, C=0.3).residual < 1e-4
+    assert certify(loaded, X, y, C=30.0).residual > 1e-3
+    with pytest.raises(ValueError, match="pass C="):
+        certify(loaded, X, y)
+
+
+def test_the_bound_is_a_bound_for_any_weights(data):
+    X, y = data
+    clf = LinearSVC(C=0.3, tol=1e-3, fit_intercept=False).fit(X, y)
+    clf.coef_ = clf.coef_ + np.random.default_rng(0).standard_normal(clf.coef_.shape)
+    certificate = certify(clf, X, y)
+    problem = MulticlassSVM(X, y, C=0.3)
+    assert certificate.primal == pytest.approx(problem.primal(np.vstack([clf.coef_.T, np.zeros(4)])))
+    assert 0 < certificate.bound < certificate.primal
+
+
+def test_what_cannot_be_certified_is_refused_with_a_way_out(data):
+    X, y = data
+    one_vs_rest = SklearnLinearSVC(max_iter=10**5).fit(X, y)
+    with pytest.raises(ValueError, match="Pass multiclass="):
+        certify(one_vs_rest, X, y)
+    assert certify(one_vs_rest, X, y, multiclass="weston_watkins").residual > 0
+    with pytest.raises(ValueError, match="has no coef_"):
+        certify(LinearSVC(), X, y)
+    clf = LinearSVC().fit(X, y)
+    with pytest.raises(ValueError, match="5 features, X has 4"):
+        certify(clf, X[:, :4], y)
+    with pytest.raises(ValueError, match="label 9"):
+        certify(clf, X, np.where(y == 0, 9, y))
