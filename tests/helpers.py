@@ -1,10 +1,14 @@
-"""Shared by the contract tests: small problems with a name, and block references written apart from the library."""
+"""Shared by the contract tests: small problems with a name, references written apart from the library, fakes."""
 
 import functools
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from softmargin.core.certificate import Certificate
 from softmargin.data import blobs
 from softmargin.problems import MulticlassSVM
 
@@ -67,22 +71,25 @@ def block_optimum(multiclass, v, C):
     """Solve a block by bisection on its scalar equation, in extended precision.
 
     Weston-Watkins: b = clip(v - g, 0, C) with sum b = g.  Crammer-Singer: b = [v - g]_+ with sum b = min(g, C).
+    The unknown is r = max v - g: it keeps its digits where C is tiny and g is not.
     """
     v, C = np.asarray(v, dtype=np.longdouble), np.asarray(C, dtype=np.longdouble)
+    top = v.max()
+    below, zero = top - v, np.longdouble(0)
 
-    def primal(g):
-        over = np.maximum(v - g, 0)
+    def minimiser(r):
+        over = np.maximum(r - below, zero)
         return np.minimum(over, C) if multiclass == "weston_watkins" else over
 
-    low, high = np.longdouble(0), max(v.max(), np.longdouble(0))
-    for _ in range(90):
-        middle = (low + high) / 2
-        target = middle if multiclass == "weston_watkins" else min(middle, C)
-        if primal(middle).sum() > target:
-            low = middle
+    low, high = zero, max(top, zero)
+    for _ in range(200):
+        r = (low + high) / 2
+        target = top - r if multiclass == "weston_watkins" else min(top - r, C)
+        if minimiser(r).sum() < target:
+            low = r
         else:
-            high = middle
-    return primal(high).astype(np.float64)
+            high = r
+    return minimiser(low).astype(np.float64)
 
 
 def block_value(v, b):
@@ -100,3 +107,48 @@ def block_kkt(multiclass, v, b, C):
     theta = max(-gradient.min(), 0.0)  # the price of the sum constraint
     slack = theta * (C - b.sum()) + b @ (gradient + theta)
     return max(outside, slack / max(np.max(b), 1e-300))
+
+
+class Clock:
+    """A clock that moves only when somebody works."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+
+class Fake:
+    """A problem whose residual after t steps is ``residual(t)``; judging takes ``price`` seconds."""
+
+    def __init__(self, residual=lambda t: 1.0, *, clock=None, price=0.0):
+        self.residual, self.clock, self.price = residual, clock or Clock(), price
+
+    def certificate(self, point):
+        self.clock.now += self.price
+        return Certificate("duality gap", 1.0, 1.0 - self.residual(point), self.residual(point))
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A solver that counts its steps."""
+
+    guess: object = lambda t: 1.0
+    on_step: object = lambda t: None
+    needs: ClassVar = ()
+
+    def start(self, problem, init, rng):
+        return SimpleNamespace(t=init or 0)
+
+    def step(self, problem, state):
+        problem.clock.now += 1.0
+        self.on_step(state.t + 1)
+        state.t += 1
+        return state
+
+    def point(self, problem, state):
+        return state.t
+
+    def estimate(self, problem, state):
+        return self.guess(state.t)

@@ -1,6 +1,6 @@
 """The judge of linear joint multiclass SVMs: how far a model is from the optimum, and how well it predicts.
 
-    minimise over W in R^{d x k}:   1/2 |W|^2 + C sum_i l_i(W' x_i)     l: Weston-Watkins or Crammer-Singer; no intercept
+    minimise over W in R^{d x k}:   1/2 |W|^2 + C sum_i l_i(W' x_i)    l: Weston-Watkins or Crammer-Singer; no intercept
 
 Dual variables, where a solver has them, prove its own gap. Where there are only weights, the bound comes from
 ``benchmark_utils.bounds``. All of this happens off the solver's clock.
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from benchopt import BaseObjective
 
-from benchmark_utils.bounds import ProvenBound, proven_bound
+from benchmark_utils.bounds import BOUND_SECONDS, ProvenBound, proven_bound
 from benchmark_utils.racing import GapReached
 from softmargin.core.certificate import duality_gap
 from softmargin.problems import MulticlassSVM
@@ -28,8 +28,9 @@ class Objective(BaseObjective):
         "multiclass": ["weston_watkins", "crammer_singer"],
     }
     sampling_strategy = "tolerance"
-    stopping_criterion = GapReached(gap=1e-5)
+    stopping_criterion = GapReached()
     test_dataset_name = "blobs"
+    bound_seconds = BOUND_SECONDS
 
     def set_data(self, X: Any, y: np.ndarray, X_test: Any = None, y_test: np.ndarray | None = None) -> None:
         """State the problem: labels become codes 0 .. k-1."""
@@ -46,7 +47,7 @@ class Objective(BaseObjective):
     def bound(self) -> ProvenBound:
         """The best proven bound of this problem; computed when it is first needed, then kept on disk."""
         if self._bound is None:
-            self._bound = proven_bound(self.problem, self.C)
+            self._bound = proven_bound(self.problem, self.C, max_seconds=self.bound_seconds)
         return self._bound
 
     def evaluate_result(self, weights: np.ndarray, alpha: np.ndarray | None = None) -> dict[str, float]:

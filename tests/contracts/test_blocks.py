@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from helpers import block_kkt, block_optimum, block_value
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference.optimum import block_minimiser
 
+from helpers import block_kkt, block_optimum, block_value
+from reference.optimum import block_minimiser
 from softmargin.blocks import BLOCKS, WestonWatkinsGreedy, minimise_block
 from softmargin.core.errors import IncompatibleError
 from softmargin.problems import MulticlassSVM
@@ -37,12 +37,12 @@ def feasible_start(multiclass, C, share):
 
 
 def rounding(v, C, start=0.0):
-    """What float64 may lose on numbers of this size."""
+    """Return what float64 may lose on numbers of this size."""
     return 64 * EPS * (1.0 + np.abs(v).max() + np.sum(start) + (np.max(C) if np.max(C) < 1e3 else 0.0))
 
 
 def size_of_C(multiclass, C):
-    """What the projection may lose: it works on numbers of the size of C."""
+    """Return what the projection may lose: it works on numbers of the size of C."""
     return 8 * EPS * C if multiclass == "crammer_singer" else 0.0
 
 
@@ -97,8 +97,8 @@ def test_every_class_may_have_its_own_price(multiclass, block, v, C, share):
 
 
 def test_one_dear_class_does_not_hide_the_others():
-    """Per-class C = (1e9, 1, 1): the violation of a cheap class counts in full."""
-    v, C = np.array([-1.0, 2e-5, 1e-5]), np.array([1e9, 1.0, 1.0])
+    """Per-class C = (1e12, 1, 1): the violation of a cheap class counts in full."""
+    v, C = np.array([-1.0, 2e-5, 1e-5]), np.array([1e12, 1.0, 1.0])
     b = minimise_block(BLOCKS["weston_watkins"]["newton"], v, C)
     np.testing.assert_allclose(b, block_optimum("weston_watkins", v, C), rtol=0, atol=1e-12)
 
@@ -169,7 +169,8 @@ def test_sorted_block_survives_where_exact_comparisons_fall_through(family):
 
 
 @pytest.mark.parametrize(
-    ("multiclass", "name"), [(multiclass, name) for multiclass in BLOCKS for name in BLOCKS[multiclass] if name != "greedy"]
+    ("multiclass", "name"),
+    [(multiclass, name) for multiclass in BLOCKS for name in BLOCKS[multiclass] if name != "greedy"],
 )
 @settings(max_examples=30)
 @given(seed=st.integers(0, 10_000), k=st.integers(2, 9))

@@ -5,6 +5,7 @@ import warnings
 
 import cvxpy as cp
 import numpy as np
+
 from helpers import augmented
 
 TIGHT = {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}
@@ -13,17 +14,17 @@ TIGHT = {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}
 def svm_optimum(problem):
     """Return the least primal value of a MulticlassSVM."""
     A = augmented(problem)
-    return _svm(
-        A.tobytes(), A.shape, problem.y.tobytes(), problem.C.tobytes(), problem.n_classes, problem.multiclass
-    )[0]
+    return _svm(A.tobytes(), A.shape, problem.y.tobytes(), problem.C.tobytes(), problem.n_classes, problem.multiclass)[
+        0
+    ]
 
 
 def svm_weights(problem):
     """Return the minimiser W of a MulticlassSVM; shape (d + 1, k)."""
     A = augmented(problem)
-    return _svm(
-        A.tobytes(), A.shape, problem.y.tobytes(), problem.C.tobytes(), problem.n_classes, problem.multiclass
-    )[1]
+    return _svm(A.tobytes(), A.shape, problem.y.tobytes(), problem.C.tobytes(), problem.n_classes, problem.multiclass)[
+        1
+    ]
 
 
 @functools.cache

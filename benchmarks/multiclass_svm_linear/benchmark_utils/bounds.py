@@ -43,7 +43,7 @@ def data_key(problem: Any) -> str:
     return digest.hexdigest()[:24]
 
 
-def proven_bound(problem: Any, C: float, *, max_seconds: float = BOUND_SECONDS) -> ProvenBound:
+def proven_bound(problem: Any, C: float, *, max_seconds: float) -> ProvenBound:
     """Return the best known bound of this problem, from disk where it is good enough."""
     path = cache_folder() / f"bound-{data_key(problem)}-{problem.multiclass}-C{C!r}-v{__version__}.json"
     known = _read(path)

@@ -7,18 +7,38 @@ from typing import Any
 
 from benchopt import BaseSolver
 
-from benchmark_utils.racing import CONVERGED, OVER_CAP, Lap
-from softmargin.run import Status, Stop, solve
+from benchmark_utils.racing import CONVERGED, OVER_CAP, STOPPED_SHORT, Lap
+from softmargin.run import Result, Status, Stop, solve
 from softmargin.solvers import DualBlockDescent
 
 _ENDLESS = 10**9  # passes: seconds are the only budget
-_MAX_SECONDS = 600.0  # of one point of a benchopt curve
+_MAX_SECONDS = 100.0  # of one point of a benchopt curve
+_PATIENCE = 20  # passes without any change of the gap
+_STATUS = {Status.CONVERGED: CONVERGED, Status.STOPPED: STOPPED_SHORT}
+
+
+class Standstill:
+    """A watcher that ends a run which moves no more: the greedy block leaves rows be that are nearly optimal."""
+
+    def begin(self, problem: Any, solver: Any, stop: Any) -> None:
+        """Forget the last run."""
+        self._last, self._count = math.nan, 0
+
+    def watch(self, progress: Any) -> bool:
+        """Count passes with the same gap."""
+        same = math.isclose(progress.estimate, self._last, rel_tol=1e-9)
+        self._last, self._count = progress.estimate, self._count + 1 if same else 0
+        return self._count >= _PATIENCE
+
+    def end(self, result: Any) -> None:
+        """Nothing to tidy up."""
 
 
 class SoftmarginSolver(BaseSolver):
     """One solver of the library; a subclass says which settings."""
 
     sampling_strategy = "tolerance"
+    leans_on_bound = False
 
     @abstractmethod
     def descent(self) -> DualBlockDescent:
@@ -38,8 +58,7 @@ class SoftmarginSolver(BaseSolver):
 
     def run(self, tol: float) -> None:
         """Solve to the tolerance, certificates included in the time: that is what a user waits for."""
-        stop = Stop(tol=tol, max_iter=_ENDLESS, max_seconds=_MAX_SECONDS)
-        self.result = solve(self.problem, self.descent(), stop=stop, rng=0)
+        self.result = self._solve(tol, max_seconds=_MAX_SECONDS, seed=0)
 
     def get_result(self) -> dict[str, Any]:
         """Return weights (d, k) and the dual variables that prove them."""
@@ -57,10 +76,12 @@ class SoftmarginSolver(BaseSolver):
     ) -> Iterator[Lap]:
         """Solve afresh for every tolerance; the certificate in the result is the judge's own."""
         for tol in tols:
-            stop = Stop(tol=tol, max_iter=_ENDLESS, max_seconds=cap)
-            result = solve(self.problem, self.descent(), stop=stop, rng=repeat)
-            is_converged = result.status is Status.CONVERGED
-            status = CONVERGED if is_converged else OVER_CAP
+            result = self._solve(tol, max_seconds=cap, seed=repeat)
+            status = _STATUS.get(result.status, OVER_CAP)
             yield Lap(tol, result.seconds, result.certificate.residual, tol, status)
-            if not is_converged:
+            if status != CONVERGED:
                 return
+
+    def _solve(self, tol: float, *, max_seconds: float, seed: int) -> Result:
+        stop = Stop(tol=tol, max_iter=_ENDLESS, max_seconds=max_seconds)
+        return solve(self.problem, self.descent(), stop=stop, rng=seed, watchers=[Standstill()])

@@ -6,7 +6,8 @@ Every solver of this benchmark has one more verb than benchopt asks for:
 
 It runs once for each tolerance, loosest first, and gives up after the first one it misses. ``seconds`` is the solver's
 own clock; whether the tolerance was met is the judge's word. ``settings`` holds what an earlier repeat found out (the
-eps at which LIBLINEAR meets a tolerance), so that it is not searched for again.
+eps at which LIBLINEAR meets a tolerance), so that it is not searched for again. ``leans_on_bound`` says whether the
+judge needs the proven bound for this solver's answers.
 """
 
 import math
@@ -25,6 +26,7 @@ STOPPED_SHORT = "stopped short"
 
 # LIBLINEAR's eps has no known relation to the gap: it is tightened along 1, .5, .2, .1, ... until the gap will do.
 EPS_GRID = tuple(digit * 10.0**-power for power in range(1, 8) for digit in (10, 5, 2))
+_PATIENCE = 4  # points of a curve with the very same gap
 _GRACE = 5.0  # seconds a child may need beside the timed call: to start, and to send its weights back
 
 
@@ -39,7 +41,7 @@ class Lap(NamedTuple):
 
 
 class GapReached(StoppingCriterion):
-    """End a benchopt curve once the judge's relative gap is at most ``gap``."""
+    """End a benchopt curve once the judge's relative gap is at most ``gap``, or moves no more."""
 
     def __init__(self, gap: float = 1e-5, strategy: Any = None, key_to_monitor: str = "value", minimize: bool = True):
         super().__init__(gap=gap, strategy=strategy, key_to_monitor=key_to_monitor, minimize=minimize)
@@ -48,7 +50,8 @@ class GapReached(StoppingCriterion):
     def check_convergence(self, objective_list: list[dict[str, Any]]) -> tuple[bool, float]:
         """Return (stop, progress in [0, 1])."""
         residual = objective_list[-1][self.key_to_monitor_]
-        if residual <= self.gap:
+        recent = [row[self.key_to_monitor_] for row in objective_list[-_PATIENCE:]]
+        if residual <= self.gap or (len(recent) == _PATIENCE and len(set(recent)) == 1):
             return True, 1.0
         return False, min(max(math.log(min(residual, 1.0)) / math.log(self.gap), 0.0), 1.0)
 
@@ -57,6 +60,8 @@ class EpsSolver(BaseSolver):
     """A peer that takes an eps of its own making and leaves weights: ``run(eps)`` and ``get_result()``."""
 
     sampling_strategy = "tolerance"
+    leans_on_bound = True
+    seed = 0
 
     def get_next(self, eps: float) -> float:
         """Go down the grid."""
@@ -64,7 +69,7 @@ class EpsSolver(BaseSolver):
 
     @abstractmethod
     def run(self, eps: float) -> None:
-        """Train once; this call is what is timed."""
+        """Train once with ``self.seed``; this call is what is timed."""
 
     def laps(
         self,
@@ -75,24 +80,37 @@ class EpsSolver(BaseSolver):
         repeat: int,
         settings: Mapping[float, float],
     ) -> Iterator[Lap]:
-        """Tighten eps until the judge is content; compiled code cannot be interrupted, so it runs in a child."""
+        """Tighten eps until the judge is content.
+
+        Compiled code cannot be interrupted, so an eps never tried before runs in a child that can be ended; one that
+        is known to be quick enough is timed here, where memory is as warm as it is for everybody else.
+        """
+        self.seed = repeat
         start = EPS_GRID[0]
         for tol in tols:
             start = settings.get(tol, start)
+            lap = Lap(tol, math.nan, math.nan, start, STOPPED_SHORT)
             for eps in (eps for eps in EPS_GRID if eps <= start):
-                answer = bounded(lambda eps=eps: self._timed(eps), cap + _GRACE)
-                if answer is None or answer[0] > cap:
-                    yield Lap(tol, cap, math.nan, eps, OVER_CAP)
-                    return
-                seconds, result = answer
-                residual = judge.evaluate_result(**result)["value"]
-                if residual <= tol:
+                lap = self._lap(tol, eps, judge, cap, is_tried=eps == settings.get(tol))
+                if lap.status != STOPPED_SHORT:
                     break
-            else:
-                yield Lap(tol, seconds, residual, eps, STOPPED_SHORT)
+            yield lap
+            if lap.status != CONVERGED:
                 return
-            start = eps
-            yield Lap(tol, seconds, residual, eps, CONVERGED)
+            start = lap.setting
+
+    def _lap(self, tol: float, eps: float, judge: Any, cap: float, *, is_tried: bool) -> Lap:
+        if not is_tried:
+            answer = bounded(lambda: self._timed(eps), cap + _GRACE)
+            if answer is None or answer[0] > cap:
+                return Lap(tol, cap, math.nan, eps, OVER_CAP)
+            seconds, result = answer
+            residual = judge.evaluate_result(**result)["value"]
+            if residual > tol:
+                return Lap(tol, seconds, residual, eps, STOPPED_SHORT)
+        seconds, result = self._timed(eps)
+        residual = judge.evaluate_result(**result)["value"]
+        return Lap(tol, seconds, residual, eps, CONVERGED if residual <= tol else STOPPED_SHORT)
 
     def _timed(self, eps: float) -> tuple[float, dict[str, Any]]:
         started = time.perf_counter()
@@ -104,7 +122,7 @@ class EpsSolver(BaseSolver):
 def bounded(function: Callable[[], Any], seconds: float) -> Any:
     """Return ``function()`` computed in a forked child, or None if that takes longer than ``seconds``.
 
-    The child sees the data by copy-on-write, so nothing is sent to it and the timed call meets warm memory.
+    The child sees the data by copy-on-write: nothing is sent to it.
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)

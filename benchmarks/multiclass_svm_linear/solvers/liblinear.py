@@ -1,5 +1,6 @@
 """LIBLINEAR's own Crammer-Singer machine (``-s 4``), through its authors' Python package."""
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,15 @@ from scipy.sparse import csr_matrix
 
 from benchmark_utils.racing import EpsSolver
 
+_LIBC = ctypes.CDLL(None)  # LIBLINEAR shuffles with the C library's rand()
+
 
 class Solver(EpsSolver):
     """Sequential dual method with shrinking; eps bounds its largest dual violation."""
 
     name = "liblinear"
     requirements = ["pip::liblinear-official"]
+    test_config = {"objective": {"multiclass": "crammer_singer"}}
 
     def skip(self, problem: Any, C: float) -> tuple[bool, str | None]:
         if problem.multiclass != "crammer_singer":
@@ -27,6 +31,7 @@ class Solver(EpsSolver):
         self.problem = LiblinearProblem(problem.y.astype(np.float64), csr_matrix(problem.X, dtype=np.float64))
 
     def run(self, eps: float) -> None:
+        _LIBC.srand(self.seed)
         self.model = train(self.problem, parameter(f"-s 4 -c {self.C!r} -e {min(eps, 1e30)!r} -B -1 -q"))
 
     def get_result(self) -> dict[str, Any]:

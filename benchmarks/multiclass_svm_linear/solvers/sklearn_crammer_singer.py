@@ -16,6 +16,7 @@ class Solver(EpsSolver):
 
     name = "sklearn_crammer_singer"
     requirements = ["pip::scikit-learn"]
+    test_config = {"objective": {"multiclass": "crammer_singer"}}
 
     def skip(self, problem: Any, C: float) -> tuple[bool, str | None]:
         if problem.multiclass != "crammer_singer":
@@ -34,7 +35,7 @@ class Solver(EpsSolver):
             fit_intercept=False,
             tol=min(eps, 1e30),
             max_iter=_ENDLESS,
-            random_state=0,
+            random_state=self.seed,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

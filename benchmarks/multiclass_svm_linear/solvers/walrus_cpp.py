@@ -21,7 +21,7 @@ from benchopt import BaseSolver
 
 from benchmark_utils import cache_folder
 from benchmark_utils.bounds import data_key
-from benchmark_utils.racing import CONVERGED, OVER_CAP, STOPPED_SHORT, Lap
+from benchmark_utils.racing import CONVERGED, OVER_CAP, STOPPED_SHORT, GapReached, Lap
 from softmargin.core.certificate import duality_gap
 from softmargin.data import write_libsvm
 from softmargin.models.liblinear import read_liblinear
@@ -45,6 +45,8 @@ class Solver(BaseSolver):
     name = "walrus_cpp"
     parameters = {"scheme": ["walrus", "shark"]}
     sampling_strategy = "iteration"
+    leans_on_bound = True
+    stopping_criterion = GapReached()  # not the objective's: benchopt writes the strategy of the first solver into it
 
     def skip(self, problem: Any, C: float) -> tuple[bool, str | None]:
         if problem.multiclass != "weston_watkins":
@@ -71,7 +73,7 @@ class Solver(BaseSolver):
         self.model = Path(self.folder.name) / "model"
 
     def run(self, passes: int) -> None:
-        subprocess.run(self._command(passes), check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(self._command(min(passes, _ENDLESS)), check=True, stdout=subprocess.DEVNULL)
 
     def get_result(self) -> dict[str, Any]:
         weights = read_liblinear(self.model).coef.T

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from softmargin.backends.lanes import padded
+from softmargin.backends.lanes import WIDTH, padded
+from softmargin.cli.rows import squared_lengths
 from softmargin.core.errors import DataError, ModelFileError, SoftmarginError
 from softmargin.run.watchers import Checkpoint, SavedState, load_checkpoint
 
@@ -14,6 +15,8 @@ __all__ = ["LastingCheckpoint", "read_checkpoint"]
 
 # Squared lengths of rows are summed in another order here than in the compiled loop.
 _SAME = 1e-9
+# The weights of a state have gathered rounding since they were last computed from its dual variables.
+_DRIFT = 1e-6
 # How far (relative to C) rounding may leave dual variables outside their set.
 _FEASIBLE = 1e-9
 
@@ -43,21 +46,28 @@ def read_checkpoint(path: str, solver: Any, problem: Any) -> SavedState:
     state = saved.state
     n, k, d = len(problem.y), problem.n_classes, problem.X.shape[1]
     size = padded(k)
-    found = len(state.sqnorms), len(state.weights) // size - 1, len(state.alpha) // max(len(state.sqnorms), 1)
+    n_found, k_found = len(state.sqnorms), state.n_classes
+    d_found = len(state.weights) // padded(k_found) - 1
     wanted = {"alpha": n * size, "weights": (d + 1) * size, "order": n, "gaps": n, "idle": n, "sqnorms": n}
-    if any(getattr(state, name).shape != (length,) for name, length in wanted.items()):
+    if k_found != k or any(getattr(state, name).shape != (length,) for name, length in wanted.items()):
         raise DataError(
-            f"{path!r} was written for {found[0]} rows, {found[1]} features and up to {found[2]} classes; these data have "
-            f"{n} rows, {d} features and {k} classes. Resume with the same data, --test-size and --seed."
+            f"{path!r} was written for {n_found} rows, {d_found} features and {k_found} classes; "
+            f"these data have {n} rows, {d} features and {k} classes. "
+            "Resume with the same data, --test-size and --seed."
         )
-    if not (0 <= state.n_active <= state.n_open <= n and np.array_equal(np.sort(state.order), np.arange(n))):
-        raise ModelFileError(f"{path!r} is damaged: its order of rows is none. Start afresh.")
-    if not np.allclose(state.sqnorms, _squared_lengths(problem), rtol=_SAME, atol=0.0):
+    words = -(-(size // WIDTH) // 64)
+    is_order = 0 <= state.n_active <= state.n_open <= n and np.array_equal(np.sort(state.order), np.arange(n))
+    if not (is_order and len(state.live) in (words, n * words)):
+        raise ModelFileError(f"{path!r} is damaged: its lists of rows and classes are none. Start afresh.")
+    alpha = state.alpha.reshape(n, size)
+    weights = problem.point(np.ascontiguousarray(alpha[:, :k])).weights
+    is_same_lengths = np.allclose(state.sqnorms, squared_lengths(problem.X) + problem.bias**2, rtol=_SAME, atol=0.0)
+    drift = np.abs(state.weights.reshape(d + 1, size)[:, :k] - weights).max()
+    if not (is_same_lengths and drift <= _DRIFT * max(np.abs(weights).max(), 1.0)):
         raise DataError(
             f"{path!r} was written for other rows of the same sizes. Resume with the same data, --test-size, --seed, "
             "--normalize, --float32 and intercept."
         )
-    alpha = state.alpha.reshape(n, size)
     outside = problem.loss.infeasibility(alpha[:, :k], problem.y, problem.C)
     if alpha[:, k:].any() or not outside <= _FEASIBLE:
         raise DataError(
@@ -65,13 +75,3 @@ def read_checkpoint(path: str, solver: Any, problem: Any) -> SavedState:
             "--class-weight and labels."
         )
     return saved
-
-
-def _squared_lengths(problem: Any) -> Any:
-    X = problem.X
-    if isinstance(X, np.ndarray):
-        squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    else:
-        row_of = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        squares = np.bincount(row_of, weights=X.data.astype(np.float64) ** 2, minlength=X.shape[0])
-    return squares + problem.bias**2

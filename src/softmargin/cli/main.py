@@ -1,30 +1,23 @@
 """`softmargin VERB ...`: parse, run the verb, and turn whatever goes wrong into one line and an exit code.
 
-    0    done                                        2    wrong usage
-    1    an error the user can act on                3    not certified within the budget (the result is printed)
-    70   a bug of ours                               130  interrupted (the partial result is printed and saved)
-    141  nobody reads our output any more
-
 Verbs are imported after the arguments have been parsed: `--help` must not wait for NumPy or Numba.
 """
 
 import contextlib
 import importlib
 import os
-import signal
 import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from softmargin.cli.exit_codes import BROKEN_PIPE, ERROR, INTERNAL_ERROR, INTERRUPTED
 from softmargin.cli.options import build_parser
 from softmargin.core.errors import SoftmarginError
 
 __all__ = ["main"]
 
-ERROR, INTERNAL_ERROR = 1, 70
-INTERRUPTED, BROKEN_PIPE = 128 + signal.SIGINT, 128 + 13
 _DEBUG = "SOFTMARGIN_DEBUG"
 
 

@@ -5,6 +5,7 @@ import math
 from typing import Any, NoReturn
 
 from softmargin import __version__
+from softmargin.cli.exit_codes import USAGE
 
 __all__ = ["DEFAULT_SEED", "DEFAULT_TEST_SIZE", "MULTICLASS", "SOLVERS", "build_parser"]
 
@@ -28,7 +29,7 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"softmargin: error: {' '.join(message.split())}. See: {self.prog} --help\n")
+        self.exit(USAGE, f"softmargin: error: {' '.join(message.split())}. See: {self.prog} --help\n")
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -16,15 +16,18 @@ __all__ = [
     "HeldOut",
     "accuracy",
     "check_labels_match",
+    "check_lengths",
     "class_weights",
     "column_scales",
     "held_out",
     "hold_out",
+    "is_same_kind",
     "load_rows",
     "pick",
     "read_model",
     "scaled_columns",
     "scores_of",
+    "squared_lengths",
     "trained_on",
     "unit_rows",
 ]
@@ -179,20 +182,31 @@ def read_model(path: str) -> LinearModel:
 
 def unit_rows(X: Any, source: str) -> Any:
     """Return X with rows of Euclidean length 1; rows of zeros stay."""
-    with np.errstate(over="ignore"):
-        if isinstance(X, np.ndarray):
-            squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-        else:
-            row_of = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-            squares = np.bincount(row_of, weights=X.data.astype(np.float64) ** 2, minlength=X.shape[0])
-    if not np.isfinite(squares).all():
-        row = int(np.argmin(np.isfinite(squares)))
-        raise DataError(f"{source}: row {row} (counted from 0) is too long to be normalised. Scale the features.")
-    lengths = np.sqrt(squares)
+    check_lengths(X, source)
+    lengths = np.sqrt(squared_lengths(X))
     lengths[lengths == 0.0] = 1.0
     if isinstance(X, np.ndarray):
         return (X / lengths[:, np.newaxis]).astype(X.dtype, copy=False)
-    return _with_data(X, X.data / lengths[row_of])
+    return _with_data(X, X.data / np.repeat(lengths, np.diff(X.indptr)))
+
+
+def check_lengths(X: Any, source: str) -> None:
+    """Refuse rows so long that the square of their length is infinite: no solver can move them."""
+    is_finite = np.isfinite(squared_lengths(X))
+    if not is_finite.all():
+        raise DataError(
+            f"{source}: the squared length of row {int(np.argmin(is_finite))} (counted from 0) is not a finite number. "
+            "--normalize maxabs scales the features."
+        )
+
+
+def squared_lengths(X: Any) -> Array:
+    """Return the squared Euclidean length of every row, infinite where it overflows; shape (n,)."""
+    with np.errstate(over="ignore"):
+        if isinstance(X, np.ndarray):
+            return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+        row_of = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        return np.bincount(row_of, weights=X.data.astype(np.float64) ** 2, minlength=X.shape[0])
 
 
 def column_scales(X: Any) -> Array:
@@ -238,9 +252,14 @@ def accuracy(model: LinearModel, X: Any, y: Array, source: str) -> tuple[float, 
     return right / len(y), unknown
 
 
+def is_same_kind(labels: Array, others: Array) -> bool:
+    """Say whether both are text or both are numbers."""
+    return (labels.dtype.kind in "US") == (others.dtype.kind in "US")
+
+
 def check_labels_match(model: LinearModel, y: Array, source: str) -> None:
     """Refuse to compare text with numbers."""
-    if (model.classes.dtype.kind in "US") != (y.dtype.kind in "US"):
+    if not is_same_kind(model.classes, y):
         kinds = [f"{'text' if labels.dtype.kind in 'US' else 'numbers'}" for labels in (y, model.classes)]
         raise DataError(
             f"{source}: labels are {kinds[0]} ({y[0]!s}, ...), the model's are {kinds[1]} "

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from softmargin.core.errors import ModelFileError
+from softmargin.run import Status
 
 __all__ = [
     "check_writable",
@@ -20,6 +21,7 @@ __all__ = [
     "print_json",
     "print_table",
     "problem_name",
+    "status_line",
     "wants_progress",
 ]
 
@@ -85,14 +87,20 @@ def wants_progress(args: Namespace) -> bool:
 
 
 def percent(share: float) -> str:
-    """Write a share as a percentage with two digits that matter."""
-    return f"{100 * share:.2g}%"
+    """Write a share as a percentage with three digits that matter."""
+    return f"{100 * share:.3g}%"
 
 
 def problem_name(multiclass: Any, C: Any) -> str:
     """Name a problem for people."""
     words = "-".join(word.capitalize() for word in str(multiclass).split("_"))
     return f"linear SVM, {words}, C = {C:g}"
+
+
+def status_line(status: Status) -> str:
+    """Say how a run ended, with the options by their names on the command line."""
+    sentence = status.sentence.replace("max_iter", "--max-iter").replace("max_seconds", "--max-seconds")
+    return f"{status.value}. {sentence}"
 
 
 def check_writable(path: str | None) -> None:

@@ -131,6 +131,8 @@ class Checkpoint:
         """Write the state: arrays as they are, everything else as JSON."""
         arrays, plain = {}, {}
         for field in dataclasses.fields(progress.state):
+            if not field.init:
+                continue  # scratch
             value = getattr(progress.state, field.name)
             if isinstance(value, np.ndarray):
                 arrays[field.name] = value

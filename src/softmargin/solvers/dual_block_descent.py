@@ -18,7 +18,7 @@ never be forgotten, and every visit lowers the dual objective: the dual value is
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,8 +48,9 @@ SCREEN_AGAIN = 0.1  # screen when the gap has fallen to this share of what it wa
 
 @dataclass
 class DescentState:
-    """Everything a run needs to go on: arrays and plain numbers only, so that a checkpoint can hold it."""
+    """Everything a run needs to go on: arrays and plain numbers, so that a checkpoint can hold it, and scratch."""
 
+    n_classes: int
     alpha: Array  # (n * k,)      k padded
     weights: Array  # ((d + 1) * k,)
     order: Array  # (n,) samples; the first n_open are in the game, the first n_active in the working set
@@ -64,6 +65,11 @@ class DescentState:
     full_gap: float = math.inf
     gap: float = math.inf  # summed over the last pass
     screened: float = math.inf  # gap at the last screening
+    work: Any = field(init=False, repr=False)  # scratch, made anew
+
+    def __post_init__(self) -> None:
+        """Allocate the scratch of the block steps."""
+        self.work = new_workspace(self.n_classes)
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,7 @@ class DualBlockDescent:
         order = np.concatenate([order, np.flatnonzero(empty | (problem.C == 0.0))])
         words = -(-(size // WIDTH) // 64)
         return DescentState(
+            n_classes=k,
             alpha=wide,
             weights=weights,
             order=order,
@@ -202,7 +209,7 @@ class DualBlockDescent:
             state.idle,
             state.live,
             self._words(problem, state),
-            new_workspace(k),
+            state.work,
             state.random,
             self.order == "permuted",
             full,

@@ -1,0 +1,202 @@
+"""What the benchmark commands share: the benchmark itself, result files, machine facts, one-line errors.
+
+Importing this module names a Numba cache folder after the sources (an edited struct method would otherwise leave stale
+loops of other files in use), so import it before softmargin.
+"""
+
+import contextlib
+import datetime
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rich.console import Console
+
+HERE = Path(__file__).resolve().parent
+SOURCES = HERE.parent / "src" / "softmargin"
+BENCHMARK = HERE / "multiclass_svm_linear"
+MULTICLASS = ("weston_watkins", "crammer_singer")
+_PACKAGES = ("softmargin", "numpy", "scipy", "numba", "llvmlite", "scikit-learn", "liblinear-official", "benchopt")
+_PLAIN_WIDTH = 160  # columns of a table that goes to a file
+
+console = Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False)
+log = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def source_digest() -> str:
+    """Return a hash of all sources of the library."""
+    contents = (path.read_bytes() for path in sorted(SOURCES.rglob("*.py")))
+    return hashlib.sha256(b"".join(contents)).hexdigest()[:16]
+
+
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"softmargin-numba-{source_digest()}"))
+
+
+class UserError(Exception):
+    """Something the user can mend; printed in one line."""
+
+
+def command(main: Callable[[list[str] | None], int | None]) -> NoReturn:
+    """Run a script's ``main``: what the user can mend ends in one line, Ctrl-C in silence."""
+    try:
+        code = main(None) or 0
+    except KeyboardInterrupt:
+        log.print("interrupted; what was measured so far is kept")
+        code = 130
+    except (UserError, OSError) as problem:
+        code = _one_line(problem)
+    except Exception as problem:
+        if not type(problem).__module__.startswith("softmargin"):
+            raise
+        code = _one_line(problem)
+    sys.exit(code)
+
+
+def _one_line(problem: Exception) -> int:
+    log.print(f"error: {' '.join(str(problem).split())}", markup=False)
+    return 2
+
+
+def load_benchmark() -> Any:
+    """Return benchopt's view of the benchmark folder: its objective, solver and data set classes."""
+    try:
+        from benchopt.benchmark import Benchmark
+
+        benchmark = Benchmark(BENCHMARK)
+        benchmark.get_benchmark_objective().is_installed(raise_on_not_installed=True)
+    except ImportError as problem:
+        raise UserError(f"{problem}. Install what benchmarks need: pip install -e '.[bench]'.") from problem
+    return benchmark
+
+
+def choose(kind: str, asked: list[str] | None, known: list[str]) -> list[str]:
+    """Return what was asked for, all by default; refuse names nobody knows."""
+    unknown = sorted(set(asked or []) - set(known))
+    if unknown:
+        raise UserError(f"unknown {kind}: {', '.join(unknown)}. Choose from {', '.join(known)}.")
+    return asked or known
+
+
+def dataset_class(benchmark: Any) -> Any:
+    """Return the class of the real data sets."""
+    return next(cls for cls in benchmark.get_datasets() if cls.name == "libsvm_folder")
+
+
+def dataset_names(benchmark: Any) -> list[str]:
+    """List the real data sets."""
+    return list(dataset_class(benchmark).parameters["data"])
+
+
+def load_data(benchmark: Any, name: str, layout: str = "as read") -> dict[str, Any]:
+    """Return X, y, X_test, y_test of a real data set."""
+    return dataset_class(benchmark).get_instance(data=name, layout=layout).get_data()
+
+
+def objective_for(benchmark: Any, data: dict[str, Any], C: float, multiclass: str) -> Any:
+    """Return the judge of one problem."""
+    objective = benchmark.get_benchmark_objective().get_instance(C=C, multiclass=multiclass)
+    objective.set_data(**data)
+    return objective
+
+
+class Records:
+    """A file of JSON lines: appended to as soon as something is known, read again after a restart."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.rows: list[dict[str, Any]] = []
+        if path is not None and path.exists():
+            self.rows = list(_json_lines(path))
+
+    def append(self, row: dict[str, Any]) -> None:
+        """Keep a row, on disk at once where there is a file."""
+        self.rows.append(row)
+        if self.path is None:
+            return
+        with open(self.path, "a+b") as file:
+            if file.tell() > 0:
+                file.seek(-1, os.SEEK_END)
+                if file.read(1) != b"\n":  # the last run was killed in the middle of a line
+                    file.write(b"\n")
+            file.write(json.dumps(row).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def start(self, **facts: Any) -> None:
+        """Write down the machine, and warn if the file was begun on another one or with other code."""
+        here = machine_facts() | facts
+        first = next((row for row in self.rows if row.get("kind") == "machine"), here)
+        for name in ("cpu", "source"):
+            if first[name] != here[name]:
+                log.print(f"warning: {self.path} was begun with {name} {first[name]}, now it is {here[name]}")
+        self.append(here)
+
+    def measurements(self) -> list[dict[str, Any]]:
+        """Return the rows that are measurements."""
+        return [row for row in self.rows if row.get("kind") == "measurement"]
+
+
+def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        try:
+            row = json.loads(line)
+        except ValueError:
+            log.print(f"warning: {path}:{number} is not a whole JSON line; it is left out")
+            continue
+        if isinstance(row, dict):
+            yield row
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Hold BLAS, OpenMP and Numba to one thread, here and in child processes; to be called before Numba is imported."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        os.environ[name] = "1"
+    import numpy  # noqa: F401  (threadpoolctl limits only libraries that are already loaded)
+    import threadpoolctl
+
+    with threadpoolctl.threadpool_limits(1):
+        yield
+
+
+def machine_facts() -> dict[str, Any]:
+    """Return what a reader of the numbers wants to know of the machine."""
+    import threadpoolctl
+
+    return {
+        "kind": "machine",
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": {name: version for name in _PACKAGES if (version := _version(name))},
+        "source": source_digest(),
+        "threads": {pool["filepath"].split("/")[-1]: pool["num_threads"] for pool in threadpoolctl.threadpool_info()},
+        "load": list(os.getloadavg()),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "command": sys.argv,
+    }
+
+
+def _cpu() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        module = sys.modules.get(package)
+        return getattr(module, "__version__", None)

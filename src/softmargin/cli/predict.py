@@ -1,0 +1,78 @@
+"""`softmargin predict`: a label a line."""
+
+import sys
+from argparse import Namespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.cli import rows
+from softmargin.cli.show import check_writable, note, print_json
+from softmargin.core.files import atomic_write
+from softmargin.models import LinearModel
+
+__all__ = ["run"]
+
+Array = NDArray[Any]
+
+
+def run(args: Namespace) -> int:
+    """Label the rows, write the labels, and tell the accuracy."""
+    check_writable(args.output)
+    model = rows.read_model(args.model_file)
+    dataset = rows.load_rows(args.data, args.data_dir)
+    part = args.part or ("all" if dataset.X_test is None else "test")
+    X, y, which = rows.pick(dataset, part, rows.held_out(args, model, dataset.name))
+    scores = rows.scores_of(model, X, dataset.name)
+    labels = model.classes[(scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+    if args.output is not None:
+        with atomic_write(args.output) as file:
+            file.write(_text(args, model, labels, scores).encode())
+    elif not args.json:
+        sys.stdout.write(_text(args, model, labels, scores))
+    n, right, n_unknown = len(y), 0, len(y)
+    if rows.is_same_kind(model.classes, y):
+        right, n_unknown = int((labels == y).sum()), int((~np.isin(y, model.classes)).sum())
+    share = right / n if n_unknown < n else None
+    if args.json:
+        fields: dict[str, Any] = {
+            "data": dataset.name,
+            "rows_used": which,
+            "rows": n,
+            "model_file": args.model_file,
+            "accuracy": share,
+            "right": None if share is None else right,
+            "unknown_labels": n_unknown,
+            "output": args.output,
+        }
+        if args.output is None:
+            fields["labels"] = labels
+            if args.scores:
+                fields["classes"], fields["scores"] = model.classes, scores
+        print_json(fields)
+    elif share is not None and not args.quiet:
+        sys.stderr.write(f"accuracy {share:.4f} ({right} of {n}) on {which}\n")
+    if share is None:
+        note(args, f"no label of {dataset.name} is known to the model, so there is no accuracy to tell.")
+    elif n_unknown:
+        note(args, f"{n_unknown} rows carry labels the model does not know; they count as errors.")
+    if part == "all" and rows.trained_on(model, dataset.name):
+        note(args, f"the model was trained on rows of {dataset.name}; --part test takes those held out.")
+    return 0
+
+
+def _text(args: Namespace, model: LinearModel, labels: Array, scores: Array) -> str:
+    lines = [_name(label) for label in labels.tolist()]
+    if args.scores:
+        table = scores[:, np.newaxis] if scores.ndim == 1 else scores
+        # Two classes have one score; above zero it means the second.
+        columns = model.classes[-table.shape[1] :].tolist()
+        lines = ["\t".join([line, *map(repr, row)]) for line, row in zip(lines, table.tolist(), strict=True)]
+        lines.insert(0, "\t".join(["label", *(f"score:{_name(label)}" for label in columns)]))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _name(label: Any) -> str:
+    return label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)

@@ -1,0 +1,27 @@
+"""Fixtures of the contract tests of the loop and its watchers."""
+
+import importlib
+import os
+import signal
+
+import pytest
+
+from helpers import Clock
+
+loop = importlib.import_module("softmargin.run.solve")  # the package gives this name to the function
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Put the loop on a clock that only fakes move."""
+    clock = Clock()
+    monkeypatch.setattr(loop, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def ctrl_c():
+    """Give a function that presses Ctrl-C, under the handler Python starts with (a test worker may have another)."""
+    old = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield lambda *_: os.kill(os.getpid(), signal.SIGINT)
+    signal.signal(signal.SIGINT, old)

@@ -1,0 +1,126 @@
+"""The one loop: budgets, schedule and statuses, mostly on a fake problem with a fake clock."""
+
+import math
+
+import numpy as np
+import pytest
+
+from helpers import Counter, Fake, make_problem
+from softmargin.core.certificate import duality_gap
+from softmargin.core.errors import IncompatibleError
+from softmargin.core.protocols import BlockDualProblem
+from softmargin.data import blobs
+from softmargin.problems import MulticlassSVM
+from softmargin.run import Status, Stop, solve
+from softmargin.solvers import DualBlockDescent
+
+JUDGE_SHARE = 0.1  # of the time is what certificates may take
+
+
+def judged_at(result):
+    return result.trace.columns()["iteration"]
+
+
+def test_free_judge_is_asked_at_powers_of_two(clock):
+    result = solve(Fake(clock=clock), Counter(), stop=Stop(max_iter=40))
+    assert judged_at(result) == [1, 2, 4, 8, 16, 32, 40]
+    assert result.trace.columns()["seconds"] == [1, 2, 4, 8, 16, 32, 40]
+
+
+def test_dear_judge_takes_a_tenth_of_the_time(clock):
+    result = solve(Fake(clock=clock, price=5.0), Counter(), stop=Stop(max_iter=1000))
+    asked = judged_at(result)
+    assert asked[0] == 1
+    assert asked[-1] == 1000
+    for number, iteration in enumerate(asked[1:-1], start=2):
+        assert 5.0 * number <= JUDGE_SHARE * iteration
+    assert len(asked) >= 5
+    assert (result.seconds, result.judge_seconds) == (1000.0, 5.0 * len(asked))
+
+
+def test_judge_is_asked_when_the_estimate_says_so(clock):
+    """At once when the estimate falls below tol; after a refusal only when it has fallen by 30 % more."""
+    guess = dict.fromkeys(range(10, 20), 9e-4) | dict.fromkeys(range(20, 25), 7e-4) | dict.fromkeys(range(25, 30), 6e-4)
+    result = solve(Fake(clock=clock), Counter(lambda t: guess.get(t, 1.0)), stop=Stop(1e-3, 31))
+    assert judged_at(result) == [1, 2, 4, 8, 10, 16, 25, 31]
+
+
+def test_convergence_is_the_judges_word(clock):
+    """An estimate of zero does not end a run; a certificate that meets the tolerance does."""
+    result = solve(Fake(lambda t: 1e-4 if t >= 6 else 1.0, clock=clock), Counter(lambda t: 0.0), stop=Stop(1e-3))
+    assert (result.status, result.n_iter) == (Status.CONVERGED, 6)
+    never = solve(Fake(clock=clock), Counter(lambda t: 0.0), stop=Stop(1e-3, 9))
+    assert never.status is Status.MAX_ITER
+
+
+@pytest.mark.parametrize("budget", [{"max_iter": 0}, {"max_seconds": 0.0}])
+def test_no_budget_still_returns_a_judged_point(budget):
+    problem = make_problem("blobs")
+    result = solve(problem, DualBlockDescent(), stop=Stop(**budget))
+    assert result.n_iter == 0
+    assert result.status.value in budget
+    assert result.certificate == problem.certificate(result.point)
+    assert result.certificate.primal == 100.0
+
+
+def test_time_budget_counts_the_judge(clock):
+    result = solve(Fake(clock=clock, price=4.0), Counter(), stop=Stop(max_iter=1000, max_seconds=20.0))
+    assert result.status is Status.MAX_SECONDS
+    assert result.n_iter == 16  # 16 steps and one certificate
+
+
+def test_every_status_says_what_to_do():
+    sentences = {status.sentence for status in Status}
+    assert len(sentences) == len(Status) == 6
+    assert all(sentence.endswith(".") and len(sentence) > 20 for sentence in sentences)
+
+
+@pytest.mark.parametrize("first", [1, 3, 4])
+def test_not_a_number_is_a_failure(first, clock):
+    """Wherever it is found: at a scheduled certificate, or only at the last one."""
+    problem = Fake(clock=clock)
+    problem.certificate = lambda point: duality_gap(math.nan if point >= first else 1.0, 0.0)
+    assert solve(problem, Counter(), stop=Stop(max_iter=max(first, 3))).status is Status.FAILED
+
+
+def test_data_with_nan_end_as_a_failure():
+    X, y = blobs(20, 3, 3, seed=0)
+    X[4, 1] = np.nan
+    for multiclass in ("weston_watkins", "crammer_singer"):
+        result = solve(MulticlassSVM(X, y, multiclass=multiclass), DualBlockDescent(), stop=Stop(max_iter=50), rng=0)
+        assert result.status is Status.FAILED
+
+
+def test_solver_for_another_problem_is_refused():
+    assert isinstance(make_problem("blobs"), BlockDualProblem)
+    message = "DualBlockDescent needs a BlockDualProblem; Fake is not one. Use a solver made for this problem"
+    with pytest.raises(IncompatibleError, match=message):
+        solve(Fake(), DualBlockDescent())
+
+
+@pytest.mark.parametrize("setting", ["tol", "max_iter", "max_seconds"])
+@pytest.mark.parametrize("value", [-1, math.nan])
+def test_senseless_budgets_are_refused(setting, value):
+    with pytest.raises(IncompatibleError, match=f"{setting} must be .*; found {value}"):
+        Stop(**{setting: value}).checked()
+
+
+@pytest.mark.parametrize(
+    ("primal", "bound", "residual"),
+    [
+        (0.0, 0.0, 0.0),
+        (1.0, 1.0 + 1e-16, 0.0),
+        (1.0, 1.0 + 1e-13, 0.0),  # rounding
+        (2.0, 1.0, 0.5),
+        (-2.0, -3.0, 0.5),
+        (0.0, -1.0, math.inf),
+        (1.0, -math.inf, math.inf),
+        (math.nan, 0.0, math.nan),
+        (1.0, math.nan, math.nan),
+        (math.inf, 0.0, math.nan),
+    ],
+)
+def test_relative_gap_of_every_pair(primal, bound, residual):
+    certificate = duality_gap(primal, bound)
+    assert certificate.residual == pytest.approx(residual, nan_ok=True)
+    assert certificate.meets(1e-3) == (residual == 0.0)

@@ -1,0 +1,269 @@
+"""Every solver reaches the reference optimum, honestly: feasible, monotone, repeatable, restartable."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from helpers import LOSS_NAMES, PROBLEM_NAMES, dense, make_problem, problem_data
+from reference.optimum import svm_optimum
+from softmargin.core.errors import IncompatibleError, ModelFileError, SoftmarginError
+from softmargin.data import blobs
+from softmargin.problems import DualPoint, MulticlassSVM
+from softmargin.run import Status, Stop, solve
+from softmargin.run.watchers import Checkpoint, load_checkpoint
+from softmargin.solvers import DualBlockDescent
+
+SOLVERS = {
+    "auto": DualBlockDescent(),
+    "permuted": DualBlockDescent(working_set=False),
+    "cyclic": DualBlockDescent(working_set=False, order="cyclic"),
+    "sort": DualBlockDescent(block="sort"),
+    "greedy": DualBlockDescent(block="greedy"),
+    "screened": DualBlockDescent(screening=True),
+}
+PAIRS = [
+    pytest.param(SOLVERS[name], multiclass, id=f"{name}-{multiclass}")
+    for name in SOLVERS
+    for multiclass in LOSS_NAMES
+    if multiclass == "weston_watkins" or name not in ("sort", "greedy")
+]
+every_pair = pytest.mark.parametrize(("solver", "multiclass"), PAIRS)
+both_losses = pytest.mark.parametrize("multiclass", LOSS_NAMES)
+every_problem = pytest.mark.parametrize("name", PROBLEM_NAMES)
+
+
+def tolerance(solver):
+    """Return what to ask for: the greedy block leaves every margin violated by up to 1e-4; the others are exact."""
+    return 5e-3 if solver.block == "greedy" else 1e-7
+
+
+def fit(problem, solver=SOLVERS["auto"], *, tol=1e-7, max_iter=50_000, rng=0, **more):
+    return solve(problem, solver, stop=Stop(tol, max_iter), rng=rng, **more)
+
+
+class Witness:
+    """Notes the dual value and the infeasibility after each of the first steps."""
+
+    def begin(self, problem, solver, stop):
+        self.bounds, self.outside = [], []
+
+    def watch(self, progress):
+        if progress.iteration <= 150:
+            problem, point = progress.problem, progress.solver.point(progress.problem, progress.state)
+            self.bounds.append(problem.dual(point))
+            self.outside.append(problem.loss.infeasibility(point.alpha, problem.y, problem.C))
+
+    def end(self, result): ...
+
+
+@every_pair
+@every_problem
+def test_solver_reaches_the_optimum_honestly(name, solver, multiclass):
+    problem, witness, tol = make_problem(name, multiclass), Witness(), tolerance(solver)
+    optimum = svm_optimum(problem)
+    result = fit(problem, solver, tol=tol, watchers=[witness])
+    assert result.status is Status.CONVERGED
+    assert result.certificate == problem.certificate(result.point)
+    assert result.certificate.meets(tol)
+    assert result.certificate.primal == pytest.approx(optimum, rel=max(1e-6, tol), abs=1e-8)
+    assert all(row.certificate.bound <= optimum * (1 + 1e-8) + 1e-8 for row in result.trace)
+    assert max(witness.outside) <= 1e-10
+    assert (np.diff(witness.bounds) >= -1e-10 * optimum).all(), "the dual value fell"
+
+
+@every_pair
+def test_converged_means_that_the_certificate_met_the_tolerance(solver, multiclass):
+    problem = make_problem("tiles", multiclass)
+    for max_iter in range(6):
+        result = fit(problem, solver, tol=1e-4, max_iter=max_iter)
+        assert (result.status is Status.CONVERGED) == (result.certificate.residual <= 1e-4)
+        assert result.n_iter <= max_iter
+
+
+@every_pair
+@pytest.mark.parametrize("name", ["blobs", "tiles"])
+def test_same_seed_gives_the_same_bits(name, solver, multiclass):
+    problem = make_problem(name, multiclass)
+    one, two = (fit(problem, solver, tol=0.0, max_iter=30, rng=7).point for _ in range(2))
+    np.testing.assert_array_equal(one.alpha, two.alpha)
+    np.testing.assert_array_equal(one.weights, two.weights)
+
+
+@both_losses
+@pytest.mark.parametrize("name", ["blobs", "tiles", "bias"])
+def test_dense_is_csr_is_float32(name, multiclass):
+    X, y, settings = problem_data(name)
+    rounded = dense(X).astype(np.float32)  # numbers that both types hold exactly
+    wide = rounded.astype(np.float64)
+    sparse64 = csr_matrix(wide)
+    sparse64.indices, sparse64.indptr = sparse64.indices.astype(np.int64), sparse64.indptr.astype(np.int64)
+    values = [
+        fit(MulticlassSVM(form, y, multiclass=multiclass, **settings), tol=1e-11).certificate.primal
+        for form in (wide, csr_matrix(wide), sparse64, rounded, csr_matrix(rounded))
+    ]
+    np.testing.assert_allclose(values, values[0], rtol=1e-10)
+    assert values[0] == pytest.approx(svm_optimum(make_problem(name, multiclass)), rel=1e-5)
+
+
+@every_pair
+@every_problem
+def test_restart_at_the_optimum_stops_at_once(name, solver, multiclass):
+    problem, tol = make_problem(name, multiclass), tolerance(solver)
+    again = fit(problem, solver, tol=tol, init=fit(problem, solver, tol=tol).point)
+    assert again.n_iter == 0
+    assert again.status is Status.CONVERGED
+
+
+@every_pair
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e9])
+def test_any_garbage_is_a_valid_start(scale, solver, multiclass):
+    problem = make_problem("degenerate", multiclass)
+    garbage = scale * np.random.default_rng(0).standard_normal((50, 3))
+    kept = garbage.copy()
+    result = fit(problem, solver, tol=tolerance(solver), init=DualPoint(garbage, None))
+    assert result.certificate.primal == pytest.approx(svm_optimum(problem), rel=tolerance(solver) * 2)
+    np.testing.assert_array_equal(garbage, kept)
+
+
+@pytest.mark.parametrize("k", [3, 4])
+def test_what_is_returned_is_not_the_solvers_own_memory(k):
+    """Further steps must not move a point already handed out, also where k fills whole tiles."""
+    X, y = blobs(30, 3, k, seed=0)
+    problem, solver = MulticlassSVM(X, y), SOLVERS["auto"]
+    state = solver.step(problem, solver.start(problem, None, np.random.default_rng(0)))
+    point = solver.point(problem, state)
+    kept = point.alpha.copy()
+    solver.step(problem, state)
+    np.testing.assert_array_equal(point.alpha, kept)
+
+
+def same_weights(one, other, gap):
+    """|W - W*|^2 <= gap for both."""
+    assert np.linalg.norm(one - other) <= 2 * np.sqrt(gap) + 1e-12
+
+
+@both_losses
+@pytest.mark.parametrize("name", ["blobs", "tiles"])
+def test_permuted_labels_and_samples_permute_the_answer(name, multiclass):
+    X, y, settings = problem_data(name)
+    k, rng = y.max() + 1, np.random.default_rng(5)
+    classes, samples = rng.permutation(k), rng.permutation(len(y))
+    plain = fit(make_problem(name, multiclass), tol=1e-9)
+    gap = 2e-9 * plain.certificate.primal
+    relabelled = fit(MulticlassSVM(X, classes[y], multiclass=multiclass, **settings), tol=1e-9)
+    assert relabelled.certificate.primal == pytest.approx(plain.certificate.primal, rel=4e-9)
+    same_weights(relabelled.point.weights[:, classes], plain.point.weights, gap)
+    shuffled = fit(MulticlassSVM(X[samples], y[samples], multiclass=multiclass, **settings), tol=1e-9)
+    assert shuffled.certificate.primal == pytest.approx(plain.certificate.primal, rel=4e-9)
+    same_weights(shuffled.point.weights, plain.point.weights, gap)
+
+
+@both_losses
+def test_weight_two_is_the_row_twice(multiclass):
+    X, y, _ = problem_data("blobs")
+    weights = np.where(np.arange(len(y)) % 3 == 0, 2, 1)
+    weighted = fit(MulticlassSVM(X, y, C=0.3 * weights, multiclass=multiclass), tol=1e-9)
+    repeated = fit(
+        MulticlassSVM(np.repeat(X, weights, axis=0), np.repeat(y, weights), C=0.3, multiclass=multiclass), tol=1e-9
+    )
+    assert weighted.certificate.primal == pytest.approx(repeated.certificate.primal, rel=4e-9)
+    same_weights(weighted.point.weights, repeated.point.weights, 4e-9)
+
+
+@every_pair
+@pytest.mark.parametrize("name", ["blobs", "tiles"])
+@pytest.mark.parametrize("cut", [1, 6])
+def test_split_run_is_the_whole_run(name, solver, multiclass, cut, tmp_path):
+    problem = make_problem(name, multiclass)
+    whole = fit(problem, solver, tol=0.0, max_iter=20)
+    fit(problem, solver, tol=0.0, max_iter=cut, watchers=[Checkpoint(tmp_path / "run", every=0.0)])
+    saved = load_checkpoint(tmp_path / "run", solver)
+    assert saved.iteration == cut
+    rest = fit(problem, solver, tol=0.0, max_iter=20, rng=99, resume=saved)
+    assert rest.n_iter == whole.n_iter
+    np.testing.assert_array_equal(rest.point.alpha, whole.point.alpha)
+    assert rest.certificate == whole.certificate
+
+
+def test_checkpoint_of_other_settings_is_refused(tmp_path):
+    fit(make_problem("blobs"), max_iter=2, tol=0.0, watchers=[Checkpoint(tmp_path / "run")])
+    with pytest.raises(ModelFileError, match="go on with the solver that wrote it"):
+        load_checkpoint(tmp_path / "run", DualBlockDescent(order="cyclic"))
+
+
+@pytest.mark.parametrize("other", ["binary", "absent", "tiles"])
+def test_checkpoint_of_another_problem_is_refused(other, tmp_path):
+    """A compiled loop on arrays of the wrong size would read and write foreign memory."""
+    fit(make_problem("blobs"), max_iter=2, tol=0.0, watchers=[Checkpoint(tmp_path / "run")])
+    saved = load_checkpoint(tmp_path / "run", SOLVERS["auto"])
+    with pytest.raises(SoftmarginError):
+        fit(make_problem(other), max_iter=2, resume=saved)  # no step is made: it must not come to that
+
+
+@both_losses
+def test_screening_never_changes_the_optimum(multiclass):
+    """Small problems, driven until the gap is rounding: rows fixed by mistake could never come back."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((5, 2)), rng.integers(0, 3, 5)
+        problem = MulticlassSVM(X, y, C=10.0, multiclass=multiclass, n_classes=3)
+        plain = fit(problem, tol=1e-12, max_iter=1000)
+        screened = fit(problem, SOLVERS["screened"], tol=1e-12, max_iter=1000)
+        assert screened.certificate.residual <= 10 * plain.certificate.residual + 1e-9, f"seed {seed}"
+
+
+@every_pair
+@pytest.mark.parametrize("C", [0.0, 1e-16, 1e-10, 1e-3])
+def test_tiny_prices_converge(C, solver, multiclass):
+    """At W = 0 the loss is C n (k - 1) or C n: the optimum is that but for a term of order C^2."""
+    problem = make_problem("blobs", multiclass, C=C)
+    result = fit(problem, solver, tol=tolerance(solver), max_iter=200)
+    assert result.status is Status.CONVERGED
+    at_zero = C * 50 * (2 if multiclass == "weston_watkins" else 1)
+    assert result.certificate.primal <= at_zero * (1 + 1e-12)
+    if C <= 1e-10:
+        assert result.certificate.primal == pytest.approx(at_zero, rel=1e-6)
+
+
+@both_losses
+@pytest.mark.parametrize("C", [1e2, 1e4, 1e6])
+def test_huge_prices_reach_the_hard_margin(C, multiclass):
+    """On separable data the optimum no longer depends on C once it is large."""
+    X, y = blobs(40, 10, 3, seed=0, separation=3.0)
+    hard = svm_optimum(MulticlassSVM(X, y, C=1.0, multiclass=multiclass))
+    result = fit(MulticlassSVM(X, y, C=C, multiclass=multiclass), tol=1e-6, max_iter=20_000)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(hard, rel=1e-5)
+
+
+@both_losses
+@pytest.mark.parametrize("size", [1e-160, 1e-156, 1e-100, 1e-4])
+def test_rows_of_almost_nothing_count_as_rows_of_nothing(size, multiclass):
+    X, y, _ = problem_data("blobs")
+    tiny, nothing = X.copy(), X.copy()
+    tiny[:5], nothing[:5] = size * X[:5], 0.0
+    result = fit(MulticlassSVM(tiny, y, multiclass=multiclass))
+    assert result.status is Status.CONVERGED
+    expected = svm_optimum(MulticlassSVM(nothing, y, multiclass=multiclass))
+    assert result.certificate.primal == pytest.approx(expected, rel=1e-6 if size < 1e-9 else 1e-2)
+
+
+@both_losses
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+def test_no_features_leave_only_the_intercept(bias, multiclass):
+    problem = MulticlassSVM(np.zeros((6, 0)), [0, 1, 2, 0, 1, 0], multiclass=multiclass, bias=bias)
+    result = fit(problem)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(svm_optimum(problem), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"order": "backwards"}, "order='backwards' is unknown; choose permuted or cyclic"),
+        ({"block": "sort"}, "block='sort' does not solve crammer_singer; choose auto, projection"),
+    ],
+)
+def test_settings_that_do_not_exist_are_refused(settings, message):
+    with pytest.raises(IncompatibleError, match=message):
+        fit(make_problem("blobs", "crammer_singer"), DualBlockDescent(**settings))
