@@ -12,29 +12,21 @@ from softmargin.core.protocols import BlockDualProblem
 from softmargin.data import blobs
 from softmargin.problems import MulticlassSVM
 from softmargin.run import Status, Stop, solve
+from softmargin.run.schedule import JUDGE_PASSES, JUDGE_SHARE
 from softmargin.solvers import DualBlockDescent
-
-JUDGE_SHARE = 0.1  # of the time is what certificates may take
 
 
 def judged_at(result):
     return result.trace.columns()["iteration"]
 
 
-def test_free_judge_is_asked_at_powers_of_two(clock):
-    result = solve(Fake(clock=clock), Counter(), stop=Stop(max_iter=40))
-    assert judged_at(result) == [1, 2, 4, 8, 16, 32, 40]
-    assert result.trace.columns()["seconds"] == [1, 2, 4, 8, 16, 32, 40]
-
-
-def test_dear_judge_takes_a_tenth_of_the_time(clock):
+def test_judge_is_asked_at_powers_of_two_that_the_passes_can_pay(clock):
     result = solve(Fake(clock=clock, price=5.0), Counter(), stop=Stop(max_iter=1000))
     asked = judged_at(result)
-    assert asked[0] == 1
-    assert asked[-1] == 1000
+    assert asked == [1, 64, 128, 256, 512, 1000]
     for number, iteration in enumerate(asked[1:-1], start=2):
-        assert 5.0 * number <= JUDGE_SHARE * iteration
-    assert len(asked) >= 5
+        assert JUDGE_PASSES * number <= JUDGE_SHARE * iteration
+    assert result.trace.columns()["seconds"] == asked
     assert (result.seconds, result.judge_seconds) == (1000.0, 5.0 * len(asked))
 
 
@@ -42,7 +34,7 @@ def test_judge_is_asked_when_the_estimate_says_so(clock):
     """At once when the estimate falls below tol; after a refusal only when it has fallen by 30 % more."""
     guess = dict.fromkeys(range(10, 20), 9e-4) | dict.fromkeys(range(20, 25), 7e-4) | dict.fromkeys(range(25, 30), 6e-4)
     result = solve(Fake(clock=clock), Counter(lambda t: guess.get(t, 1.0)), stop=Stop(1e-3, 31))
-    assert judged_at(result) == [1, 2, 4, 8, 10, 16, 25, 31]
+    assert judged_at(result) == [1, 10, 25, 31]
 
 
 def test_convergence_is_the_judges_word(clock):
@@ -83,12 +75,12 @@ def test_not_a_number_is_a_failure(first, clock):
     assert solve(problem, Counter(), stop=Stop(max_iter=max(first, 3))).status is Status.FAILED
 
 
-def test_data_with_nan_end_as_a_failure():
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
+def test_data_that_are_no_modest_numbers_are_refused(value):
     X, y = blobs(20, 3, 3, seed=0)
-    X[4, 1] = np.nan
-    for multiclass in ("weston_watkins", "crammer_singer"):
-        result = solve(MulticlassSVM(X, y, multiclass=multiclass), DualBlockDescent(), stop=Stop(max_iter=50), rng=0)
-        assert result.status is Status.FAILED
+    X[4, 1] = value
+    with pytest.raises(DataError, match="sample 4 has squared length"):
+        solve(MulticlassSVM(X, y), DualBlockDescent())
 
 
 def test_solver_for_another_problem_is_refused():

@@ -6,7 +6,7 @@ from scipy.sparse import csr_matrix
 
 from helpers import LOSS_NAMES, PROBLEM_NAMES, dense, make_problem, problem_data
 from reference.optimum import svm_optimum
-from softmargin.core.errors import IncompatibleError, ModelFileError, SoftmarginError
+from softmargin.core.errors import IncompatibleError, ModelFileError
 from softmargin.data import blobs
 from softmargin.problems import DualPoint, MulticlassSVM
 from softmargin.run import Status, Stop, solve
@@ -196,7 +196,7 @@ def test_checkpoint_of_another_problem_is_refused(other, tmp_path):
     """A compiled loop on arrays of the wrong size would read and write foreign memory."""
     fit(make_problem("blobs"), max_iter=2, tol=0.0, watchers=[Checkpoint(tmp_path / "run")])
     saved = load_checkpoint(tmp_path / "run", SOLVERS["auto"])
-    with pytest.raises(SoftmarginError):
+    with pytest.raises(IncompatibleError, match="another problem"):
         fit(make_problem(other), max_iter=2, resume=saved)  # no step is made: it must not come to that
 
 

@@ -623,12 +623,10 @@ def test_a_checkpoint_of_something_else_is_refused(files, softmargin_, refused):
     data, checkpoint = files / "train.libsvm", files / "c"
     asked = ("train", data, "--max-iter", "3", "--tol", "0")
     assert softmargin_(*asked, "--checkpoint", checkpoint)[0] == 3
-    assert "--test-size and --seed" in refused(*asked, "--resume", checkpoint, "--test-size", "0.1")
-    assert "1348 rows, 64 features and 10 classes" in refused("train", "digits", "--resume", checkpoint)
-    for other in (("--seed", "1"), ("--no-intercept",), ("--normalize", "rows")):
-        assert "other rows of the same sizes" in refused(*asked, "--resume", checkpoint, *other)
-    for other in (("-C", "0.01"), ("--class-weight", "1=0.01")):
-        assert "another problem on these rows" in refused(*asked, "--resume", checkpoint, *other)
+    assert "another problem" in refused("train", "digits", "--resume", checkpoint)
+    others = ("--test-size", "0.1"), ("--seed", "1"), ("--no-intercept",), ("--normalize", "rows"), ("-C", "2")
+    for other in (*others, ("--class-weight", "1=0.01"), ("--multiclass", "crammer_singer"), ("--float32",)):
+        assert "another problem" in refused(*asked, "--resume", checkpoint, *other)
     assert "was written by" in refused(*asked, "--resume", checkpoint, "--solver", "walrus")
     softmargin_(*asked, "-o", files / "m")
     assert "a checkpoint was asked for" in refused(*asked, "--resume", files / "m")

@@ -62,9 +62,7 @@ def test_a_model_trained_by_liblinear_decides_here_as_there(liblinear, tmp_path,
 @pytest.mark.parametrize("multiclass", ["weston_watkins", "crammer_singer", "one_vs_rest"])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("labels", [[-1, 1], [2, 5, 9, 11]])
-def test_a_model_written_here_predicts_in_liblinear_as_here(
-    liblinear, tmp_path, labels, fit_intercept, multiclass
-):
+def test_a_model_written_here_predicts_in_liblinear_as_here(liblinear, tmp_path, labels, fit_intercept, multiclass):
     rng = np.random.default_rng(1)
     rows = 1 if len(labels) == 2 else len(labels)
     intercept = rng.standard_normal(rows) * fit_intercept

@@ -97,9 +97,7 @@ def test_a_file_of_many_blocks_is_the_same_as_one(monkeypatch):
     y = rng.integers(0, 5, 300)
     out = io.BytesIO()
     for i in range(300):
-        row = " ".join(
-            f"{j + 1}:{v!r}" for j, v in zip(X[i].indices.tolist(), X[i].data.tolist(), strict=True)
-        )
+        row = " ".join(f"{j + 1}:{v!r}" for j, v in zip(X[i].indices.tolist(), X[i].data.tolist(), strict=True))
         out.write(f"{y[i]} {row}\n".encode())
     whole = read(out.getvalue(), n_features=20)
     for size in (1, 7, 100, 4096):

@@ -23,9 +23,7 @@ JSON = st.recursive(
 # NumPy text cannot end in NUL, nor can two labels differ only by that.
 LABEL_TEXT = st.text(min_size=1, max_size=8).filter(lambda text: not text.endswith("\0"))
 LABELS = (
-    st.lists(LABEL_TEXT, min_size=2, max_size=5, unique=True).map(
-        lambda labels: np.array(labels, dtype=object)
-    )
+    st.lists(LABEL_TEXT, min_size=2, max_size=5, unique=True).map(lambda labels: np.array(labels, dtype=object))
     | st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=5, unique=True).map(np.array)
     | st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=5, unique=True).map(np.array)
     | st.just(np.array([False, True]))

@@ -134,9 +134,7 @@ def test_a_format_that_is_not_read_says_how_to_convert(tmp_path):
 
 
 def test_a_name_not_found_lists_what_there_is_and_the_nearest(folder, tmp_path, monkeypatch):
-    with pytest.raises(
-        DataError, match=r"no data set or file 'digit'. Did you mean digits\? Embedded: digits, dna"
-    ):
+    with pytest.raises(DataError, match=r"no data set or file 'digit'. Did you mean digits\? Embedded: digits, dna"):
         load("digit")
     with pytest.raises(DataError, match="Set SOFTMARGIN_DATA, or give data_dir"):
         load("zzz")

@@ -1,11 +1,13 @@
 """The Crammer-Singer block: projection onto a simplex.
 
     minimise over alpha_i:  1/2 q |alpha_i - old|^2 + <alpha_i, G>,  G = W'x_i - e_y,  q = |x_i|^2           spec 2.5
-    with p = C e_y - alpha_i:   p >= 0, sum p = C,   p = [z - tau]_+,   z = p_old + G / q
+    over                    alpha_i <= C e_y,  sum alpha_i = 0
+    solution                alpha_i = min(C e_y, u + tau),   u = old + (max G - G) / q,   sum alpha_i = 0
 
-tau solves f(tau) = sum [z - tau]_+ - C = 0: convex, decreasing, piecewise linear. A Newton step from any tau with
-f(tau) >= 0 moves right without overshooting (Michelot 1986), and both of these are such points: the tau of the old
-support (a warm start) and max z - C. The gap of the row is C max G - <p, G>.
+f(tau) = sum min(C e_y, u + tau) is concave, increasing and piecewise linear. A Newton step from any tau with
+f(tau) <= 0 moves right without overshooting (Michelot 1986), and both of these are such points: the tau of the old
+support (a warm start) and the largest one at which a single class reaches all of C. The gap of the row is
+sum (C e_y - alpha_i) (max G - G), a sum of terms >= 0, so that nothing cancels even where C is huge.
 """
 
 from typing import Any, NamedTuple
@@ -59,59 +61,73 @@ class CrammerSingerProjection(NamedTuple):
         one = splat(1.0)
         inverse = splat(1.0 / q)
         corner = work.bound  # C e_y
-        z = work.step
+        u = work.step
         corner[y] = C
-        inner = zero
+        top = splat(-np.inf)
+        for t in range(m):
+            top = maximum(top, load(G, tiles[t]))
+        top = splat(largest(top))
+        gap_lanes = zero
         support = zero
         count = zero
-        top_score = splat(-np.inf)
-        top_z = top_score
+        lowest = splat(-np.inf)
         for t in range(m):
             o = tiles[t]
-            g = load(G, o)
-            p = load(corner, o) - load(alpha, first + o)
-            z_tile = p + g * inverse
-            store(z, o, z_tile)
-            inner = inner + p * g
-            support = support + where_greater(p, zero, z_tile, zero)
-            count = count + where_greater(p, zero, one, zero)
-            top_score = maximum(top_score, g)
-            top_z = maximum(top_z, z_tile)
-        gap = C * largest(top_score) - total(inner)
-        if gap <= ROUNDING * C:
+            below = top - load(G, o)
+            a = load(alpha, first + o)
+            c = load(corner, o)
+            u_tile = a + below * inverse
+            store(u, o, u_tile)
+            gap_lanes = gap_lanes + (c - a) * below
+            support = support + where_greater(c, a, u_tile, c)
+            count = count + where_greater(c, a, one, zero)
+            lowest = maximum(lowest, (c - splat(C)) - u_tile)
+        gap = total(gap_lanes)
+        if gap <= ROUNDING * alpha[first + y]:
             corner[y] = 0.0
             return gap, 0, 0
 
-        tau = max((total(support) - C) / total(count), largest(top_z) - C)
+        tau = max(-total(support) / total(count), largest(lowest)) if total(count) > 0 else largest(lowest)
         while True:
-            threshold = splat(tau)
+            shift = splat(tau)
             support = zero
             count = zero
             for t in range(m):
-                z_tile = load(z, tiles[t])
-                support = support + where_greater(z_tile, threshold, z_tile, zero)
-                count = count + where_greater(z_tile, threshold, one, zero)
-            new = (total(support) - C) / total(count)
+                c = load(corner, tiles[t])
+                u_tile = load(u, tiles[t])
+                moved = u_tile + shift
+                support = support + where_greater(c, moved, u_tile, c)
+                count = count + where_greater(c, moved, one, zero)
+            if not total(count) > 0:
+                break
+            new = -total(support) / total(count)
             if not new > tau:
                 break
             tau = new
 
-        threshold = splat(tau)
+        shift = splat(tau)
         own = y - y % WIDTH
+        old_own = alpha[first + y]
+        mass = zero
         n_changed = 0
         n_kept = 0
         for t in range(m):
             o = tiles[t]
-            over = load(z, o) - threshold
-            new_row = load(corner, o) - maximum(over, zero)
+            c = load(corner, o)
+            moved = load(u, o) + shift
+            new_row = where_greater(c, moved, moved, c)
             step = new_row - load(alpha, first + o)
             store(work.step, o, step)
             store(alpha, first + o, new_row)
-            if any_nonzero(step):
+            mass = mass + new_row
+            if o == own or any_nonzero(step):
                 work.changed[n_changed] = o
                 n_changed += 1
-            if o == own or largest(over) * q > -slack:
+            if o == own or largest(c - moved) * q > -slack:
                 work.kept[n_kept] = o
                 n_kept += 1
+        # The label's entry takes what rounding left, so that the row sums to zero.
+        alpha[first + y] -= total(mass)
+        work.step[y] = alpha[first + y] - old_own
         corner[y] = 0.0
         return gap, n_changed, n_kept

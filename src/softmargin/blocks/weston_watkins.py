@@ -148,7 +148,7 @@ def _within_bounds(
 ) -> Any:
     """Minimise with the bounds of work.bound."""
     gap = _margins(G, y, q, alpha, first, tiles, m, work)
-    if gap <= ROUNDING * work.bound[tiles[0]]:
+    if gap <= ROUNDING * alpha[first + y]:
         return gap, 0, 0
     work.step[y] = -1.0  # the label is no variable: below every gamma >= 0 it never counts
     gamma = self.find_gamma(work.step, y, q, alpha, first, tiles, m, work)

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.cli import rows
-from softmargin.cli.checkpoints import LastingCheckpoint, read_checkpoint
 from softmargin.cli.exit_codes import INTERRUPTED, NOT_CERTIFIED
 from softmargin.cli.show import (
     check_writable,
@@ -31,6 +30,7 @@ from softmargin.estimators._fit import find_solver, fit_linear_svm, linear_model
 from softmargin.models import LinearModel, write_liblinear
 from softmargin.problems import MulticlassSVM
 from softmargin.run import Result, Status, Stop, Trace
+from softmargin.run.watchers import Checkpoint, load_checkpoint
 
 __all__ = ["run"]
 
@@ -66,7 +66,7 @@ def run(args: Namespace) -> int:
         fit_intercept=not args.no_intercept,
         intercept_scaling=args.intercept_scaling,
     )
-    resume = None if args.resume is None else read_checkpoint(args.resume, solver, problem)
+    resume = None if args.resume is None else load_checkpoint(args.resume, solver)
     result, prepare_seconds = _fit(args, problem, solver, resume)
     if result.status is Status.FAILED:
         raise DataError(
@@ -181,7 +181,7 @@ def _fit(args: Namespace, problem: MulticlassSVM, solver: Any, resume: Any) -> t
     watchers: list[Any] = []
     if args.checkpoint is not None:
         every = args.checkpoint_every
-        watchers.append(LastingCheckpoint(args.checkpoint, every=every, report=lambda text: note(args, text)))
+        watchers.append(Checkpoint(args.checkpoint, every=every, report=lambda text: note(args, text)))
     stop = Stop(args.tol, args.max_iter, math.inf if args.max_seconds is None else args.max_seconds)
     console = None
     if wants_progress(args):

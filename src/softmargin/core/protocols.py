@@ -27,6 +27,10 @@ class Problem(Protocol):
         """Judge a point from scratch: primal value, proven bound, residual."""
         ...
 
+    def fingerprint(self) -> str:
+        """Name the problem by a hash of all that defines it, so that a checkpoint goes on only where it began."""
+        ...
+
 
 @runtime_checkable
 class BlockDualProblem(Problem, Protocol):
@@ -71,6 +75,7 @@ class Progress(Protocol):
     seconds: float
     certificate: Certificate | None
     estimate: float
+    schedule: Any
 
 
 class Watcher(Protocol):
@@ -85,5 +90,5 @@ class Watcher(Protocol):
         ...
 
     def end(self, result: Any) -> None:
-        """Tidy up; called once, also after an interrupt."""
+        """Tidy up; called once, also after an interrupt; with None where the run raised."""
         ...

@@ -11,6 +11,7 @@
 The intercept is the weight of a constant feature ``bias`` and is penalised like every other weight.
 """
 
+import hashlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,7 +68,10 @@ class MulticlassSVM:
         if multiclass not in LOSSES:
             raise IncompatibleError(f"multiclass={multiclass!r} is unknown; choose one of {', '.join(LOSSES)}.")
         self.X = canonical(X)
-        self.y = np.ascontiguousarray(y, dtype=np.int32)
+        codes = np.asarray(y)
+        self.y = np.ascontiguousarray(codes.astype(np.int32, copy=False))
+        if not np.array_equal(self.y, codes):
+            raise DataError("y must hold class codes 0..k-1 (integers below 2^31); encode the labels first.")
         n = self.X.shape[0]
         if self.y.shape != (n,):
             raise DataError(f"X has {n} samples but y has shape {self.y.shape}; they must agree.")
@@ -79,12 +83,16 @@ class MulticlassSVM:
                 f"y holds codes {self.y.min()}..{self.y.max()} for {self.n_classes} classes; "
                 "a classifier needs at least 2 classes coded 0..k-1."
             )
+        if np.shape(C) not in ((), (n,)):
+            raise DataError(f"C has shape {np.shape(C)} for {n} samples; give one number, or one a sample.")
         self.C = np.ascontiguousarray(np.broadcast_to(np.asarray(C, dtype=np.float64), (n,)))
         if not (np.isfinite(self.C).all() and (self.C >= 0).all()):
             raise DataError("C and sample weights must be finite and not negative.")
         self.multiclass = multiclass
         self.loss = LOSSES[multiclass]
         self.bias = float(bias)
+        if not np.isfinite(self.bias):
+            raise DataError(f"bias must be finite; found {bias!r}.")
 
     def point(self, alpha: Array) -> DualPoint:
         """Pair dual variables with W = [X, bias]' alpha, computed afresh."""
@@ -110,22 +118,42 @@ class MulticlassSVM:
         """Return D(alpha), or -inf where alpha is not feasible."""
         if not self.loss.infeasibility(point.alpha, self.y, self.C) <= _FEASIBLE:
             return -np.inf
+        if not self._belong_together(point):
+            return -np.inf
         own = point.alpha[np.arange(len(self.y)), self.y]
         return float(own.sum() - 0.5 * np.vdot(point.weights, point.weights))
+
+    def _belong_together(self, point: DualPoint) -> bool:
+        """Check weights = [X, bias]' alpha along one direction: the bound is no bound for other weights."""
+        probe = np.cos(np.arange(self.n_classes))[:, None]
+        distance = np.abs(point.weights @ probe - rmatmul(self.X, point.alpha @ probe, self.bias)).max(initial=0.0)
+        return bool(distance <= _FEASIBLE * np.abs(point.weights).max(initial=0.0))
 
     def certificate(self, point: DualPoint) -> Certificate:
         """Judge a point: P(W), D(alpha), relative gap."""
         return duality_gap(self.primal(point.weights), self.dual(point))
+
+    def fingerprint(self) -> str:
+        """Return a hash of the data, the prices, the loss and the intercept."""
+        digest = hashlib.sha256(repr((self.multiclass, self.n_classes, self.bias, self.X.shape)).encode())
+        parts = [self.X] if isinstance(self.X, np.ndarray) else [self.X.data, self.X.indices, self.X.indptr]
+        for array in (self.y, self.C, *parts):
+            digest.update(str(array.dtype).encode())
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
 
     def settled(self, point: DualPoint) -> tuple[Array, Array]:
         """Return (rows, alpha rows) proven to be optimal already: gap-safe screening, spec 2.9.
 
         |W - W*|^2 <= gap, so no score difference of sample i is further than sqrt(2 |x_i|^2 gap) from its optimum.
         """
-        gap = max(self.certificate(point).gap, 0.0)
+        certificate = self.certificate(point)
+        # primal - bound may round to nothing or less, but no proof is finer than the digits it is made of.
+        noise = 64 * np.finfo(float).eps * (abs(certificate.primal) + float(np.abs(point.alpha).sum()))
+        gap = max(certificate.gap, 0.0) + noise
         found, values = [], []
         for rows, scores in matmul(self.X, point.weights, self.bias):
-            block = self.X[rows]
+            block = self.X[rows].astype(np.float64, copy=False)
             square = block.multiply(block).sum(axis=1) if hasattr(block, "multiply") else (block**2).sum(axis=1)
             sqnorms = np.asarray(square, dtype=np.float64).ravel() + self.bias**2
             inside, alpha = self.loss.settled(scores, self.y[rows], self.C[rows], np.sqrt(2.0 * sqnorms * gap))

@@ -1,13 +1,7 @@
 """The only loop.
 
 It owns the clock, the budgets, the schedule of certificates, the trace, interrupts and the watchers; solvers only
-``start``, ``step`` and say where they stand.
-
-When is the judge asked? A certificate costs a pass or two over the data, so it is asked
-  - after steps 1, 2, 4, 8, ... as long as certificates have taken less than ``JUDGE_SHARE`` of the time;
-  - whenever the solver's own free estimate says that the tolerance may be met, at once the first time and with growing
-    patience after every refusal;
-  - at the end, always: what is returned has been judged at the point returned.
+``start``, ``step`` and say where they stand. What is returned has always been judged at the point returned.
 """
 
 import math
@@ -24,12 +18,11 @@ import numpy as np
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
 from softmargin.run.result import Result, Status
+from softmargin.run.schedule import Schedule
 from softmargin.run.stop import Stop
 from softmargin.run.trace import Trace, TraceRow
 
-__all__ = ["JUDGE_SHARE", "solve"]
-
-JUDGE_SHARE = 0.1
+__all__ = ["solve"]
 
 
 def solve(
@@ -74,21 +67,24 @@ def solve(
                 "Use a solver made for this problem."
             )
     run = _Run(problem, solver, stop, watchers)
+    result = None
     with _interrupts() as interrupted:
         for watcher in watchers:
             watcher.begin(problem, solver, stop)
         try:
-            run.begin(init, np.random.default_rng(rng), resume)
-            status = None
-            while status is None:
-                status = run.advance(interrupted)
-        except KeyboardInterrupt:
-            if run.state is None:
-                raise
-            status = Status.INTERRUPTED
-        result = run.finish(status)
-        for watcher in watchers:
-            watcher.end(result)
+            try:
+                run.begin(init, np.random.default_rng(rng), resume)
+                status = None
+                while status is None:
+                    status = run.advance(interrupted)
+            except KeyboardInterrupt:
+                if run.state is None:
+                    raise
+                status = Status.INTERRUPTED
+            result = run.finish(status)
+        finally:
+            for watcher in watchers:
+                watcher.end(result)
     return result
 
 
@@ -106,8 +102,7 @@ class _Run:
         self.began = time.perf_counter()
         self.seconds = 0.0
         self.judge_seconds = 0.0
-        self.next_scheduled = 1
-        self.ask_below = stop.tol
+        self.schedule = Schedule(stop.tol, stop.tol)
 
     def begin(self, init: Any, rng: np.random.Generator, resume: Any) -> None:
         """Start the solver, or put an earlier run's state back."""
@@ -115,8 +110,13 @@ class _Run:
         if resume is None:
             self.state = self.solver.start(self.problem, init, rng)
         else:
+            if resume.fingerprint != self.problem.fingerprint():
+                raise IncompatibleError(
+                    "the checkpoint was written for another problem; go on with the same data, C and intercept."
+                )
             self.state, self.iteration, self.seconds = resume.state, resume.iteration, resume.seconds
-            self.next_scheduled = self.iteration + 1
+            if resume.schedule.tol == self.stop.tol:
+                self.schedule = resume.schedule
         self.seconds += time.perf_counter() - started
         if init is not None:
             self.judge()  # a warm start may already be good enough
@@ -139,7 +139,7 @@ class _Run:
         self.seconds += time.perf_counter() - started
         self.iteration += 1
         estimate = float(self.solver.estimate(self.problem, self.state))
-        if self._is_due(estimate):
+        if self.schedule.is_due(self.iteration, estimate):
             self.judge()
         progress = SimpleNamespace(
             problem=self.problem,
@@ -149,24 +149,11 @@ class _Run:
             seconds=self.seconds,
             certificate=self.certificate,
             estimate=estimate,
+            schedule=self.schedule,
         )
         asked = [watcher.watch(progress) for watcher in self.watchers]
         converged = self.judged_at == self.iteration and self.certificate and self.certificate.meets(self.stop.tol)
         return Status.STOPPED if any(asked) and not converged else None
-
-    def _is_due(self, estimate: float) -> bool:
-        """Say whether asking the judge now is worth its price."""
-        if not estimate > self.ask_below:  # also when the estimate is NaN: the judge will tell
-            # If the judge disagrees, wait until the estimate has fallen clearly further.
-            self.ask_below = estimate * 0.7
-            return True
-        if self.iteration >= self.next_scheduled:
-            price = self.judge_seconds / max(len(self.trace), 1)
-            if self.judge_seconds + price <= JUDGE_SHARE * self.seconds or not self.trace:
-                while self.next_scheduled <= self.iteration:
-                    self.next_scheduled *= 2
-                return True
-        return False
 
     def judge(self) -> None:
         """Ask the problem for a certificate at the solver's point, off the solver's clock."""
@@ -184,6 +171,8 @@ class _Run:
         assert self.certificate is not None
         if self.certificate.meets(self.stop.tol):
             status = Status.CONVERGED
+        elif not math.isfinite(self.certificate.primal):
+            status = Status.FAILED
         return Result(
             self.point, self.certificate, status, self.trace, self.iteration, self.seconds, self.judge_seconds
         )

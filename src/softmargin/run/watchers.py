@@ -10,14 +10,16 @@ A watcher sees every step through ``watch(progress)`` and may return True to sto
 import dataclasses
 import math
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from softmargin.core.errors import ModelFileError
+from softmargin.core.errors import ModelFileError, SoftmarginError
 from softmargin.core.files import read_archive, write_archive
+from softmargin.run.schedule import Schedule
 
 __all__ = ["Checkpoint", "EarlyStop", "ProgressBar", "SavedState", "load_checkpoint"]
 
@@ -35,6 +37,7 @@ class ProgressBar:
 
     def begin(self, problem: Any, solver: Any, stop: Any) -> None:
         """Show the bar."""
+        self._first = math.nan
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -74,7 +77,8 @@ class ProgressBar:
 
     def end(self, result: Any) -> None:
         """Leave the last line standing."""
-        self._show(result.n_iter, result.certificate.residual, "")
+        if result is not None:
+            self._show(result.n_iter, result.certificate.residual, "")
         self._bar.stop()
 
 
@@ -101,20 +105,29 @@ class SavedState(NamedTuple):
     state: Any
     iteration: int
     seconds: float
+    schedule: Schedule
+    fingerprint: str  # of the problem
 
 
 class Checkpoint:
-    """Write the solver's whole state to ``path`` every ``every`` seconds and at the end."""
+    """Write the solver's whole state to ``path`` every ``every`` seconds and at the end.
 
-    def __init__(self, path: str | Path, *, every: float = 60.0) -> None:
+    A write that fails (a full disk) is reported, by default as a warning, and the run goes on.
+    """
+
+    def __init__(self, path: str | Path, *, every: float = 60.0, report: Callable[[str], None] | None = None) -> None:
         self.path = Path(path)
         self.every = every
+        self._report = report or (lambda text: warnings.warn(text, RuntimeWarning, stacklevel=2))
         self._saved_at = -math.inf
+        self._fingerprint = ""
         self._last: Any = None
 
     def begin(self, problem: Any, solver: Any, stop: Any) -> None:
         """Start the clock."""
         self._saved_at = time.perf_counter()
+        self._fingerprint = problem.fingerprint()
+        self._last = None
 
     def watch(self, progress: Any) -> None:
         """Save when the time has come."""
@@ -123,8 +136,8 @@ class Checkpoint:
             self.save(progress)
 
     def end(self, result: Any) -> None:
-        """Save the last state."""
-        if self._last is not None:
+        """Save the last state, unless the run broke."""
+        if self._last is not None and result is not None:
             self.save(self._last)
 
     def save(self, progress: Any) -> None:
@@ -143,8 +156,13 @@ class Checkpoint:
             "state": plain,
             "iteration": progress.iteration,
             "seconds": progress.seconds,
+            "schedule": dataclasses.asdict(progress.schedule),
+            "problem": self._fingerprint,
         }
-        write_archive(self.path, kind=_KIND, arrays=arrays, meta=meta)
+        try:
+            write_archive(self.path, kind=_KIND, arrays=arrays, meta=meta)
+        except SoftmarginError as trouble:
+            self._report(f"no checkpoint: {trouble} The run goes on.")
         self._saved_at = time.perf_counter()
 
 
@@ -159,5 +177,9 @@ def load_checkpoint(path: str | Path, solver: Any) -> SavedState:
         raise ModelFileError(
             f"{path} was written by {meta['solver']}, not by {_settings(solver)}; go on with the solver that wrote it."
         )
-    state = solver.restore(arrays, meta["state"])
-    return SavedState(state, int(meta["iteration"]), float(meta["seconds"]))
+    try:
+        state = solver.restore(arrays, meta["state"])
+        schedule = Schedule(**meta["schedule"])
+        return SavedState(state, int(meta["iteration"]), float(meta["seconds"]), schedule, meta["problem"])
+    except (KeyError, TypeError) as trouble:
+        raise ModelFileError(f"{path} is damaged or of another version ({trouble}). Start afresh.") from trouble

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import inline, jit
 from softmargin.backends.lanes import WIDTH, padded, pointer, zeros
 from softmargin.blocks import BLOCKS, new_workspace
-from softmargin.core.errors import IncompatibleError
+from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.rows import as_rows, squared_norms
 
@@ -42,6 +42,7 @@ MAX_SET_PASSES = 40
 SET_TARGET = 0.2
 PATIENCE = 2  # visits without a move before a row leaves the set
 SLACK = 0.1  # a class whose margin is violated by more than -SLACK stays in play
+NOTHING = 1e-300  # a row shorter than this (squared) cannot be divided by
 STALE = 0.8  # gaps are summed row by row while W still improves: the gap at the end of a pass is about this share
 SCREEN_AGAIN = 0.1  # screen when the gap has fallen to this share of what it was at the last screening
 
@@ -110,7 +111,12 @@ class DualBlockDescent:
         sqnorms = np.empty(n)
         squared_norms(as_rows(problem.X, problem.bias), sqnorms)
         alpha = np.zeros((n, k)) if init is None else problem.feasible(init.alpha)
-        empty = sqnorms == 0.0
+        if not np.isfinite(sqnorms).all():
+            i = int(np.argmin(np.isfinite(sqnorms)))
+            raise DataError(
+                f"sample {i} has squared length {sqnorms[i]}; remove NaN, and scale the features to modest ranges."
+            )
+        empty = sqnorms < NOTHING
         alpha[empty] = problem.loss.at_zero_scores(problem.y[empty], problem.C[empty], k)
         wide = zeros(n * size)
         wide.reshape(n, size)[:, :k] = alpha
@@ -161,7 +167,7 @@ class DualBlockDescent:
     def point(self, problem: Any, state: DescentState) -> Any:
         """Return the dual rows with weights recomputed from them: what the descent accumulated has drifted."""
         n, k = len(problem.y), problem.n_classes
-        return problem.point(np.ascontiguousarray(state.alpha.reshape(n, -1)[:, :k]))
+        return problem.point(state.alpha.reshape(n, -1)[:, :k].copy())
 
     def estimate(self, problem: Any, state: DescentState) -> float:
         """Guess the relative gap from the rows' gaps, summed as the last pass met them."""
@@ -188,7 +194,7 @@ class DualBlockDescent:
 
     def _words(self, problem: Any, state: DescentState) -> int:
         """Return the number of words that hold a row's tiles; 0 where there are too few classes to leave any out."""
-        return len(state.live) // len(problem.y) if padded(problem.n_classes) > 2 * WIDTH else 0
+        return len(state.live) // len(problem.y) if self.working_set and padded(problem.n_classes) > 2 * WIDTH else 0
 
     def _descend(
         self, problem: Any, state: DescentState, m: int, *, full: bool, target: float, budget: int
@@ -225,7 +231,7 @@ class DualBlockDescent:
         fixed[rows] = True
         n, k = len(problem.y), problem.n_classes
         state.alpha.reshape(n, -1)[rows, :k] = values
-        alpha = np.ascontiguousarray(state.alpha.reshape(n, -1)[:, :k])
+        alpha = state.alpha.reshape(n, -1)[:, :k].copy()
         state.weights.reshape(-1, padded(k))[:, :k] = problem.point(alpha).weights
         inside = state.order[: state.n_open]
         kept = inside[~fixed[inside]]
