@@ -7,7 +7,7 @@ import pytest
 
 from helpers import Counter, Fake, make_problem
 from softmargin.core.certificate import duality_gap
-from softmargin.core.errors import IncompatibleError
+from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.data import blobs
 from softmargin.problems import MulticlassSVM
