@@ -1,0 +1,1 @@
+"""Compiled loops and small parts that solvers are made of."""
