@@ -20,7 +20,7 @@ class Certificate(NamedTuple):
     bound : float
         A proven lower bound on the optimum; -inf where there is none.
     residual : float
-        What is compared with ``tol``; for a gap, (primal - bound) / |primal|.
+        What is compared with ``tol``; for a gap, ``(primal - bound) / |primal|``.
     """
 
     kind: Kind

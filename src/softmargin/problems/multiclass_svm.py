@@ -145,7 +145,7 @@ class MulticlassSVM:
     def settled(self, point: DualPoint) -> tuple[Array, Array]:
         """Return (rows, alpha rows) proven to be optimal already: gap-safe screening, spec 2.9.
 
-        |W - W*|^2 <= gap, so no score difference of sample i is further than sqrt(2 |x_i|^2 gap) from its optimum.
+        ``|W - W*|^2 <= gap``: no score difference of sample i is further than ``sqrt(2 |x_i|^2 gap)`` from its optimum.
         """
         certificate = self.certificate(point)
         # primal - bound may round to nothing or less, but no proof is finer than the digits it is made of.
