@@ -3,6 +3,7 @@
 import hashlib
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 # An edited struct method does not invalidate the cached loop of another file, so the cache folder is named by a hash
@@ -19,9 +20,13 @@ settings.load_profile("ci")
 
 
 @pytest.fixture
-def shared_data() -> Path:
-    """Return the folder of real data sets, or skip."""
+def shared_file() -> Callable[[str], Path]:
+    """Return a function from a file name to the real data set of that name; the test is skipped where it is absent."""
     folder = Path(os.environ.get("SOFTMARGIN_DATA", Path(__file__).parents[2] / "shared" / "data"))
-    if not folder.is_dir():
-        pytest.skip(f"the real data sets are not here ({folder}); set SOFTMARGIN_DATA to their folder")
-    return folder
+
+    def find(name: str) -> Path:
+        if not (folder / name).exists():
+            pytest.skip(f"{name} is not here; set SOFTMARGIN_DATA to the folder that holds it")
+        return folder / name
+
+    return find

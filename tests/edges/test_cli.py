@@ -249,8 +249,6 @@ def test_certify_finds_the_training_rows_and_the_promise_kept(from_json, softmar
 @pytest.mark.parametrize("suffix", ["libsvm", "npz"])
 def test_a_saved_model_takes_raw_data_and_solves_the_problem_it_was_trained_on(from_json, tmp_path, settings, suffix):
     """Scaling is part of the model: predict and certify see what train saw."""
-    if "--float32" in settings and suffix == "libsvm":
-        pytest.skip("one compiled loop less")
     X, y = blobs(90, 5, 3, seed=2, separation=1.2)
     if "--normalize" in settings:
         X *= [1e-3, 1.0, 50.0, 1e4, 1.0]

@@ -6,7 +6,6 @@ import io
 import lzma
 import os
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from softmargin.core.errors import DataError
 from softmargin.data import read_libsvm, write_libsvm
 from softmargin.data.libsvm_text import parse_arrays, parse_lines
 
-SHARED = Path(os.environ.get("SOFTMARGIN_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
 COMPRESS = {".libsvm": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 NUMBER_TEXT = (
@@ -293,10 +291,8 @@ def test_a_write_that_fails_leaves_the_old_file_whole(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["dna.train", "wine", "vehicle", "svmguide3.train"])
-def test_real_files_read_as_scikit_learn_reads_them(name):
-    path = SHARED / f"{name}.libsvm.xz"
-    if not path.exists():
-        pytest.skip(f"{path.name} is not here; set SOFTMARGIN_DATA to the folder that holds it")
+def test_real_files_read_as_scikit_learn_reads_them(name, shared_file):
+    path = shared_file(f"{name}.libsvm.xz")
     from sklearn.datasets import load_svmlight_file
 
     X, y = read_libsvm(path)

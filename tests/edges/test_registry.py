@@ -1,8 +1,5 @@
 """Data sets by name: the embedded ones are exact, folders are searched, hold-outs are stratified."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,8 +8,6 @@ from scipy.sparse import csr_matrix, issparse
 
 from softmargin.core.errors import DataError
 from softmargin.data import Dataset, available, load, read_libsvm, split, write_libsvm
-
-SHARED = Path(os.environ.get("SOFTMARGIN_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
 
 
 @pytest.fixture(autouse=True)
@@ -32,13 +27,6 @@ def folder(tmp_path):
     np.save(folder / "mapped.y.npy", [0, 1])
     (folder / "README.md").write_text("not data")
     return folder
-
-
-def shared_file(name):
-    path = SHARED / name
-    if not path.exists():
-        pytest.skip(f"{name} is not here; set SOFTMARGIN_DATA to the folder that holds it")
-    return path
 
 
 def test_digits_are_embedded_dense_float64():
@@ -64,7 +52,7 @@ def test_dna_is_embedded_sparse_float64_with_its_test_part():
     assert np.bincount(dna.y).tolist() == [0, 464, 485, 1051]
 
 
-def test_the_embedded_sets_equal_their_sources():
+def test_the_embedded_sets_equal_their_sources(shared_file):
     X, y = read_libsvm(shared_file("optdigits-test.libsvm.xz"), n_features=64)
     digits = load("digits")
     np.testing.assert_array_equal(digits.X, X.toarray())
