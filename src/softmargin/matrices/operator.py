@@ -12,23 +12,26 @@ from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
 
-__all__ = ["canonical", "matmul", "rmatmul", "row_blocks"]
+__all__ = ["canonical", "matmul", "rmatmul", "row_blocks", "row_slices"]
 
 Array = NDArray[Any]
-_BLOCK_NUMBERS = 1 << 19  # numbers of X handled at once: 4 MB in float64
+_BLOCK_NUMBERS = 1 << 17  # numbers of X handled at once: 1 MB in float64
+
+
+def row_slices(n: int, width: int, *, numbers: int = _BLOCK_NUMBERS) -> Iterator[slice]:
+    """Yield slices of rows, ``width`` numbers each, of about ``numbers`` numbers."""
+    size = max(1, numbers // max(1, width))
+    for first in range(0, n, size):
+        yield slice(first, min(first + size, n))
 
 
 def row_blocks(X: Any, k: int, *, numbers: int = _BLOCK_NUMBERS) -> Iterator[tuple[slice, Any]]:
     """Yield (slice, float64 block) so that neither a block of X nor its k scores has many more than ``numbers``."""
     n, d = X.shape
-    width = max(1, k, d if isinstance(X, np.ndarray) else X.nnz // max(n, 1))
-    size = max(1, numbers // width)
-    if size >= n:
-        yield slice(0, n), X.astype(np.float64, copy=False)
-        return
-    for first in range(0, n, size):
-        rows = slice(first, min(first + size, n))
-        yield rows, X[rows].astype(np.float64, copy=False)
+    width = max(k, d if isinstance(X, np.ndarray) else X.nnz // max(n, 1))
+    for rows in row_slices(n, width, numbers=numbers):
+        block = X if rows == slice(0, n) else X[rows]
+        yield rows, block.astype(np.float64, copy=False)
 
 
 def matmul(X: Any, W: Array, bias: float) -> Iterator[tuple[slice, Array]]:

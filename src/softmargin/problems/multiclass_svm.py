@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.losses import LOSSES
-from softmargin.matrices.operator import canonical, matmul, rmatmul
+from softmargin.matrices.operator import canonical, matmul, rmatmul, row_slices
 
 __all__ = ["DualPoint", "MulticlassSVM"]
 
@@ -116,12 +116,16 @@ class MulticlassSVM:
 
     def dual(self, point: DualPoint) -> float:
         """Return D(alpha), or -inf where alpha is not feasible."""
-        if not self.loss.infeasibility(point.alpha, self.y, self.C) <= _FEASIBLE:
-            return -np.inf
-        if not self._belong_together(point):
+        if not (self._is_feasible(point.alpha) and self._belong_together(point)):
             return -np.inf
         own = point.alpha[np.arange(len(self.y)), self.y]
         return float(own.sum() - 0.5 * np.vdot(point.weights, point.weights))
+
+    def _is_feasible(self, alpha: Array) -> bool:
+        """Check every row of alpha, a block at a time."""
+        blocks = row_slices(len(self.y), self.n_classes)
+        outside = [self.loss.infeasibility(alpha[rows], self.y[rows], self.C[rows]) for rows in blocks]
+        return bool(np.max(outside) <= _FEASIBLE)
 
     def _belong_together(self, point: DualPoint) -> bool:
         """Check weights = [X, bias]' alpha along one direction: the bound is no bound for other weights."""

@@ -107,26 +107,27 @@ class DualBlockDescent:
         size = padded(k)
         sqnorms = np.empty(n)
         squared_norms(as_rows(problem.X, problem.bias), sqnorms)
-        alpha = np.zeros((n, k)) if init is None else problem.feasible(init.alpha)
         if not np.isfinite(sqnorms).all():
             i = int(np.argmin(np.isfinite(sqnorms)))
             raise DataError(
                 f"sample {i} has squared length {sqnorms[i]}; remove NaN, and scale the features to modest ranges."
             )
         empty = sqnorms < NOTHING
-        alpha[empty] = problem.loss.at_zero_scores(problem.y[empty], problem.C[empty], k)
-        wide = zeros(n * size)
-        wide.reshape(n, size)[:, :k] = alpha
+        alpha = zeros(n * size)
+        rows = alpha.reshape(n, size)[:, :k]
         weights = zeros((problem.X.shape[1] + 1) * size)
         if init is not None:
-            weights.reshape(-1, size)[:, :k] = problem.point(alpha).weights
+            rows[:] = problem.feasible(init.alpha)
+        rows[empty] = problem.loss.at_zero_scores(problem.y[empty], problem.C[empty], k)
+        if init is not None:
+            weights.reshape(-1, size)[:, :k] = problem.point(rows).weights
         order = np.flatnonzero(~empty & (problem.C > 0.0))
         n_open = len(order)
         order = np.concatenate([order, np.flatnonzero(empty | (problem.C == 0.0))])
         words = -(-(size // WIDTH) // 64)
         return DescentState(
             n_classes=k,
-            alpha=wide,
+            alpha=alpha,
             weights=weights,
             order=order,
             gaps=np.zeros(n),
