@@ -1,0 +1,14 @@
+"""The default with gap-safe screening: rows leave for good once the gap proves their optimum."""
+
+from benchmark_utils.ours import SoftmarginSolver
+from softmargin.solvers import DualBlockDescent
+
+
+class Solver(SoftmarginSolver):
+    """Dual block descent with a working set and screening."""
+
+    name = "screening"
+    requirements = ["pip::softmargin"]
+
+    def descent(self) -> DualBlockDescent:
+        return DualBlockDescent(screening=True)
