@@ -185,6 +185,19 @@ def test_split_run_is_the_whole_run(name, solver, multiclass, cut, tmp_path):
     assert rest.certificate == whole.certificate
 
 
+def test_resumed_run_asks_and_stops_where_the_whole_run_does(tmp_path):
+    """The schedule of certificates is part of the checkpoint: after a refusal the judge is asked at the same pass."""
+    problem, solver, tol = make_problem("tiles"), SOLVERS["auto"], 1e-7
+    whole = fit(problem, solver, tol=tol)
+    asked = [row.iteration for row in whole.trace]
+    assert len(asked) > 3
+    for cut in (1, asked[1] + 1, asked[-2]):
+        fit(problem, solver, tol=tol, max_iter=cut, watchers=[Checkpoint(tmp_path / "run")])
+        rest = fit(problem, solver, tol=tol, resume=load_checkpoint(tmp_path / "run", solver))
+        assert [row.iteration for row in rest.trace] == [iteration for iteration in asked if iteration > cut]
+        assert rest.certificate == whole.certificate
+
+
 def test_checkpoint_of_other_settings_is_refused(tmp_path):
     fit(make_problem("blobs"), max_iter=2, tol=0.0, watchers=[Checkpoint(tmp_path / "run")])
     with pytest.raises(ModelFileError, match="go on with the solver that wrote it"):
