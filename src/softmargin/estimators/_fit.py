@@ -13,7 +13,7 @@ from softmargin.problems import DualPoint, MulticlassSVM
 from softmargin.run import Result, Stop, solve
 from softmargin.solvers import DualBlockDescent
 
-__all__ = ["SOLVERS", "fit_linear_svm", "joint_weights", "linear_model", "linear_problem", "loss_prices"]
+__all__ = ["SOLVERS", "find_solver", "fit_linear_svm", "joint_weights", "linear_model", "linear_problem", "loss_prices"]
 
 Array = NDArray[Any]
 

@@ -170,7 +170,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             intercept_scaling=self.intercept_scaling,
         )
         stop = Stop(self.tol, self.max_iter, math.inf if self.max_seconds is None else self.max_seconds)
-        self._set_point(problem.bias, classes, None)
+        self.classes_ = classes
         watchers: list[Any] = []
         if self.verbose:
             from softmargin.run.watchers import ProgressBar
@@ -195,14 +195,9 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         model = linear_model(point.weights, bias, classes, {})
         return {"classes_": classes, "coef_": model.coef, "intercept_": model.intercept}
 
-    def _set_point(self, bias: float, classes: Array, point: DualPoint | None) -> None:
-        self.classes_ = classes
-        if point is not None:
-            for name, value in self._attributes(bias, classes, point).items():
-                setattr(self, name, value)
-
     def _finish(self, result: Result, bias: float, classes: Array) -> None:
-        self._set_point(bias, classes, result.point)
+        for name, value in self._attributes(bias, classes, result.point).items():
+            setattr(self, name, value)
         alpha = result.point.alpha
         self.support_ = np.flatnonzero(alpha.any(axis=1))
         dual = alpha[self.support_].T
