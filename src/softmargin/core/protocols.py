@@ -12,7 +12,16 @@ import numpy as np
 
 from softmargin.core.certificate import Certificate
 
-__all__ = ["BlockDualProblem", "Problem", "Progress", "Solver", "Watcher"]
+__all__ = [
+    "BlockDualProblem",
+    "FreeBiasProblem",
+    "KernelBlockProblem",
+    "ManyProblems",
+    "Problem",
+    "Progress",
+    "Solver",
+    "Watcher",
+]
 
 P_contra = TypeVar("P_contra", contravariant=True)
 Point = TypeVar("Point")
@@ -34,13 +43,46 @@ class Problem(Protocol):
 
 @runtime_checkable
 class BlockDualProblem(Problem, Protocol):
-    """A problem whose dual has one small block of variables for every sample (rows of ``alpha``)."""
+    """A linear problem whose dual has one small block of variables for every sample (rows of ``alpha``)."""
 
+    X: Any
     multiclass: str
 
     def point(self, alpha: Any) -> Any:
         """Pair dual variables with the weights they imply."""
         ...
+
+
+@runtime_checkable
+class KernelBlockProblem(Problem, Protocol):
+    """A problem on a kernel matrix, with one small block of dual variables for every sample (rows of ``alpha``)."""
+
+    gram: Any
+    multiclass: str
+    loss: Any
+
+    def gaps(self, alpha: Any, scores: Any) -> Any:
+        """Return the gap of every row, given scores = K alpha."""
+        ...
+
+
+@runtime_checkable
+class FreeBiasProblem(Problem, Protocol):
+    """A binary problem on a kernel matrix with one dual variable a sample, and a bias that nobody penalises."""
+
+    gram: Any
+    has_bias: bool
+
+    def best_bias(self, scores: Any) -> float:
+        """Return the bias that minimises the primal for given scores."""
+        ...
+
+
+@runtime_checkable
+class ManyProblems(Problem, Protocol):
+    """Independent problems under one judge."""
+
+    parts: list[Any]
 
 
 class Solver(Protocol[P_contra, Point, State]):

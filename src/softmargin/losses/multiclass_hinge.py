@@ -95,7 +95,7 @@ class CrammerSinger:
         """Return a feasible point near alpha (it need not be the nearest)."""
         rest = np.minimum(_off_label(alpha, y), 0.0)
         own = -rest.sum(axis=1)
-        rest *= np.minimum(1.0, C / np.maximum(own, np.finfo(float).tiny))[:, None]
+        rest *= np.divide(C, own, out=np.ones_like(own), where=own > C)[:, None]
         rest[np.arange(len(y)), y] = -rest.sum(axis=1)
         return rest
 

@@ -1,5 +1,19 @@
 """Problems: data + loss + penalty. They own the objective, and they alone judge a point."""
 
+from softmargin.problems.hinge_svm import HingePoint, HingeSVM
+from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM, KernelPoint
+from softmargin.problems.l2_svm import L2SVM, L2Point
 from softmargin.problems.multiclass_svm import DualPoint, MulticlassSVM
+from softmargin.problems.one_vs_rest import OneVsRest
 
-__all__ = ["DualPoint", "MulticlassSVM"]
+__all__ = [
+    "L2SVM",
+    "DualPoint",
+    "HingePoint",
+    "HingeSVM",
+    "KernelMulticlassSVM",
+    "KernelPoint",
+    "L2Point",
+    "MulticlassSVM",
+    "OneVsRest",
+]

@@ -11,7 +11,6 @@
 The intercept is the weight of a constant feature ``bias`` and is penalised like every other weight.
 """
 
-import hashlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.losses import LOSSES
 from softmargin.matrices.operator import canonical, matmul, rmatmul, row_slices
+from softmargin.problems.checks import checked_codes, checked_prices, digest_of
 
 __all__ = ["DualPoint", "MulticlassSVM"]
 
@@ -68,26 +68,9 @@ class MulticlassSVM:
         if multiclass not in LOSSES:
             raise IncompatibleError(f"multiclass={multiclass!r} is unknown; choose one of {', '.join(LOSSES)}.")
         self.X = canonical(X)
-        codes = np.asarray(y)
-        self.y = np.ascontiguousarray(codes.astype(np.int32, copy=False))
-        if not np.array_equal(self.y, codes):
-            raise DataError("y must hold class codes 0..k-1 (integers below 2^31); encode the labels first.")
         n = self.X.shape[0]
-        if self.y.shape != (n,):
-            raise DataError(f"X has {n} samples but y has shape {self.y.shape}; they must agree.")
-        if n == 0:
-            raise DataError("X has no samples; a classifier needs at least one row of every class.")
-        self.n_classes = int(self.y.max()) + 1 if n_classes is None else n_classes
-        if self.n_classes < 2 or self.y.min() < 0 or self.y.max() >= self.n_classes:
-            raise DataError(
-                f"y holds codes {self.y.min()}..{self.y.max()} for {self.n_classes} classes; "
-                "a classifier needs at least 2 classes coded 0..k-1."
-            )
-        if np.shape(C) not in ((), (n,)):
-            raise DataError(f"C has shape {np.shape(C)} for {n} samples; give one number, or one a sample.")
-        self.C = np.ascontiguousarray(np.broadcast_to(np.asarray(C, dtype=np.float64), (n,)))
-        if not (np.isfinite(self.C).all() and (self.C >= 0).all()):
-            raise DataError("C and sample weights must be finite and not negative.")
+        self.y, self.n_classes = checked_codes(y, n, n_classes)
+        self.C = checked_prices(C, n)
         self.multiclass = multiclass
         self.loss = LOSSES[multiclass]
         self.bias = float(bias)
@@ -139,12 +122,7 @@ class MulticlassSVM:
 
     def fingerprint(self) -> str:
         """Return a hash of the data, the prices, the loss and the intercept."""
-        digest = hashlib.sha256(repr((self.multiclass, self.n_classes, self.bias, self.X.shape)).encode())
-        parts = [self.X] if isinstance(self.X, np.ndarray) else [self.X.data, self.X.indices, self.X.indptr]
-        for array in (self.y, self.C, *parts):
-            digest.update(str(array.dtype).encode())
-            digest.update(np.ascontiguousarray(array).data)
-        return digest.hexdigest()
+        return digest_of((self.multiclass, self.n_classes, self.bias), self.X, self.y, self.C)
 
     def settled(self, point: DualPoint) -> tuple[Array, Array]:
         """Return (rows, alpha rows) proven to be optimal already: gap-safe screening, spec 2.9.

@@ -1,0 +1,303 @@
+"""The kernel matrix K_ij = k(x_i, x_j) + bias^2, never required to fit in memory.
+
+    verb                   meaning                                          memory
+    gram.scores(alpha)     K alpha, over the nonzero rows of alpha          one tile
+    gram.add_change(...)   scores += K[:, index] change                     one tile
+    gram.square(index)     K[index][:, index]                               as asked
+    gram.rows(index)       K[index], every column                           as asked
+    gram.diagonal          K_ii                                             n
+
+Values come by GEMM, a tile at a time, in the precision of X; sums over them are float64. Where the whole of K fits into
+half of ``cache_size``, the rows that were asked for are kept; where it does not, they are computed again.
+"""
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.errors import DataError
+from softmargin.kernels import Linear, Points, Precomputed
+from softmargin.kernels.points import FEW
+from softmargin.kernels.tiles import TILE_COLUMNS, TILE_ROWS, add_product, slices, tile_shape
+from softmargin.matrices.operator import canonical, matmul, rmatmul
+
+__all__ = ["Gram"]
+
+Array = NDArray[Any]
+GATHER_BELOW = 0.5  # share of nonzero rows below which they are gathered, not multiplied in place
+_PROBE = 400  # rows on which a kernel of unknown kind is tested for symmetry and negative eigenvalues
+_ROUNDING = 1e-6  # eigenvalues and asymmetries below this share of the largest entry may be rounding
+
+
+class _Part(NamedTuple):
+    """Some of the samples: a slice or an array of positions, and their points (None for a given matrix)."""
+
+    at: Any
+    points: Points | None
+
+
+class Gram:
+    """Kernel values between the training samples.
+
+    Parameters
+    ----------
+    kernel : kernel object
+    X : array or CSR matrix of shape (n, d); the (n, n) kernel matrix itself for a precomputed kernel
+    bias : float
+        Value of a constant feature beside the kernel's own: adds bias^2 to every entry.
+    cache_size : float
+        Megabytes that kernel values may fill.
+    """
+
+    def __init__(self, kernel: Any, X: Any, *, bias: float = 0.0, cache_size: float = 1000.0) -> None:
+        if not (np.isfinite(cache_size) and cache_size > 0):
+            raise DataError(f"cache_size must be a finite number of megabytes > 0; found {cache_size!r}.")
+        if not np.isfinite(bias):
+            raise DataError(f"bias must be finite; found {bias!r}.")
+        self.kernel, self.bias = kernel, float(bias)
+        X = canonical(X)
+        self.is_given = isinstance(kernel, Precomputed)
+        if self.is_given:
+            X = _checked_matrix(X)
+        self.points = Points(X)
+        self.n = len(self.points)
+        self.dtype = X.dtype
+        # One half for the store, one for what ``square`` and ``rows`` are asked for.
+        self.budget = int(cache_size * 1e6 / 2)
+        self._is_kept = np.zeros(self.n, dtype=bool)
+        self._last: tuple[Array, Array] = (np.empty(0, dtype=np.intp), np.empty((0, 0), dtype=self.dtype))
+        self._tile = tile_shape(1 if self.is_given else self.points.numbers_a_row)
+
+    @property
+    def X(self) -> Any:
+        """The samples."""
+        return self.points.X
+
+    @property
+    def is_linear(self) -> bool:
+        """Say whether K = X X' + bias^2, so that products need no kernel value."""
+        return isinstance(self.kernel, Linear)
+
+    @property
+    def is_stored(self) -> bool:
+        """Say whether memory may hold the whole of K: it is given, or fits into the store."""
+        return self.is_given or self.n**2 * self.dtype.itemsize <= self.budget
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Say whether ``scores`` needs no kernel value to be computed again."""
+        return self.is_stored or self.is_linear
+
+    @cached_property
+    def _store(self) -> Array:
+        """The (n, n) matrix, of which the rows that were asked for hold values."""
+        return np.empty((self.n, self.n), dtype=self.dtype)
+
+    @property
+    def largest_square(self) -> int:
+        """How many rows ``square`` may be asked for within the budget."""
+        return max(2, int((self.budget / self.dtype.itemsize) ** 0.5))
+
+    @property
+    def largest_rows(self) -> int:
+        """How many rows ``rows`` may be asked for within the budget."""
+        return max(1, self.budget // (self.n * self.dtype.itemsize))
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """K_ii; shape (n,), float64."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = self.kernel.diagonal(self.points) + self.bias**2
+        _check_finite(values)
+        if (values < 0).any():
+            i = int(values.argmin())
+            raise DataError(
+                f"the kernel of sample {i} with itself is {values[i]:.3g}; no positive semi-definite kernel is "
+                "negative there. Use another kernel, or other settings."
+            )
+        return values
+
+    def stored(self, index: Array) -> Array:
+        """Return the whole of K, (n, n), of which the rows at ``index`` hold values, where ``is_stored``.
+
+        It is the store itself, no copy: do not write to it. A given matrix is without the bias.
+        """
+        if self.is_given:
+            return np.asarray(self.X)
+        missing = np.unique(index[~self._is_kept[index]])
+        if len(missing) == self.n:
+            self._fill_square(self._store, missing)
+        else:
+            self._fill(self._store, missing, missing)
+        self._is_kept[missing] = True
+        return self._store
+
+    def rows(self, index: Array) -> Array:
+        """Return K[index]; shape (len(index), n)."""
+        if self.is_stored and not self.is_given:
+            return self.stored(index)[index]
+        values = np.empty((len(index), self.n), dtype=self.dtype)
+        self._fill(values, np.arange(len(index)), index)
+        return values
+
+    def square(self, index: Array) -> Array:
+        """Return K[index][:, index]: do not write to it, as the last one asked for is kept."""
+        if not np.array_equal(self._last[0], index):
+            self._last = (index[:0], np.empty((0, 0), dtype=self.dtype))  # two squares never are alive at once
+            if self.is_stored and not self.is_given:
+                values = self.stored(index)[np.ix_(index, index)]
+            else:
+                values = np.empty((len(index), len(index)), dtype=self.dtype)
+                self._fill_square(values, index)
+            self._last = (index.copy(), values)
+        return self._last[1]
+
+    def scores(self, alpha: Array) -> Array:
+        """Return K alpha in float64; alpha is (n,) or (n, k), only its nonzero rows are touched."""
+        columns = alpha.reshape(self.n, -1)
+        index = np.flatnonzero(columns.any(axis=1))
+        if self.is_linear:
+            weights = rmatmul(self.X, columns, self.bias)
+            out = np.concatenate([scores for _, scores in matmul(self.X, weights, self.bias)])
+        elif self.is_stored:
+            out = self._stored_sums(columns, index)
+        else:
+            out = self._sums(slice(0, self.n), self.n, index, columns[index])
+        if np.isfinite(columns).all():  # else it is alpha that is to blame, and the judge will see it
+            _check_finite(out)
+        return out.reshape(alpha.shape)
+
+    def add_change(self, scores: Array, index: Array, change: Array) -> None:
+        """Add K[:, index] change to scores, (n, k), just after square(index) was asked for: it is used again."""
+        if self.is_at_hand:
+            alpha = np.zeros_like(scores)
+            alpha[index] = change
+            scores += self.scores(alpha)
+            return
+        inside = np.zeros_like(change)
+        add_product(inside, self.square(index), change)
+        outside = np.delete(np.arange(self.n), index)
+        scores[outside] += self._sums(outside, len(outside), index, change)
+        scores[index] += inside
+
+    def _sums(self, at: Any, m: int, index: Array, values: Array) -> Array:
+        """Return K[at][:, index] values, a tile at a time; ``at`` names m samples."""
+        out = np.zeros((m, values.shape[1]))
+        height, width = self._tile
+        for part in slices(len(index), width):
+            right = self._part(index[part])
+            for down in slices(m, height):
+                left = self._part(down if isinstance(at, slice) else at[down])
+                # No name holds the tile, or two would be alive at once.
+                add_product(out[down], self._between(left, right), values[part])
+        return out
+
+    def _stored_sums(self, columns: Array, index: Array) -> Array:
+        """Return K[:, index] columns[index], from values at hand."""
+        K, out = self.stored(index), np.zeros(columns.shape)
+        height, width = self._tile
+        if len(index) > GATHER_BELOW * self.n and (self.is_given or self._is_kept.all()):
+            for left in slices(self.n, height):
+                add_product(out[left], K[left], columns)
+        else:
+            # Of the store only the rows at ``index`` are known to be filled; K is symmetric.
+            for part in slices(len(index), width):
+                at = index[part]
+                for left in slices(self.n, height):
+                    add_product(out[left], K[at, left].T, columns[at])
+        if self.is_given and self.bias:
+            out += self.bias**2 * columns.sum(axis=0)
+        return out
+
+    def _part(self, at: Any) -> _Part:
+        return _Part(at, None if self.is_given else self.points.take(at))
+
+    def _between(self, left: _Part, right: _Part) -> Array:
+        """Return K[left][:, right], computed; an array of the caller's own."""
+        if left.points is None or right.points is None:
+            both = not (isinstance(left.at, slice) or isinstance(right.at, slice))
+            values = np.array(self.X[np.ix_(left.at, right.at) if both else (left.at, right.at)])
+        else:
+            # What overflows is found by _check_finite, with a word on what to do.
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = self.kernel.block(left.points, right.points)
+        if self.bias:
+            values += self.dtype.type(self.bias**2)
+        return values
+
+    def _fill(self, out: Array, at: Array, index: Array) -> None:
+        """Set out[at] = K[index]."""
+        height, width = self._tile
+        # Few rows, or thin ones, meet all samples at once: those keep the transpose that a sparse product needs.
+        whole = self.points.is_sparse and not (self.points.is_full and len(index) >= FEW)
+        if whole:
+            height, width = max(1, TILE_ROWS * TILE_COLUMNS // max(1, self.n)), max(1, self.n)
+        everything = _Part(slice(0, self.n), self.points)
+        for inner in slices(len(index), height):
+            left = self._part(index[inner])
+            for columns in slices(self.n, width):
+                out[at[inner], columns] = self._between(left, everything if whole else self._part(columns))
+
+    def _fill_square(self, out: Array, index: Array) -> None:
+        """Set out = K[index][:, index]; K is symmetric, so half of it is computed."""
+        height, width = self._tile
+        # Flatter tiles: less of them lies on the wrong side of the diagonal.
+        for down in slices(len(index), max(1, height // 2)):
+            left = self._part(index[down])
+            for rest in slices(len(index) - down.start, width):
+                across = slice(down.start + rest.start, down.start + rest.stop)
+                out[down, across] = self._between(left, self._part(index[across]))
+                out[across, down] = out[down, across].T
+
+    def negative_eigenvalue(self) -> float:
+        """Return a proven negative eigenvalue bound of K, or 0.0 where none was found.
+
+        The smallest eigenvalue of a principal part is never below that of K (Cauchy), so a negative one is a proof.
+        A kernel that is not symmetric is refused here, where it is one of unknown kind.
+        """
+        if self.kernel.is_psd:
+            return 0.0
+        index = np.unique(np.linspace(0, self.n - 1, min(self.n, _PROBE)).astype(np.intp))
+        probe = self._part(index)
+        part = self._between(probe, probe).astype(np.float64)
+        _check_finite(part)
+        _check_symmetric(part, index)
+        smallest = float(np.linalg.eigvalsh((part + part.T) / 2.0)[0])
+        return smallest if smallest < -_ROUNDING * len(index) * np.abs(part).max(initial=0.0) else 0.0
+
+
+def _check_finite(values: Array) -> None:
+    if not np.isfinite(values).all():
+        raise DataError("the kernel gives NaN or infinite values; scale the features, or lower gamma or degree.")
+
+
+def _check_symmetric(K: Array, index: Array) -> None:
+    """Refuse a matrix whose entries (i, j) and (j, i) differ by more than rounding; ``index`` names its rows."""
+    largest = max(float(K.max(initial=0.0)), -float(K.min(initial=0.0)))
+    for rows in slices(len(K), max(1, TILE_ROWS * TILE_COLUMNS // max(1, len(K)))):
+        distance = np.abs(K[rows] - K[:, rows].T)
+        if distance.max(initial=0.0) > _ROUNDING * largest:
+            i, j = np.unravel_index(int(distance.argmax()), distance.shape)
+            i += rows.start
+            raise DataError(
+                f"the kernel is not symmetric: K[{index[i]}, {index[j]}] = {K[i, j]:.6g} but "
+                f"K[{index[j]}, {index[i]}] = {K[j, i]:.6g}. Pass a symmetric one, such as (K + K') / 2."
+            )
+
+
+def _checked_matrix(K: Any) -> Array:
+    """Return a precomputed kernel matrix: square, finite and symmetric."""
+    if not isinstance(K, np.ndarray):
+        K = K.toarray()
+    if K.shape[0] != K.shape[1]:
+        raise DataError(
+            f"a precomputed kernel needs the square matrix of all training samples; found shape {K.shape}. "
+            "Pass K(X_train, X_train) to fit, K(X_test, X_train) to predict."
+        )
+    if not np.isfinite([K.min(initial=0.0), K.max(initial=0.0)]).all():  # min and max keep NaN
+        i, j = np.argwhere(~np.isfinite(K))[0]
+        raise DataError(f"the precomputed kernel has K[{i}, {j}] = {K[i, j]}; every entry must be a finite number.")
+    _check_symmetric(K, np.arange(len(K)))
+    return np.asarray(K)

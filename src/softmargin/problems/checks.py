@@ -1,0 +1,52 @@
+"""What every problem asks of labels and prices."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.errors import DataError
+
+__all__ = ["checked_codes", "checked_prices", "digest_of"]
+
+Array = NDArray[Any]
+
+
+def checked_codes(y: Any, n: int, n_classes: int | None) -> tuple[Array, int]:
+    """Return class codes as int32, and the number of classes; refuse what is no code 0..k-1."""
+    codes = np.asarray(y)
+    narrow = np.ascontiguousarray(codes.astype(np.int32, copy=False))
+    if not np.array_equal(narrow, codes):
+        raise DataError("y must hold class codes 0..k-1 (integers below 2^31); encode the labels first.")
+    if narrow.shape != (n,):
+        raise DataError(f"X has {n} samples but y has shape {narrow.shape}; they must agree.")
+    if n == 0:
+        raise DataError("X has no samples; a classifier needs at least one row of every class.")
+    k = int(narrow.max()) + 1 if n_classes is None else n_classes
+    if k < 2 or narrow.min() < 0 or narrow.max() >= k:
+        raise DataError(
+            f"y holds codes {narrow.min()}..{narrow.max()} for {k} classes; "
+            "a classifier needs at least 2 classes coded 0..k-1."
+        )
+    return narrow, k
+
+
+def checked_prices(C: Any, n: int) -> Array:
+    """Return C as one float64 a sample; refuse what is not finite or negative."""
+    if np.shape(C) not in ((), (n,)):
+        raise DataError(f"C has shape {np.shape(C)} for {n} samples; give one number, or one a sample.")
+    prices = np.full(n, C, dtype=np.float64)  # writable: compiled loops would be compiled again for a read-only array
+    if not (np.isfinite(prices).all() and (prices >= 0).all()):
+        raise DataError("C and sample weights must be finite and not negative.")
+    return prices
+
+
+def digest_of(settings: Any, X: Any, *arrays: Array) -> str:
+    """Return a hash of settings (by their repr), a matrix and some arrays."""
+    digest = hashlib.sha256(repr((settings, X.shape)).encode())
+    parts = [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
+    for array in (*arrays, *parts):
+        digest.update(str(array.dtype).encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

@@ -1,0 +1,88 @@
+"""The binary SVM with hinge loss and a free bias: what LIBSVM's C-SVC, and so scikit-learn's SVC, solves.
+
+    P(a, b) = 1/2 (ya)'K(ya) + sum_i C_i [1 - y_i (F_i + b)]_+ ,   F = K (ya)       b is not penalised
+    D(a)    = sum a - 1/2 (ya)'K(ya) ,   0 <= a <= C,  y'a = 0
+    gap     = P - D
+
+    LIBSVM              here
+    alpha               alpha (n,)
+    y_i alpha_i         dual_coef_ of scikit-learn's SVC
+    -rho                bias
+
+It is here to judge: softmargin's own hinge problems penalise the bias.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.certificate import Certificate, duality_gap
+from softmargin.core.errors import DataError
+from softmargin.matrices.gram import Gram
+from softmargin.problems.checks import checked_prices, digest_of
+
+__all__ = ["HingePoint", "HingeSVM"]
+
+Array = NDArray[Any]
+# How far y'a may be from zero, relative to sum a, for the dual value to count as a bound.
+_FEASIBLE = 1e-9
+
+
+class HingePoint(NamedTuple):
+    """Coefficients of the weights, w = sum_i a_i y_i phi(x_i), and the bias."""
+
+    alpha: Array  # (n,)
+    bias: float
+
+
+class HingeSVM:
+    """A binary hinge SVM with a free bias.
+
+    Parameters
+    ----------
+    gram : Gram
+        The kernel matrix, with bias 0.
+    y : array of shape (n,)
+        -1 and +1.
+    C : float or array of shape (n,)
+    """
+
+    def __init__(self, gram: Gram, y: Array, *, C: float | Array = 1.0) -> None:
+        self.gram = gram
+        self.y = np.ascontiguousarray(y, dtype=np.float64)
+        if self.y.shape != (gram.n,):
+            raise DataError(f"X has {gram.n} samples but y has shape {self.y.shape}; they must agree.")
+        if gram.n == 0 or not np.isin(self.y, (-1.0, 1.0)).all():
+            raise DataError("a binary SVM needs at least one sample, and labels -1 and +1 only.")
+        self.C = checked_prices(C, gram.n)
+
+    def feasible(self, alpha: Array) -> Array:
+        """Return a feasible point near ``alpha``: inside the box, the heavier side scaled down to the other's sum."""
+        inside = np.clip(alpha, 0.0, self.C)
+        sums = np.array([inside[self.y > 0].sum(), inside[self.y < 0].sum()])
+        shares = sums.min() / np.where(sums > 0, sums, 1.0)
+        return inside * np.where(self.y > 0, shares[0], shares[1])
+
+    def primal(self, point: HingePoint, scores: Array) -> float:
+        """Return P, given scores = K (ya)."""
+        xi = np.maximum(1.0 - self.y * (scores + point.bias), 0.0)
+        return 0.5 * float((self.y * point.alpha) @ scores) + float(self.C @ xi)
+
+    def dual(self, alpha: Array, scores: Array) -> float:
+        """Return D, given scores = K (ya), or -inf where alpha is not feasible."""
+        is_inside = alpha.min() >= 0.0 and bool((alpha <= self.C * (1.0 + _FEASIBLE)).all())
+        if not (is_inside and abs(float(self.y @ alpha)) <= _FEASIBLE * float(alpha.sum())):
+            return -np.inf
+        return float(alpha.sum()) - 0.5 * float((self.y * alpha) @ scores)
+
+    def certificate(self, point: HingePoint) -> Certificate:
+        """Judge a point: P where it stands, D at the nearest feasible coefficients; scores are computed afresh."""
+        scores = self.gram.scores(self.y * point.alpha)
+        alpha = self.feasible(point.alpha)
+        own = scores if np.array_equal(alpha, point.alpha) else self.gram.scores(self.y * alpha)
+        return duality_gap(self.primal(point, scores), self.dual(alpha, own))
+
+    def fingerprint(self) -> str:
+        """Return a hash of the data, the kernel and the prices."""
+        return digest_of(("hinge", self.gram.bias, self.gram.kernel), self.gram.X, self.y, self.C)

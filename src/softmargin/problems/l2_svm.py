@@ -1,0 +1,145 @@
+"""The binary SVM with squared hinge loss and a free bias, linear or in the space of a kernel. Spec 1.1.
+
+    P(w, b) = 1/2 |w|^2 + 1/2 sum_i C_i [1 - y_i (<w, x_i> + b)]_+^2              b is not penalised
+    D(a)    = sum a - 1/2 (ya)'K(ya) - 1/2 sum_i a_i^2 / C_i ,   a >= 0,  y'a = 0
+    w = sum_i a_i y_i x_i ,   scores F = K (ya) ,   xi_i = [1 - y_i (F_i + b)]_+
+    gap = sum_i C_i/2 (xi_i - a_i/C_i)^2 + a_i (y_i (F_i + b) - 1 + xi_i)          every term >= 0, spec 1.3
+
+Without a bias, b = 0 and the constraint y'a = 0 falls away. A sample with C_i = 0 has a_i = 0.
+
+    paper 000       here
+    alpha           alpha (n,)
+    C / 2 sum xi^2  as here; LIBLINEAR's C is half of ours (spec 2.10)
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.certificate import Certificate, duality_gap
+from softmargin.core.errors import DataError
+from softmargin.matrices.gram import Gram
+from softmargin.matrices.operator import matmul
+from softmargin.problems.checks import checked_prices, digest_of
+from softmargin.sets import project_balanced
+from softmargin.sets.balanced import balance_by_sort
+
+__all__ = ["L2SVM", "L2Point"]
+
+Array = NDArray[Any]
+# How far y'a may be from zero, relative to sum a, for the dual value to count as a bound.
+_FEASIBLE = 1e-12
+
+
+class L2Point(NamedTuple):
+    """Dual variables, the bias, and the weights where they are known apart from the dual (linear, primal solvers)."""
+
+    alpha: Array  # (n,)
+    bias: float
+    weights: Array | None = None  # (d,)
+
+
+class L2SVM:
+    """A binary L2-SVM.
+
+    Parameters
+    ----------
+    gram : Gram
+        The kernel matrix, with bias 0: the bias here is free.
+    y : array of shape (n,)
+        -1 and +1.
+    C : float or array of shape (n,)
+    has_bias : bool, default=True
+    """
+
+    def __init__(self, gram: Gram, y: Array, *, C: float | Array = 1.0, has_bias: bool = True) -> None:
+        if gram.bias:
+            raise DataError(f"the bias here is free; the kernel matrix must have bias 0, found {gram.bias}.")
+        self.gram = gram
+        self.y = np.ascontiguousarray(y, dtype=np.float64)
+        if self.y.shape != (gram.n,):
+            raise DataError(f"X has {gram.n} samples but y has shape {self.y.shape}; they must agree.")
+        if gram.n == 0 or not np.isin(self.y, (-1.0, 1.0)).all():
+            raise DataError("a binary SVM needs at least one sample, and labels -1 and +1 only.")
+        self.C = checked_prices(C, gram.n)
+        self.has_bias = has_bias
+
+    @property
+    def inverse_C(self) -> Array:
+        """1 / C_i, zero where C_i is zero: there a_i = 0 and nothing is divided; shape (n,)."""
+        return np.divide(1.0, self.C, out=np.zeros_like(self.C), where=self.C > 0)
+
+    def feasible(self, alpha: Array) -> Array:
+        """Return the nearest feasible dual point."""
+        if alpha.shape != self.y.shape:
+            raise DataError(f"a warm start needs alpha of shape {self.y.shape}; found {alpha.shape}. Start afresh.")
+        inside = self.C > 0
+        nearest = np.zeros_like(self.y)
+        if self.has_bias and inside.any():
+            nearest[inside], _ = project_balanced(alpha[inside], self.y[inside], method="sort")
+        else:
+            nearest[inside] = np.maximum(alpha[inside], 0.0)
+        return nearest
+
+    def best_bias(self, scores: Array) -> float:
+        """Return the b that minimises P for these scores: the root of sum_i C_i y_i [1 - y_i (F_i + b)]_+."""
+        if not (self.has_bias and self.C.any()):
+            return 0.0
+        inside = self.C > 0
+        return balance_by_sort((self.y - scores)[inside], self.y[inside], self.C[inside])
+
+    def point(self, alpha: Array) -> L2Point:
+        """Pair dual variables with the best bias for the scores they imply."""
+        return L2Point(alpha, self.best_bias(self.gram.scores(self.y * alpha)))
+
+    def primal_point(self, weights: Array, bias: float) -> L2Point:
+        """Pair linear weights with the dual point that their losses suggest: Proj(C xi)."""
+        scores = self._linear_scores(weights)
+        return L2Point(self.feasible(self.C * self.slacks(scores, bias)), bias, weights)
+
+    def slacks(self, scores: Array, bias: float) -> Array:
+        """Return xi; shape (n,)."""
+        return np.maximum(1.0 - self.y * (scores + bias), 0.0)
+
+    def gaps(self, alpha: Array, scores: Array, bias: float) -> Array:
+        """Return each sample's part of the gap, given scores = K (ya); shape (n,)."""
+        xi = self.slacks(scores, bias)
+        margins = self.y * (scores + bias) - 1.0
+        return 0.5 * self.C * (xi - alpha * self.inverse_C) ** 2 + alpha * (margins + xi)
+
+    def dual(self, alpha: Array, scores: Array) -> float:
+        """Return D, given scores = K (ya), or -inf where alpha is not feasible."""
+        if not self._is_feasible(alpha):
+            return -np.inf
+        return float(alpha.sum() - 0.5 * (self.y * alpha) @ scores - 0.5 * (alpha**2) @ self.inverse_C)
+
+    def certificate(self, point: L2Point) -> Certificate:
+        """Judge a point: the scores are computed afresh."""
+        alpha, bias = point.alpha, point.bias
+        scores = self.gram.scores(self.y * alpha)
+        if point.weights is not None:
+            own = self._linear_scores(point.weights)
+            primal = 0.5 * float(point.weights @ point.weights) + self._losses(own, bias)
+            return duality_gap(primal, self.dual(alpha, scores))
+        primal = 0.5 * float((self.y * alpha) @ scores) + self._losses(scores, bias)
+        # The sum of squares has no cancellation: it stays exact where P and D agree to the last digits.
+        gap = float(self.gaps(alpha, scores, bias).sum())
+        return duality_gap(primal, primal - gap if self._is_feasible(alpha) else -np.inf)
+
+    def _is_feasible(self, alpha: Array) -> bool:
+        if not (alpha.min(initial=0.0) >= 0.0 and not alpha[self.C == 0.0].any()):
+            return False
+        return not self.has_bias or abs(float(self.y @ alpha)) <= _FEASIBLE * float(alpha.sum())
+
+    def _losses(self, scores: Array, bias: float) -> float:
+        return 0.5 * float(self.C @ self.slacks(scores, bias) ** 2)
+
+    def _linear_scores(self, weights: Array) -> Array:
+        column = np.append(weights, 0.0)[:, None]
+        return np.concatenate([scores[:, 0] for _, scores in matmul(self.gram.X, column, 0.0)])
+
+    def fingerprint(self) -> str:
+        """Return a hash of the data, the kernel and the prices."""
+        settings = ("l2", self.has_bias, self.gram.bias, self.gram.kernel)
+        return digest_of(settings, self.gram.X, self.y, self.C)

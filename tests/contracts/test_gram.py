@@ -1,0 +1,299 @@
+"""The kernel matrix: every verb is the plain dense K + bias^2, in bounded memory, and what is no kernel is refused."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+
+from softmargin.core.errors import DataError
+from softmargin.kernels import (
+    CallableKernel,
+    Laplacian,
+    Linear,
+    Points,
+    Polynomial,
+    Precomputed,
+    Rbf,
+    Sigmoid,
+    make_kernel,
+    tiles,
+)
+from softmargin.matrices import gram as gram_module
+from softmargin.matrices.gram import Gram
+
+N, D = 90, 6
+TINY = 1e-3  # megabytes: no store for N samples
+KERNEL_LIST = [
+    Linear(),
+    Rbf(0.3),
+    Laplacian(0.2),
+    Polynomial(0.5, 3, 1.0),
+    Sigmoid(0.05, 0.1),
+    CallableKernel(lambda A, B: (A @ B.T) * 0.5),
+    Precomputed(),
+]
+every_kernel = pytest.mark.parametrize("kernel", KERNEL_LIST, ids=lambda kernel: kernel.name)
+FORMS = ["float64", "float32", "csr", "csr32"]
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    """Make N samples many tiles."""
+    monkeypatch.setattr(gram_module, "tile_shape", lambda numbers: (17, 40))
+    monkeypatch.setattr(gram_module, "TILE_ROWS", 4)
+    monkeypatch.setattr(gram_module, "TILE_COLUMNS", N)
+    monkeypatch.setattr(tiles, "_STRIP", 100)
+
+
+def sample(seed=0, density=0.7):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((N, D)) * (rng.random((N, D)) < density)
+    return X.astype(np.float32).astype(np.float64)
+
+
+def in_form(X, form):
+    X = X.astype("float32" if "32" in form else "float64")
+    return csr_matrix(X) if "csr" in form else X
+
+
+def make(kernel, form="float64", *, bias=0.5, cache_size=1000.0, X=None):
+    """Return a Gram and the dense matrix it stands for, in float64."""
+    X = sample() if X is None else X
+    if kernel.name == "precomputed":
+        K = Rbf(0.3).block(Points(X), Points(X)).astype("float32" if "32" in form else "float64")
+        data = in_form(K, form)
+    else:
+        K, data = kernel.block(Points(X), Points(X)), in_form(X, form)
+    return Gram(kernel, data, bias=bias, cache_size=cache_size), K.astype(np.float64) + bias**2
+
+
+def tolerance(form, K):
+    return (1e-5 if "32" in form else 1e-12) * np.abs(K).max()
+
+
+@every_kernel
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("cache_size", [1000.0, TINY])
+@pytest.mark.parametrize("density", [0.02, 0.7])
+def test_every_verb_is_the_dense_matrix(kernel, form, cache_size, density, small_tiles):
+    gram, K = make(kernel, form, cache_size=cache_size, X=sample(1, density))
+    rng = np.random.default_rng(0)
+    atol = tolerance(form, K)
+    for index in (rng.permutation(N)[:50], np.array([3, 3, 80, 0]), np.array([7]), np.arange(N), np.arange(0)):
+        np.testing.assert_allclose(gram.rows(index), K[index], rtol=0, atol=atol)
+        np.testing.assert_allclose(gram.square(index), K[np.ix_(index, index)], rtol=0, atol=atol)
+        assert gram.rows(index).dtype == gram.square(index).dtype == gram.dtype
+    np.testing.assert_allclose(gram.diagonal, np.diagonal(K), rtol=0, atol=atol)
+    for alpha in (rng.standard_normal((N, 3)), rng.standard_normal(N), np.zeros((N, 2)), np.zeros(N)):
+        np.testing.assert_allclose(gram.scores(alpha), K @ alpha, rtol=0, atol=N * atol)
+        assert gram.scores(alpha).dtype == np.float64
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10_000), n_rows=st.integers(0, N), keeps=st.booleans())
+def test_rows_of_zeros_change_nothing_and_cost_nothing(seed, n_rows, keeps):
+    """Only kernel values of nonzero rows are asked for; the store is filled as far as that and no further."""
+    rng, asked = np.random.default_rng(seed), []
+
+    def kernel(A, B):
+        asked.append((len(A), len(B)))
+        return A @ B.T + 1.0
+
+    gram = Gram(CallableKernel(kernel), sample(), cache_size=1000.0 if keeps else TINY)
+    alpha = np.zeros((N, 4))
+    index = rng.permutation(N)[:n_rows]
+    alpha[index] = rng.standard_normal((n_rows, 4))
+    K = sample() @ sample().T + 1.0
+    np.testing.assert_allclose(gram.scores(alpha), K @ alpha, atol=1e-10)
+    pairs = sum(a * b for a, b in asked)
+    assert pairs <= N * n_rows
+    gram.scores(alpha)
+    assert sum(a * b for a, b in asked) == (pairs if keeps else 2 * pairs)
+
+
+@every_kernel
+@pytest.mark.parametrize("cache_size", [1000.0, TINY])
+def test_what_a_caller_does_to_the_values_stays_with_the_caller(kernel, cache_size):
+    gram, K = make(kernel, cache_size=cache_size)
+    for index in (np.arange(N), np.array([4])):
+        gram.rows(index)[:] = np.nan
+        gram.square(index)[:] = np.nan
+    np.testing.assert_allclose(gram.rows(np.arange(N)), K, rtol=0, atol=tolerance("", K))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+def test_real_tiles_cover_the_matrix_too(form, bias):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2500, 3))
+    gram = Gram(Rbf(0.5), in_form(X, form), bias=bias, cache_size=1)
+    index = rng.permutation(2500)[:2200]
+    K = Rbf(0.5).block(Points(X), Points(X)) + bias**2
+    alpha = np.zeros(2500)
+    alpha[index] = rng.standard_normal(2200)
+    np.testing.assert_allclose(gram.scores(alpha), K @ alpha, rtol=0, atol=1e-3 if "32" in form else 1e-9)
+    np.testing.assert_allclose(gram.square(index), K[np.ix_(index, index)], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_memory_is_bounded_whatever_the_number_of_samples(form):
+    rng = np.random.default_rng(0)
+    n = 4000
+    X = in_form(rng.standard_normal((n, 10)) * (rng.random((n, 10)) < 0.5), form)
+    alpha = rng.standard_normal((n, 3))
+    gram = Gram(Rbf(0.1), X, cache_size=1)
+    tracemalloc.start()
+    gram.scores(alpha)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak <= 45e6 < n * n * gram.dtype.itemsize
+
+
+@given(n=st.integers(1, 60), cache_size=st.floats(1e-5, 0.05))
+def test_the_store_never_exceeds_its_budget(n, cache_size):
+    gram = Gram(Rbf(1.0), sample()[:n], cache_size=cache_size)
+    gram.rows(np.arange(n))
+    held = sum(value.nbytes for value in vars(gram).values() if isinstance(value, np.ndarray) and value.ndim == 2)
+    largest = 8 * min(gram.largest_square**2 if gram.largest_square > 2 else 0, n * n)
+    assert held + largest <= cache_size * 1e6, "the store and the square together"
+    assert (held == 8 * n * n) == (8 * n * n <= cache_size * 1e6 / 2)
+    assert gram.largest_rows == 1 or gram.largest_rows * n * 8 <= cache_size * 1e6
+    assert gram.largest_square == 2 or gram.largest_square**2 * 8 <= cache_size * 1e6
+
+
+def test_a_given_matrix_is_not_copied():
+    K = Rbf(0.3).block(Points(sample()), Points(sample()))
+    assert Gram(Precomputed(), K).X is K
+
+
+@pytest.mark.parametrize("at", [(3, 70), (70, 3), (89, 0)])
+def test_an_asymmetric_matrix_is_refused_and_the_entry_named(at, small_tiles):
+    K = sample() @ sample().T
+    K[at] += 0.5
+    with pytest.raises(DataError, match=r"not symmetric: K\[(\d+), (\d+)\].*\(K \+ K'\) / 2") as raised:
+        Gram(Precomputed(), K)
+    assert any(f"K[{i}, {j}] = {K[i, j]:.6g}" in str(raised.value) for i, j in (at, at[::-1]))
+
+
+def test_asymmetry_of_rounding_is_forgiven():
+    K = sample() @ sample().T
+    K[3, 70] *= 1 + 1e-9
+    Gram(Precomputed(), K)
+
+
+def test_an_asymmetric_callable_is_refused_when_its_kind_is_asked_for():
+    with pytest.raises(DataError, match="not symmetric"):
+        Gram(CallableKernel(lambda A, B: A[:, :1] - B[:, :1].T), sample()).negative_eigenvalue()
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (5, 4)])
+def test_a_matrix_that_is_not_square_is_refused(shape):
+    with pytest.raises(DataError, match=rf"square matrix .* found shape \({shape[0]}, {shape[1]}\).*to predict"):
+        Gram(Precomputed(), np.ones(shape))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_given_entry_that_is_no_number_is_refused_and_named(value):
+    K = np.eye(5)
+    K[2, 3] = K[3, 2] = value
+    with pytest.raises(DataError, match=rf"K\[2, 3\] = {value}"):
+        Gram(Precomputed(), K)
+
+
+def test_a_negative_diagonal_is_refused():
+    K = np.eye(5)
+    K[2, 2] = -0.5
+    with pytest.raises(DataError, match=r"sample 2 with itself is -0\.5"):
+        _ = Gram(Precomputed(), K).diagonal
+    with pytest.raises(DataError, match="negative"):
+        _ = Gram(Sigmoid(0.1, -3.0), sample()).diagonal
+    assert Gram(Precomputed(), K, bias=1.0).diagonal[2] == 0.5
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "kernel",
+    [Polynomial(1.0, 200, 1.0), CallableKernel(lambda A, B: np.full((len(A), len(B)), np.nan))],
+    ids=["overflow", "nan"],
+)
+@pytest.mark.parametrize("cache_size", [1000.0, TINY])
+def test_kernel_values_that_are_no_numbers_are_refused(kernel, dtype, cache_size):
+    gram = Gram(kernel, (100 * sample()).astype(dtype), cache_size=cache_size)
+    for ask in (lambda: gram.diagonal, lambda: gram.scores(np.ones(N)), gram.negative_eigenvalue):
+        if ask == gram.negative_eigenvalue and kernel.is_psd:
+            continue
+        with pytest.raises(DataError, match="NaN or infinite"):
+            ask()
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Rbf(1.0)])
+def test_a_dual_point_that_is_no_number_is_not_the_kernels_fault(kernel):
+    """It comes back as it went in: the judge must see it."""
+    alpha = np.zeros(N)
+    alpha[3] = np.nan
+    assert np.isnan(Gram(kernel, sample()).scores(alpha)).any()
+
+
+@pytest.mark.parametrize("n", [2, 3, 60, N])
+def test_an_indefinite_matrix_is_found_and_the_bound_is_true(n):
+    X = sample()[:n]
+    for K in (np.tanh(X @ X.T - 1.0) + 2 * np.eye(n)[:, ::-1], -np.eye(n)):
+        found = Gram(Precomputed(), (K + K.T) / 2).negative_eigenvalue()
+        assert np.linalg.eigvalsh((K + K.T) / 2)[0] - 1e-12 <= found < 0
+
+
+def test_a_probe_of_some_rows_bounds_the_whole(monkeypatch):
+    monkeypatch.setattr(gram_module, "_PROBE", 20)
+    gram, K = make(Sigmoid(2.0, -1.0), bias=0.0)
+    assert np.linalg.eigvalsh(K)[0] - 1e-12 <= gram.negative_eigenvalue() < 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", [Linear(), Rbf(1e-4), Polynomial(0.5, 3, 1.0), Polynomial(2.0, 2, 0.0)])
+def test_definite_matrices_have_no_negative_eigenvalue(kernel, dtype):
+    """Also nearly singular ones (rank D of N; an rbf that is almost constant), whose eigenvalues round below zero."""
+    X = sample().astype(dtype)
+    X[50:] = X[:40]
+    assert Gram(kernel, X).negative_eigenvalue() == 0.0
+    K = kernel.block(Points(X), Points(X))
+    assert Gram(Precomputed(), K).negative_eigenvalue() == 0.0
+
+
+@pytest.mark.parametrize("cache_size", [0, -1.0, np.nan, np.inf])
+def test_a_senseless_cache_size_is_refused(cache_size):
+    with pytest.raises(DataError, match="cache_size must be a finite number of megabytes > 0"):
+        Gram(Linear(), sample(), cache_size=cache_size)
+
+
+@pytest.mark.parametrize("bias", [np.nan, np.inf])
+def test_a_senseless_bias_is_refused(bias):
+    with pytest.raises(DataError, match="bias must be finite"):
+        Gram(Linear(), sample(), bias=bias)
+
+
+@pytest.mark.parametrize("cache_size", [100.0, 0.02], ids=["stored", "not stored"])
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_a_change_of_some_rows_is_added_to_all_scores(kernel, cache_size):
+    X = sample()
+    gram = Gram(make_kernel(kernel, gamma=0.3), X, bias=0.7, cache_size=cache_size)
+    assert gram.is_stored == (cache_size == 100.0)
+    rng = np.random.default_rng(0)
+    index = rng.permutation(len(X))[:20]
+    scores, change = rng.standard_normal((len(X), 3)), rng.standard_normal((20, 3))
+    K = gram.rows(np.arange(len(X)))
+    wanted = scores + K[:, index] @ change
+    gram.square(index)
+    gram.add_change(scores, index, change)
+    np.testing.assert_allclose(scores, wanted, atol=1e-12)
+
+
+def test_the_last_square_is_kept_and_no_other():
+    gram = Gram(make_kernel("rbf", gamma=0.3), sample(), cache_size=0.02)
+    first = gram.square(np.arange(5))
+    assert gram.square(np.arange(5)) is first
+    other = gram.square(np.arange(1, 6))
+    assert other is not first
+    np.testing.assert_array_equal(gram.square(np.arange(5)), first)
