@@ -27,7 +27,7 @@ import numpy as np
 
 from softmargin.core.errors import ModelFileError, SoftmarginError
 
-__all__ = ["FORMAT_NAME", "FORMAT_VERSION", "atomic_write", "read_archive", "write_archive"]
+__all__ = ["FORMAT_NAME", "FORMAT_VERSION", "archive_kind", "atomic_write", "read_archive", "write_archive"]
 
 FORMAT_NAME = "softmargin-model"
 FORMAT_VERSION = 1
@@ -165,6 +165,27 @@ def read_archive(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, 
         this version of softmargin.
     """
     shown = os.fspath(path)
+    with _open_archive(path) as archive:
+        header = _read_header(archive, shown)
+        if header["kind"] != kind:
+            raise ModelFileError(f"{shown!r} holds a {header['kind']}; a {kind} was asked for.")
+        arrays = {name: _read_member(archive, name, shown) for name in header["arrays"]}
+    if _checksum(arrays, header["meta"]) != header["sha256"]:
+        raise ModelFileError(
+            f"{shown!r} is damaged: its checksum does not match its content. Copy it again, or train again."
+        )
+    meta: dict[str, Any] = _from_json(header["meta"])
+    return arrays, meta
+
+
+def archive_kind(path: str | os.PathLike[str]) -> str:
+    """Return what the archive at `path` says it holds (``"LinearModel"``); ModelFileError where it is no archive."""
+    with _open_archive(path) as archive:
+        return str(_read_header(archive, os.fspath(path))["kind"])
+
+
+def _open_archive(path: str | os.PathLike[str]) -> zipfile.ZipFile:
+    shown = os.fspath(path)
     try:
         content = Path(path).read_bytes()
     except OSError as problem:
@@ -177,20 +198,9 @@ def read_archive(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, 
             "Copy it again, or train again."
         )
     try:
-        archive = zipfile.ZipFile(io.BytesIO(content))
+        return zipfile.ZipFile(io.BytesIO(content))
     except _DAMAGE as problem:
         raise ModelFileError(f"{shown!r} is damaged ({problem}). Copy it again, or train again.") from problem
-    with archive:
-        header = _read_header(archive, shown)
-        if header["kind"] != kind:
-            raise ModelFileError(f"{shown!r} holds a {header['kind']}; a {kind} was asked for.")
-        arrays = {name: _read_member(archive, name, shown) for name in header["arrays"]}
-    if _checksum(arrays, header["meta"]) != header["sha256"]:
-        raise ModelFileError(
-            f"{shown!r} is damaged: its checksum does not match its content. Copy it again, or train again."
-        )
-    meta: dict[str, Any] = _from_json(header["meta"])
-    return arrays, meta
 
 
 def _read_header(archive: zipfile.ZipFile, shown: str) -> dict[str, Any]:

@@ -1,0 +1,268 @@
+"""A kernel classifier: scores K(X, vectors) coef + intercept, and the label with the highest score."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from softmargin.core.errors import DataError, ModelFileError, SoftmarginError
+from softmargin.core.files import read_archive, write_archive
+from softmargin.kernels import KERNELS, Linear, Points, Precomputed, make_kernel
+from softmargin.kernels.tiles import add_product, slices, tile_shape
+from softmargin.models.linear import LinearModel
+from softmargin.models.shapes import (
+    check_columns,
+    checked_labels,
+    checked_scores,
+    fitted_columns,
+    floats,
+    matrix,
+    require_arrays,
+    winners,
+)
+
+__all__ = ["KernelExpansion"]
+
+_KIND = "KernelExpansion"
+_ARRAYS = ("classes", "coef", "intercept", "support")
+_SPARSE_ARRAYS = ("data", "indices", "indptr")
+
+
+@dataclass(frozen=True, eq=False)
+class KernelExpansion:
+    """A trained kernel classifier: labels, support vectors with their weights, and how they were found.
+
+    Two classes are one column of weights, as in scikit-learn: a score above zero means ``classes[1]``.
+
+    Parameters
+    ----------
+    classes : ndarray, shape (k,)
+        Labels, all different: numbers, bools or text (object arrays of text are stored as text).
+    kernel : kernel object
+    vectors : array or CSR matrix, shape (n_support, d); None for a precomputed kernel
+        Kernel values are computed in their precision, or in that of X where it is higher.
+    support : int array, shape (n_support,)
+        Positions of the support vectors in the training data.
+    n_samples : int
+        Rows of the training data.
+    coef : ndarray, shape (n_support, k), or (n_support, 1) for two classes
+    intercept : ndarray, shape (k,), or (1,) for two classes
+    info : mapping
+        How it was trained, in JSON-able values.
+    """
+
+    classes: np.ndarray
+    kernel: Any
+    vectors: Any
+    support: np.ndarray
+    n_samples: int
+    coef: np.ndarray
+    intercept: np.ndarray
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        classes, support = checked_labels(self.classes), np.asarray(self.support)
+        coef, intercept = floats(self.coef), floats(self.intercept)
+        columns = 1 if len(classes) == 2 else len(classes)
+        if support.ndim != 1 or (support.size and support.dtype.kind not in "iu"):
+            raise DataError(f"support has shape {support.shape}, type {support.dtype}; a list of positions is needed.")
+        if support.size and not 0 <= support.min() <= support.max() < self.n_samples:
+            raise DataError(
+                f"support holds positions {support.min()}..{support.max()}; {self.n_samples} samples have "
+                f"0..{self.n_samples - 1}."
+            )
+        if coef.shape != (len(support), columns):
+            raise DataError(
+                f"coef has shape {coef.shape}; {len(support)} support vectors and {len(classes)} classes need "
+                f"shape ({len(support)}, {columns})."
+            )
+        if intercept.shape != (columns,):
+            raise DataError(f"intercept has shape {intercept.shape}; {len(classes)} classes need shape ({columns},).")
+        vectors = _checked_vectors(self.vectors, self.kernel, len(support))
+        values = (classes, vectors, support.astype(np.intp), int(self.n_samples), coef, intercept)
+        for name, value in zip(
+            ("classes", "vectors", "support", "n_samples", "coef", "intercept"), values, strict=True
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X: those of the training data, or its rows where the kernel is precomputed."""
+        return self.n_samples if self.vectors is None else int(self.vectors.shape[1])
+
+    @cached_property
+    def as_linear(self) -> LinearModel:
+        """The same model as weights; only of a linear kernel."""
+        weights = np.zeros((self.n_features, self.coef.shape[1]))
+        for rows in slices(len(self.support), tile_shape(self.n_features)[0]):
+            weights += self.vectors[rows].astype(np.float64).T @ self.coef[rows]
+        return LinearModel(self.classes, weights.T, self.intercept, self.info)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Score every row, a tile of kernel values at a time.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d); K(X, training data), shape (n, n_samples), for a precomputed kernel
+            Another number of columns is an error; see `fit_columns`.
+
+        Returns
+        -------
+        scores : ndarray, shape (n, k), or (n,) for two classes
+        """
+        X = matrix(X)
+        check_columns(X, self.n_features)
+        if isinstance(self.kernel, Linear):
+            return self.as_linear.decision_function(X)
+        scores = np.zeros((X.shape[0], self.coef.shape[1]))
+        # Non-finite results are reported with the row; NumPy's own warning names none.
+        with np.errstate(over="ignore", invalid="ignore"):
+            add_sums = self._add_given if self.vectors is None else self._add_computed
+            add_sums(scores, X, self.coef.astype(np.float64))
+        return checked_scores(scores + self.intercept, len(self.classes))
+
+    def _add_given(self, scores: np.ndarray, X: Any, coef: np.ndarray) -> None:
+        """Add the columns of X that belong to support vectors, times their weights."""
+        height, width = tile_shape(1)
+        for right in slices(len(self.support), width):
+            for left in slices(X.shape[0], height):
+                tile = X[left][:, self.support[right]]
+                add_product(scores[left], tile if isinstance(tile, np.ndarray) else tile.toarray(), coef[right])
+
+    def _add_computed(self, scores: np.ndarray, X: Any, coef: np.ndarray) -> None:
+        """Add kernel values between X and the support vectors, times the weights of these."""
+        dtype = np.dtype(np.float32 if np.result_type(X.dtype, self.vectors.dtype) == np.float32 else np.float64)
+        rows_of_X = _points_like(X, self.vectors, dtype)
+        vectors = Points(self.vectors)
+        height, width = tile_shape(max(vectors.numbers_a_row, Points(X).numbers_a_row))
+        for right in slices(len(vectors), width):
+            part = vectors.take(right)
+            if part.X.dtype != dtype:
+                part = part.widened()
+            for left in slices(X.shape[0], height):
+                add_product(scores[left], self.kernel.block(rows_of_X(left), part), coef[right])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the label of the highest score for every row, shape (n,)."""
+        return winners(self.decision_function(X), self.classes)
+
+    def fit_columns(self, X: Any) -> Any:
+        """Return sparse `X` with exactly the model's columns: short rows are padded, extra columns ignored.
+
+        LIBSVM files end at their highest used column, so a test file is often narrower, sometimes wider, than its
+        training file. A column that was never seen in training tells the model nothing. Dense `X` of another width is
+        an error, as its columns cannot be told; so is any where the kernel is precomputed.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, any)
+        """
+        if self.vectors is None:
+            check_columns(X := matrix(X), self.n_features)
+            return X
+        return fitted_columns(X, self.n_features)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as one archive (see `softmargin.core.files`), whole or not at all; no pickle."""
+        name = getattr(self.kernel, "name", None)
+        if type(self.kernel) is not KERNELS.get(str(name)):
+            raise DataError(
+                f"a model with the kernel {name or self.kernel!r} cannot be saved: a file holds numbers and text, no "
+                f"Python function. Use one of {', '.join(KERNELS)}: 'precomputed' takes the matrix of any function."
+            )
+        arrays = {each: getattr(self, each) for each in _ARRAYS}
+        if isinstance(self.vectors, np.ndarray):
+            arrays["vectors"] = self.vectors
+        elif self.vectors is not None:
+            arrays.update({f"vectors_{part}": getattr(self.vectors, part) for part in _SPARSE_ARRAYS})
+        meta = {
+            "kernel": {"name": name, **dataclasses.asdict(self.kernel)},
+            "n_samples": self.n_samples,
+            "n_features": self.n_features,
+            "info": self.info,
+        }
+        write_archive(path, kind=_KIND, arrays=arrays, meta=meta)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> KernelExpansion:
+        """Read a model written by `save`; ModelFileError if it is anything else, or damaged."""
+        arrays, meta = read_archive(path, kind=_KIND)
+        require_arrays(arrays, _ARRAYS, path)
+        try:
+            settings = dict(meta["kernel"])
+            kernel = make_kernel(settings.pop("name"), **settings)
+            vectors = _stored_vectors(arrays, (len(arrays["support"]), meta["n_features"]))
+            return cls(
+                arrays["classes"],
+                kernel,
+                vectors,
+                arrays["support"],
+                meta["n_samples"],
+                arrays["coef"],
+                arrays["intercept"],
+                meta["info"],
+            )
+        except KeyError as problem:
+            raise ModelFileError(f"{os.fspath(path)!r} is damaged: {problem} is missing.") from problem
+        except (SoftmarginError, TypeError, ValueError) as problem:
+            raise ModelFileError(f"{os.fspath(path)!r} is damaged: {problem}") from problem
+
+
+def _checked_vectors(vectors: Any, kernel: Any, n_support: int) -> Any:
+    """Return support vectors as a C-ordered array or canonical CSR; None for a precomputed kernel."""
+    if isinstance(kernel, Precomputed):
+        if vectors is not None:
+            raise DataError("a precomputed kernel has no vectors; pass None, and the positions as support.")
+        return None
+    if vectors is None:
+        raise DataError(f"the {kernel.name} kernel needs vectors of shape ({n_support}, d); found None.")
+    vectors = matrix(vectors)
+    if vectors.shape[0] != n_support:
+        raise DataError(f"vectors has shape {vectors.shape}; {n_support} positions in support need as many rows.")
+    if isinstance(vectors, np.ndarray):
+        return np.ascontiguousarray(floats(vectors))
+    if vectors.dtype not in (np.float32, np.float64):
+        vectors = vectors.astype(np.float64)
+    vectors.check_format(full_check=True)
+    return _canonical(vectors)
+
+
+def _canonical(X: Any) -> Any:
+    """Return CSR without duplicates: lengths are summed entry by entry."""
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def _points_like(X: Any, vectors: Any, dtype: np.dtype[Any]) -> Callable[[slice], Points]:
+    """Return a function from a slice to those rows of X, in the layout of the vectors, converted where need be."""
+    if isinstance(X, np.ndarray) and isinstance(vectors, np.ndarray) and X.dtype == dtype:
+        return Points(X).take
+
+    def converted(rows: slice) -> Points:
+        part = X[rows]
+        if isinstance(part, np.ndarray):
+            part = part.astype(dtype, copy=False)
+            return Points(part if isinstance(vectors, np.ndarray) else type(vectors)(part))
+        part = part.astype(dtype)
+        return Points(part.toarray() if isinstance(vectors, np.ndarray) else _canonical(part))
+
+    return converted
+
+
+def _stored_vectors(arrays: Mapping[str, np.ndarray], shape: tuple[int, int]) -> Any:
+    if "vectors" in arrays:
+        return arrays["vectors"]
+    if not any(f"vectors_{part}" in arrays for part in _SPARSE_ARRAYS):
+        return None
+    from scipy.sparse import csr_matrix
+
+    data, indices, indptr = (arrays[f"vectors_{part}"] for part in _SPARSE_ARRAYS)
+    return csr_matrix((data, indices, indptr), shape=shape)

@@ -1,0 +1,110 @@
+"""What every model asks of labels, data and scores, and what it says when they do not fit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from softmargin.core.errors import DataError, ModelFileError
+
+__all__ = [
+    "check_columns",
+    "checked_labels",
+    "checked_scores",
+    "fitted_columns",
+    "floats",
+    "matrix",
+    "require_arrays",
+    "winners",
+]
+
+
+def checked_labels(classes: Any) -> np.ndarray:
+    """Return labels as a plain array; refuse fewer than 2, equal ones, and what no file can hold."""
+    labels = np.asarray(classes)
+    if labels.ndim != 1:
+        raise DataError(f"classes has shape {labels.shape}; one label a class, shape (k,), is needed.")
+    if labels.dtype.kind in ("O", "T"):
+        if not all(isinstance(label, str) for label in labels.tolist()):
+            kinds = sorted({type(label).__name__ for label in labels.tolist()})
+            raise DataError(f"labels are {', '.join(kinds)}; use numbers only, or text only.")
+        labels = labels.astype(str)
+    if labels.dtype.kind not in "biufUS":
+        raise DataError(f"labels of type {labels.dtype} cannot be stored; use numbers or text.")
+    if len(labels) < 2 or len(np.unique(labels)) != len(labels):
+        raise DataError(f"a model needs at least 2 classes, all different; got {labels.tolist()}.")
+    return labels
+
+
+def floats(array: Any) -> np.ndarray:
+    """Return an array of float32 or float64."""
+    array = np.asarray(array)
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+def matrix(X: Any) -> Any:
+    """Return dense X as an array of real numbers, sparse X as CSR; anything else is an error."""
+    if hasattr(X, "tocsr"):
+        return X.tocsr()
+    X = np.asarray(X)
+    if X.ndim != 2:
+        raise DataError(f"X has shape {X.shape}; a matrix (n, d) is needed. Use X.reshape(1, -1) for one row.")
+    if X.dtype.kind == "O":
+        try:
+            X = X.astype(np.float64)
+        except (TypeError, ValueError) as problem:
+            raise DataError(f"X holds values that are no numbers ({problem}).") from problem
+    if X.dtype.kind not in "biuf":
+        raise DataError(f"X has type {X.dtype}; real numbers are needed.")
+    return X
+
+
+def check_columns(X: Any, n_features: int) -> None:
+    """Refuse another number of columns than the model was trained on."""
+    if X.shape[1] != n_features:
+        raise DataError(
+            f"X has {X.shape[1]} columns; the model was trained on {n_features}. "
+            "If X is sparse and only ends early or late, use model.fit_columns(X)."
+        )
+
+
+def fitted_columns(X: Any, n_features: int) -> Any:
+    """Return sparse X with exactly ``n_features`` columns: short rows are padded, extra columns ignored."""
+    X = matrix(X)
+    if X.shape[1] == n_features:
+        return X
+    if isinstance(X, np.ndarray):
+        raise DataError(
+            f"X has {X.shape[1]} columns; the model was trained on {n_features}. Only sparse data may be padded or cut."
+        )
+    if X.shape[1] > n_features:
+        return X[:, :n_features]
+    return type(X)((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
+
+
+def checked_scores(scores: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return scores (n, k), or (n,) for two classes; refuse NaN and infinity, and name the row."""
+    if not np.isfinite(scores).all():
+        row = int(np.argmin(np.isfinite(scores).all(axis=1)))
+        raise DataError(
+            f"the scores of row {row} (from 0) are not finite: X holds NaN, infinity or huge values. "
+            "Fill in or drop such values."
+        )
+    return scores[:, 0] if n_classes == 2 else scores
+
+
+def winners(scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the label of the highest score for every row, shape (n,)."""
+    codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+    labels: np.ndarray = classes[codes]
+    return labels
+
+
+def require_arrays(arrays: Mapping[str, np.ndarray], names: Sequence[str], path: str | os.PathLike[str]) -> None:
+    """Refuse an archive without the arrays of the model."""
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise ModelFileError(f"{os.fspath(path)!r} is damaged: arrays {', '.join(missing)} are missing.")
