@@ -30,6 +30,7 @@ __all__ = [
     "WestonWatkinsNewton",
     "WestonWatkinsSort",
     "Workspace",
+    "find_block",
     "minimise_block",
     "new_workspace",
 ]
@@ -42,6 +43,15 @@ BLOCKS: dict[str, dict[str, Any]] = {
     },
     "crammer_singer": {"projection": CrammerSingerProjection()},
 }
+
+
+def find_block(multiclass: str, name: str) -> Any:
+    """Return the block of that name for this loss; "auto" is the first."""
+    choices = BLOCKS[multiclass]
+    chosen = next(iter(choices)) if name == "auto" else name
+    if chosen not in choices:
+        raise IncompatibleError(f"block={name!r} does not solve {multiclass}; choose auto, {', '.join(choices)}.")
+    return choices[chosen]
 
 
 def minimise_block(

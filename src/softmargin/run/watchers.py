@@ -52,7 +52,7 @@ class ProgressBar:
         )
         console = self._console or Console(stderr=True)
         self._bar = Progress(*columns, console=console, transient=False, refresh_per_second=8)
-        self._task = self._bar.add_task("", total=1.0, what=type(solver).__name__, iteration=0, gap="-")
+        self._task = self._bar.add_task("", total=1.0, what=_innermost_name(solver), iteration=0, gap="-")
         self._bar.start()
 
     def watch(self, progress: Any) -> None:
@@ -142,15 +142,7 @@ class Checkpoint:
 
     def save(self, progress: Any) -> None:
         """Write the state: arrays as they are, everything else as JSON."""
-        arrays, plain = {}, {}
-        for field in dataclasses.fields(progress.state):
-            if not field.init:
-                continue  # scratch
-            value = getattr(progress.state, field.name)
-            if isinstance(value, np.ndarray):
-                arrays[field.name] = value
-            else:
-                plain[field.name] = value
+        arrays, plain = _flattened(progress.state)
         meta = {
             "solver": _settings(progress.solver),
             "state": plain,
@@ -166,8 +158,39 @@ class Checkpoint:
         self._saved_at = time.perf_counter()
 
 
+def _flattened(state: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the arrays of a state, and the rest of it; those in a list of states are named "0.alpha", "1.alpha"."""
+    arrays: dict[str, Any] = {}
+    plain: dict[str, Any] = {}
+    for field in dataclasses.fields(state):
+        if not field.init:
+            continue  # scratch
+        value = getattr(state, field.name)
+        if isinstance(value, np.ndarray):
+            arrays[field.name] = value
+        elif isinstance(value, list) and any(map(dataclasses.is_dataclass, value)):
+            for c, part in enumerate(value):
+                for kept, found in zip((arrays, plain), _flattened(part), strict=True):
+                    kept.update({f"{c}.{name}": item for name, item in found.items()})
+        else:
+            plain[field.name] = value
+    return arrays, plain
+
+
 def _settings(solver: Any) -> dict[str, Any]:
-    return {"name": type(solver).__name__, **dataclasses.asdict(solver)}
+    """Return the name and the fields of a solver, and of the solvers in its fields."""
+    fields = {field.name: getattr(solver, field.name) for field in dataclasses.fields(solver)}
+    return {
+        "name": type(solver).__name__,
+        **{name: _settings(value) if dataclasses.is_dataclass(value) else value for name, value in fields.items()},
+    }
+
+
+def _innermost_name(solver: Any) -> str:
+    """Name the solver that does the work: not the one that runs it on every class."""
+    while hasattr(solver, "solver"):
+        solver = solver.solver
+    return type(solver).__name__
 
 
 def load_checkpoint(path: str | Path, solver: Any) -> SavedState:

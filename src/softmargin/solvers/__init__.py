@@ -1,5 +1,45 @@
-"""Solvers: one algorithm a file; settings plus start / step / point / estimate."""
+"""Solvers: one algorithm a file; settings plus start / step / point / estimate. Each is imported when it is used."""
 
-from softmargin.solvers.dual_block_descent import DualBlockDescent
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["DualBlockDescent"]
+_HOMES = {
+    "BlockFrankWolfe": "block_frank_wolfe",
+    "DualBlockDescent": "dual_block_descent",
+    "DualProxGradient": "dual_prox_gradient",
+    "EachClass": "one_vs_rest",
+    "FrankWolfe": "frank_wolfe",
+    "KernelBlockDescent": "kernel_block_descent",
+    "PairwiseFrankWolfe": "pairwise_frank_wolfe",
+    "PrimalNewton": "newton",
+    "ProjectedGradient": "projected_gradient",
+    "QuadraticProgram": "quadratic_program",
+    "Smo": "smo",
+}
+
+__all__ = sorted(_HOMES)
+
+if TYPE_CHECKING:
+    from softmargin.solvers.block_frank_wolfe import BlockFrankWolfe as BlockFrankWolfe
+    from softmargin.solvers.dual_block_descent import DualBlockDescent as DualBlockDescent
+    from softmargin.solvers.dual_prox_gradient import DualProxGradient as DualProxGradient
+    from softmargin.solvers.frank_wolfe import FrankWolfe as FrankWolfe
+    from softmargin.solvers.kernel_block_descent import KernelBlockDescent as KernelBlockDescent
+    from softmargin.solvers.newton import PrimalNewton as PrimalNewton
+    from softmargin.solvers.one_vs_rest import EachClass as EachClass
+    from softmargin.solvers.pairwise_frank_wolfe import PairwiseFrankWolfe as PairwiseFrankWolfe
+    from softmargin.solvers.projected_gradient import ProjectedGradient as ProjectedGradient
+    from softmargin.solvers.quadratic_program import QuadraticProgram as QuadraticProgram
+    from softmargin.solvers.smo import Smo as Smo
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'softmargin.solvers' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"softmargin.solvers.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.lanes import WIDTH, padded, zeros
-from softmargin.blocks import BLOCKS, new_workspace
+from softmargin.blocks import find_block, new_workspace
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.rows import as_rows, squared_norms
@@ -102,7 +102,7 @@ class DualBlockDescent:
 
     def start(self, problem: Any, init: Any, rng: np.random.Generator) -> DescentState:
         """Allocate; put in a warm start; settle the rows whose optimum needs no descent."""
-        self._block(problem)
+        find_block(problem.multiclass, self.block)
         n, k = len(problem.y), problem.n_classes
         size = padded(k)
         sqnorms = np.empty(n)
@@ -181,15 +181,6 @@ class DualBlockDescent:
             array[:] = arrays[name]
         return DescentState(**{**arrays, **aligned}, **plain)
 
-    def _block(self, problem: Any) -> Any:
-        choices = BLOCKS[problem.multiclass]
-        name = next(iter(choices)) if self.block == "auto" else self.block
-        if name not in choices:
-            raise IncompatibleError(
-                f"block={self.block!r} does not solve {problem.multiclass}; choose auto, {', '.join(choices)}."
-            )
-        return choices[name]
-
     def _words(self, problem: Any, state: DescentState) -> int:
         """Return the number of words that hold a row's tiles; 0 where there are too few classes to leave any out."""
         return len(state.live) // len(problem.y) if self.working_set and padded(problem.n_classes) > 2 * WIDTH else 0
@@ -200,7 +191,7 @@ class DualBlockDescent:
         k = problem.n_classes
         return descend(
             as_rows(problem.X, problem.bias),
-            self._block(problem),
+            find_block(problem.multiclass, self.block),
             problem.y,
             problem.C,
             state.sqnorms,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import inline, jit
 from softmargin.backends.lanes import WIDTH, pointer
 
-__all__ = ["descend"]
+__all__ = ["descend", "shuffle"]
 
 Array = NDArray[Any]
 
@@ -17,7 +17,7 @@ SLACK = 0.1  # a class whose margin is violated by more than -SLACK stays in pla
 
 
 @inline
-def _shuffle(order: Any, m: int, random: Any) -> None:
+def shuffle(order: Any, m: int, random: Any) -> None:
     """Fisher-Yates with Marsaglia's xorshift: a permutation in place, the same on every machine."""
     x = random[0]
     for t in range(m - 1, 0, -1):
@@ -90,7 +90,7 @@ def descend(
     visits = 0
     while True:
         if is_permuted:
-            _shuffle(order_, m, random)
+            shuffle(order_, m, random)
         total = 0.0
         t = 0
         while t < m:

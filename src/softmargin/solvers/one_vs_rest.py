@@ -1,0 +1,71 @@
+"""One-vs-rest: the same binary solver on every class, each at its own pace.
+
+A class whose own estimate is far below that of the worst one waits until the others have come near.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from softmargin.core.protocols import ManyProblems
+
+__all__ = ["EachClass"]
+
+_WAIT = 0.1  # a class waits while its estimate is below this share of the worst
+
+
+@dataclass
+class EachState:
+    """One state a class, and how far each has come by its own account."""
+
+    states: list[Any]
+    estimates: list[float]
+
+
+@dataclass(frozen=True)
+class EachClass:
+    """Run a binary solver on every part of a OneVsRest problem.
+
+    Parameters
+    ----------
+    solver : Solver
+        Solves one part.
+    """
+
+    solver: Any
+
+    needs: ClassVar[tuple[type, ...]] = (ManyProblems,)
+
+    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> EachState:
+        """Start every class."""
+        firsts = [None] * len(problem.parts) if init is None else init
+        states = [self.solver.start(part, first, rng) for part, first in zip(problem.parts, firsts, strict=True)]
+        return EachState(states, [np.inf] * len(states))
+
+    def step(self, problem: Any, state: EachState) -> EachState:
+        """Step every class that is not far ahead of the others."""
+        worst = max(state.estimates)
+        for c, part in enumerate(problem.parts):
+            if state.estimates[c] >= _WAIT * worst:
+                state.states[c] = self.solver.step(part, state.states[c])
+                state.estimates[c] = self.solver.estimate(part, state.states[c])
+        return state
+
+    def point(self, problem: Any, state: EachState) -> list[Any]:
+        """Return one point a class."""
+        return [self.solver.point(part, mine) for part, mine in zip(problem.parts, state.states, strict=True)]
+
+    def estimate(self, problem: Any, state: EachState) -> float:
+        """Return the worst of the classes' own estimates."""
+        return max(state.estimates)
+
+    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> EachState:
+        """Rebuild the state from a checkpoint, class by class: "3.alpha" is the alpha of class 3."""
+        parts: list[tuple[dict[str, Any], dict[str, Any]]] = [({}, {}) for _ in plain["estimates"]]
+        for kind, values in enumerate((arrays, plain)):
+            for name, value in values.items():
+                c, dot, rest = name.partition(".")
+                if dot:
+                    parts[int(c)][kind][rest] = value
+        return EachState([self.solver.restore(*part) for part in parts], plain["estimates"])

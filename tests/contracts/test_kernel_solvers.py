@@ -1,0 +1,449 @@
+"""Every solver of the kernel multiclass SVM reaches the reference optimum, honestly, each by its own rule."""
+
+import functools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from helpers import LOSS_NAMES, PROBLEM_NAMES, dense, problem_data, random_alpha
+from reference.kernel_optimum import kernel_optimum
+from softmargin.core.errors import IncompatibleError
+from softmargin.kernels import make_kernel
+from softmargin.losses import LOSSES
+from softmargin.matrices.gram import Gram
+from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM, KernelPoint
+from softmargin.run import Status, Stop, solve
+from softmargin.run.watchers import Checkpoint, load_checkpoint
+from softmargin.solvers import kernel_block_descent, projected_gradient
+from softmargin.solvers.block_frank_wolfe import BlockFrankWolfe
+from softmargin.solvers.frank_wolfe import FrankWolfe
+from softmargin.solvers.kernel_block_descent import KernelBlockDescent
+from softmargin.solvers.pairwise_frank_wolfe import PairwiseFrankWolfe
+from softmargin.solvers.parts.dual_rows import corner, is_between, nearest
+from softmargin.solvers.projected_gradient import ProjectedGradient
+
+SOLVERS = {  # with the relative gap that each reaches in a short time: plain Frank-Wolfe is sublinear
+    "descent": (KernelBlockDescent(), 1e-8),
+    "plain descent": (KernelBlockDescent(working_set=False), 1e-6),
+    "matrix": (FrankWolfe(), 2e-2),
+    "block": (BlockFrankWolfe(), 5e-3),
+    "oblivious": (BlockFrankWolfe("oblivious"), 1e-2),
+    "pairwise": (PairwiseFrankWolfe(), 1e-6),
+    "gradient": (ProjectedGradient(working_set=False), 1e-6),
+    "working set": (ProjectedGradient(), 1e-6),
+}
+MONOTONE = ("descent", "plain descent", "matrix", "block", "pairwise")
+SMALL_CACHE = 0.004  # megabytes: 5 rows of 50, a square of 15
+
+every_solver = pytest.mark.parametrize("solver", SOLVERS)
+both_losses = pytest.mark.parametrize("multiclass", LOSS_NAMES)
+
+
+def make_problem(name, multiclass, *, cache_size=100.0, dtype=np.float64, **changes):
+    """Build a named problem on an rbf kernel; on a linear one where zero rows are to have K_ii = 0."""
+    X, y, settings = problem_data(name)
+    settings = {**settings, **changes}
+    kernel = make_kernel("linear" if name == "degenerate" else "rbf", gamma=0.2)
+    gram = Gram(kernel, X.astype(dtype), bias=settings.pop("bias", 0.0), cache_size=cache_size)
+    return KernelMulticlassSVM(gram, y, multiclass=multiclass, **settings)
+
+
+def optimum(problem):
+    """Return the optimum of a problem, by a kernel matrix from scikit-learn."""
+    gram = problem.gram
+    settings = {} if gram.is_linear else {"gamma": gram.kernel.gamma}
+    K = pairwise_kernels(dense(gram.X).astype(np.float64), metric=gram.kernel.name, **settings) + gram.bias**2
+    return kernel_optimum(K, problem.y, problem.C, problem.multiclass, problem.n_classes)
+
+
+def fit(problem, name, *, tol=None, max_iter=20_000, rng=0, **more):
+    solver, reached = SOLVERS[name]
+    return solve(problem, solver, stop=Stop(reached if tol is None else tol, max_iter), rng=rng, **more)
+
+
+def after(problem, solver, n_steps, init=None):
+    """Return alpha after some steps, without the loop."""
+    state = solver.start(problem, init, np.random.default_rng(0))
+    for _ in range(n_steps):
+        state = solver.step(problem, state)
+    return solver.point(problem, state).alpha
+
+
+def dual(problem, alpha):
+    return problem.dual(alpha, problem.gram.scores(alpha))
+
+
+class Witness:
+    """Notes the dual value, the infeasibility and the error of the estimate after each of the first steps."""
+
+    def begin(self, problem, solver, stop):
+        self.bounds, self.outside, self.wrong = [], [], []
+
+    def watch(self, progress):
+        if progress.iteration <= 30:
+            problem, point = progress.problem, progress.solver.point(progress.problem, progress.state)
+            self.bounds.append(dual(problem, point.alpha))
+            self.outside.append(problem.loss.infeasibility(point.alpha, problem.y, problem.C))
+            self.wrong.append(abs(progress.estimate - problem.certificate(point).residual))
+
+    def end(self, result): ...
+
+
+@every_solver
+@both_losses
+@pytest.mark.parametrize("name", PROBLEM_NAMES)
+def test_solver_reaches_the_optimum_honestly(name, solver, multiclass):
+    problem, witness, tol = make_problem(name, multiclass), Witness(), SOLVERS[solver][1]
+    best = optimum(problem)
+    result = fit(problem, solver, watchers=[witness])
+    assert result.status is Status.CONVERGED
+    assert result.certificate == problem.certificate(result.point)
+    assert best * (1 - 1e-8) <= result.certificate.primal <= best * (1 + 1.1 * tol)
+    assert all(row.certificate.bound <= best * (1 + 1e-8) for row in result.trace)
+    assert max(witness.outside) <= 1e-12
+    assert max(witness.wrong) <= 1e-10, "the scores that were kept are not K alpha"
+    if solver in MONOTONE:
+        assert (np.diff(witness.bounds) >= -1e-12 * best).all(), "the dual value fell"
+
+
+@both_losses
+@given(seed=st.integers(0, 10**6), name=st.sampled_from(PROBLEM_NAMES))
+def test_frank_wolfe_gap_is_the_duality_gap(multiclass, seed, name):
+    """P - D = sum of the rows' gaps = <alpha - s, G>, s the best corner: spec 2.2."""
+    problem = make_problem(name, multiclass)
+    alpha = random_alpha(problem, np.random.default_rng(seed))
+    scores = problem.gram.scores(alpha)
+    certificate = problem.certificate(KernelPoint(alpha))
+    corners = corner(multiclass, scores, problem.y, problem.C)
+    gradient = scores - np.eye(problem.n_classes)[problem.y]
+    for gap in (problem.gaps(alpha, scores).sum(), np.vdot(alpha - corners, gradient)):
+        assert gap == pytest.approx(certificate.gap, rel=1e-10, abs=1e-12 * certificate.primal)
+
+
+def random_rows(multiclass, rng, scale):
+    """Draw points u, labels and prices (some zero) for rows of 2 to 6 classes."""
+    n, k = 12, int(rng.integers(2, 7))
+    C = np.where(rng.random(n) < 0.2, 0.0, rng.random(n))
+    return scale * rng.standard_normal((n, k)), rng.integers(0, k, n), C
+
+
+def feasible_rows(multiclass, rng, y, C, k):
+    """Draw corners and points between them."""
+    share = rng.dirichlet(np.ones(k), len(y)) if multiclass == "crammer_singer" else rng.random((len(y), k))
+    share = np.where(rng.random((len(y), 1)) < 0.5, share.round(), share)
+    alpha = -share * C[:, None]
+    alpha[np.arange(len(y)), y] = 0.0
+    alpha[np.arange(len(y)), y] = -alpha.sum(axis=1)
+    return alpha
+
+
+any_scale = st.sampled_from([1e-12, 1e-3, 0.3, 1.0, 30.0, 1e6])
+
+
+@both_losses
+@given(seed=st.integers(0, 10**6), scale=any_scale)
+def test_no_feasible_row_beats_the_corner(multiclass, seed, scale):
+    rng = np.random.default_rng(seed)
+    scores, y, C = random_rows(multiclass, rng, scale)
+    corners = corner(multiclass, scores, y, C)
+    assert LOSSES[multiclass].infeasibility(corners, y, C) <= 1e-14
+    assert not is_between(multiclass, corners, y, C).any()
+    gradient = scores - np.eye(scores.shape[1])[y]
+    for _ in range(20):
+        other = feasible_rows(multiclass, rng, y, C, scores.shape[1])
+        assert (((other - corners) * gradient).sum(axis=1) >= -1e-12 * (1 + scale)).all()
+
+
+@both_losses
+@given(seed=st.integers(0, 10**6), scale=any_scale)
+def test_nearest_rows_are_feasible_and_no_feasible_row_is_nearer(multiclass, seed, scale):
+    """A feasible p is the projection of u exactly when <u - p, q - p> <= 0 for every feasible q."""
+    rng = np.random.default_rng(seed)
+    u, y, C = random_rows(multiclass, rng, scale)
+    p = nearest(multiclass, u, y, C)
+    assert LOSSES[multiclass].infeasibility(p, y, C) <= 1e-14
+    np.testing.assert_allclose(nearest(multiclass, p, y, C), p, atol=1e-14)
+    # Over all feasible q the inner product is largest at the corner for the scores that make u - p minus the gradient.
+    worst = corner(multiclass, np.eye(u.shape[1])[y] - (u - p), y, C)
+    others = [worst, *(feasible_rows(multiclass, rng, y, C, u.shape[1]) for _ in range(20))]
+    for q in others:
+        assert (((u - p) * (q - p)).sum(axis=1) <= 1e-13 * max(1.0, scale)).all()
+
+
+@every_solver
+@both_losses
+def test_same_seed_gives_the_same_bits(solver, multiclass):
+    problem = make_problem("blobs", multiclass)
+    one, two, other = (fit(problem, solver, tol=0.0, max_iter=5, rng=seed).point.alpha for seed in (7, 7, 8))
+    np.testing.assert_array_equal(one, two)
+    if solver in ("descent", "plain descent", "block", "oblivious", "pairwise"):
+        assert (one != other).any()
+
+
+@every_solver
+@both_losses
+def test_kernel_without_a_store_gives_the_same_result(solver, multiclass):
+    kept, not_kept = (make_problem("blobs", multiclass, cache_size=size) for size in (100.0, SMALL_CACHE))
+    assert (not_kept.gram.largest_rows, not_kept.gram.largest_square) == (5, 15)
+    if solver not in ("descent", "plain descent", "working set"):  # there the cache decides how large the sets are
+        one, two = (fit(problem, solver, tol=0.0, max_iter=5).point.alpha for problem in (kept, not_kept))
+        np.testing.assert_allclose(one, two, atol=1e-11)
+    one, two = (fit(problem, solver).certificate.primal for problem in (kept, not_kept))
+    assert one == pytest.approx(two, rel=SOLVERS[solver][1])
+
+
+@pytest.mark.parametrize("name", ["weights", "degenerate"])
+def test_every_pass_visits_each_row_that_can_move_once_in_a_fresh_order(name, monkeypatch):
+    problem = make_problem(name, "weston_watkins", cache_size=SMALL_CACHE)
+    visited, rows = [], problem.gram.rows
+    monkeypatch.setattr(problem.gram, "rows", lambda index: visited.extend(index) or rows(index))
+    after(problem, PairwiseFrankWolfe(), 3)
+    movable = np.flatnonzero((problem.C > 0.0) & (problem.gram.diagonal > 0.0))
+    assert len(movable) < 50
+    passes = np.reshape(visited, (3, -1))
+    np.testing.assert_array_equal(np.sort(passes, axis=1), np.tile(movable, (3, 1)))
+    assert len(np.unique(passes, axis=0)) == 3
+
+
+@both_losses
+@pytest.mark.parametrize("solver", ["descent", "plain descent", "working set"])
+def test_working_set_stays_within_the_budget(solver, multiclass, monkeypatch):
+    problem = make_problem("blobs", multiclass, cache_size=SMALL_CACHE)
+    asked, square = [], problem.gram.square
+    monkeypatch.setattr(problem.gram, "square", lambda index: asked.append(len(index)) or square(index))
+    assert fit(problem, solver).status is Status.CONVERGED
+    assert max(asked) == problem.gram.largest_square
+
+
+@both_losses
+@pytest.mark.parametrize("name", PROBLEM_NAMES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_descent_by_pieces_keeps_the_scores_of_the_others(name, multiclass, dtype, monkeypatch):
+    """Pieces of a few rows, so that most of what is learnt passes from piece to piece."""
+    monkeypatch.setattr(kernel_block_descent, "PIECE", 7)
+    problem = make_problem(name, multiclass, dtype=dtype)
+    tol = 1e-8 if dtype is np.float64 else 1e-5
+    result = fit(problem, "descent", tol=tol, max_iter=100)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(optimum(problem), rel=10 * tol)
+
+
+@both_losses
+def test_every_row_is_visited_once_in_a_plain_pass(multiclass, monkeypatch):
+    problem = make_problem("blobs", multiclass, cache_size=SMALL_CACHE)
+    visited, epoch = [], kernel_block_descent._Part.epoch
+    monkeypatch.setattr(
+        kernel_block_descent._Part, "epoch", lambda part, *more: visited.append(part.m) or epoch(part, *more)
+    )
+    asked, square = [], problem.gram.square
+    monkeypatch.setattr(problem.gram, "square", lambda index: asked.append(tuple(index)) or square(index))
+    after(problem, KernelBlockDescent(working_set=False), 1)
+    assert sum(visited) == 50
+    assert sorted(i for index in dict.fromkeys(asked) for i in index) == list(range(50))
+
+
+@pytest.mark.parametrize("block", ["sort", "greedy"])
+def test_every_weston_watkins_block_can_be_asked_for(block):
+    problem = make_problem("blobs", "weston_watkins")
+    result = solve(problem, KernelBlockDescent(block=block), stop=Stop(1e-3, 500), rng=0)
+    assert result.certificate.primal == pytest.approx(optimum(problem), rel=2e-3)
+
+
+@every_solver
+@both_losses
+@pytest.mark.parametrize("name", ["blobs", "degenerate"])
+def test_restart_at_the_optimum_stops_at_once(name, solver, multiclass):
+    problem = make_problem(name, multiclass)
+    again = fit(problem, solver, init=fit(problem, solver).point)
+    assert again.n_iter == 0
+    assert again.status is Status.CONVERGED
+
+
+@every_solver
+@both_losses
+@pytest.mark.parametrize("scale", [1e-3, 1e9])
+def test_any_garbage_is_a_valid_start(scale, solver, multiclass):
+    problem, tol = make_problem("degenerate", multiclass), SOLVERS[solver][1]
+    garbage = scale * np.random.default_rng(0).standard_normal((50, 3))
+    untouched = garbage.copy()
+    result = fit(problem, solver, init=KernelPoint(garbage))
+    assert result.certificate.primal == pytest.approx(optimum(problem), rel=1.1 * tol)
+    np.testing.assert_array_equal(garbage, untouched)
+
+
+@every_solver
+@both_losses
+def test_samples_without_a_price_keep_zero_rows(solver, multiclass):
+    problem = make_problem("weights", multiclass)
+    alpha = after(problem, SOLVERS[solver][0], 3)
+    assert (problem.C == 0.0).any()
+    assert not alpha[problem.C == 0.0].any()
+    assert alpha[problem.C > 0.0].any()
+
+
+@every_solver
+@both_losses
+def test_a_kernel_of_zeros_is_solved_at_the_start(solver, multiclass):
+    y = np.arange(9) % 3
+    problem = KernelMulticlassSVM(Gram(make_kernel("linear"), np.zeros((9, 2))), y, C=0.5, multiclass=multiclass)
+    result = fit(problem, solver, tol=1e-12)
+    assert result.n_iter <= 1
+    assert result.certificate.bound == result.certificate.primal == 4.5 * (2 if multiclass == "weston_watkins" else 1)
+
+
+@every_solver
+@both_losses
+@pytest.mark.parametrize("C", [0.0, 1e-16, 1e-10])
+def test_tiny_prices_converge(C, solver, multiclass):
+    """The optimum is the loss at W = 0 but for a term of order C^2; float rounding must not stall the steps."""
+    result = fit(make_problem("blobs", multiclass, C=C), solver, max_iter=3000)
+    assert result.status is Status.CONVERGED
+    at_zero = C * 50 * (2 if multiclass == "weston_watkins" else 1)
+    assert result.certificate.primal == pytest.approx(at_zero, rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["descent", "matrix", "pairwise", "gradient", "working set"])
+@both_losses
+def test_float32_kernel_values_are_summed_in_float64(solver, multiclass):
+    wide, narrow = (make_problem("bias", multiclass, dtype=dtype) for dtype in (np.float64, np.float32))
+    tol = max(SOLVERS[solver][1], 1e-5)
+    result = fit(narrow, solver, tol=tol)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(optimum(wide), rel=1.1 * tol)
+
+
+@every_solver
+@both_losses
+@pytest.mark.parametrize("cut", [1, 4])
+def test_split_run_is_the_whole_run(solver, multiclass, cut, tmp_path):
+    problem = make_problem("blobs", multiclass)
+    whole = fit(problem, solver, tol=0.0, max_iter=8)
+    fit(problem, solver, tol=0.0, max_iter=cut, watchers=[Checkpoint(tmp_path / "run", every=0.0)])
+    saved = load_checkpoint(tmp_path / "run", SOLVERS[solver][0])
+    rest = fit(problem, solver, tol=0.0, max_iter=8, rng=99, resume=saved)
+    np.testing.assert_array_equal(rest.point.alpha, whole.point.alpha)
+
+
+@every_solver
+@both_losses
+def test_what_is_returned_is_not_the_solvers_own_memory(solver, multiclass):
+    problem, solver = make_problem("blobs", multiclass), SOLVERS[solver][0]
+    state = solver.step(problem, solver.start(problem, None, np.random.default_rng(0)))
+    point = solver.point(problem, state)
+    before = point.alpha.copy()
+    solver.step(problem, state)
+    np.testing.assert_array_equal(point.alpha, before)
+
+
+def best_on_segment(problem, alpha, end):
+    """Return the greatest dual value between alpha and end, on a fine grid."""
+    return max(dual(problem, (1 - g) * alpha + g * end) for g in np.linspace(0.0, 1.0, 201))
+
+
+@both_losses
+@pytest.mark.parametrize("C", [1e-3, 0.1, 3.0])
+def test_a_frank_wolfe_step_is_the_best_on_its_segment(C, multiclass):
+    problem = make_problem("blobs", multiclass, C=C)
+    alpha = random_alpha(problem, np.random.default_rng(1))
+    corners = corner(multiclass, problem.gram.scores(alpha), problem.y, problem.C)
+    moved = after(problem, FrankWolfe(), 1, KernelPoint(alpha))
+    best = best_on_segment(problem, alpha, corners)
+    assert best <= dual(problem, moved) * (1 + 1e-12)
+    assert dual(problem, moved) == pytest.approx(best, rel=1e-3)
+
+
+def one_open_row(multiclass, C):
+    """Return a problem in which only row 0 can move, so that a pass is one step, and a point of it."""
+    problem = make_problem("absent", multiclass, C=np.where(np.arange(50) == 0, C, 0.0))
+    return problem, random_alpha(problem, np.random.default_rng(3))
+
+
+@both_losses
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_a_block_step_is_the_best_on_its_segment(C, multiclass):
+    problem, alpha = one_open_row(multiclass, C)
+    corners = corner(multiclass, problem.gram.scores(alpha), problem.y, problem.C)
+    moved = after(problem, BlockFrankWolfe(), 1, KernelPoint(alpha))
+    best = best_on_segment(problem, alpha, corners)
+    assert best <= dual(problem, moved) + 1e-12 * abs(best)
+    assert dual(problem, moved) == pytest.approx(best, rel=3e-2)
+
+
+@both_losses
+def test_oblivious_steps_are_2n_over_t_plus_2n(multiclass):
+    """With one block: all the way to the corner, then two thirds of the way, then one half."""
+    problem, alpha = one_open_row(multiclass, 0.9)
+    for t, share in enumerate([1.0, 2 / 3, 1 / 2]):
+        before = after(problem, BlockFrankWolfe("oblivious"), t, KernelPoint(alpha))
+        corners = corner(multiclass, problem.gram.scores(before), problem.y, problem.C)
+        moved = after(problem, BlockFrankWolfe("oblivious"), t + 1, KernelPoint(alpha))
+        np.testing.assert_allclose(moved, (1 - share) * before + share * corners, atol=1e-15)
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_a_crammer_singer_pair_step_is_the_best_exchange_of_best_and_worst(C):
+    problem, alpha = one_open_row("crammer_singer", C)
+    y, scores = problem.y[0], problem.gram.scores(alpha)[0]
+    h = 1.0 + scores - scores[y]
+    h[y] = 0.0
+    weights = -alpha[0]
+    weights[y] = C - alpha[0, y]
+    best = int(h.argmax())
+    worst = min(np.flatnonzero(weights > 1e-12 * C), key=lambda j: h[j])
+    end = alpha.copy()
+    end[0, best] -= weights[worst]
+    end[0, worst] += weights[worst]
+    moved = after(problem, PairwiseFrankWolfe(), 1, KernelPoint(alpha))
+    assert best_on_segment(problem, alpha, end) <= dual(problem, moved) + 1e-12 * abs(dual(problem, moved))
+    assert set(np.flatnonzero(moved[0] != alpha[0])) <= {best, worst, y}
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_a_weston_watkins_pair_step_is_the_best_of_all_coordinate_steps(C):
+    problem, alpha = one_open_row("weston_watkins", C)
+    y, values = problem.y[0], []
+    for j in range(problem.n_classes):
+        for entry in (0.0, -C):
+            end = alpha.copy()
+            end[0, y] += end[0, j] - entry
+            end[0, j] = entry
+            values += [best_on_segment(problem, alpha, end)] if j != y else []
+    moved = after(problem, PairwiseFrankWolfe(), 1, KernelPoint(alpha))
+    assert max(values) <= dual(problem, moved) + 1e-12 * abs(dual(problem, moved))
+    assert (moved[0] != alpha[0]).sum() == 2
+
+
+@both_losses
+@pytest.mark.parametrize("working_set", [True, False])
+def test_a_lipschitz_constant_that_is_too_small_is_found_out(working_set, multiclass, monkeypatch):
+    monkeypatch.setattr(projected_gradient, "SAFETY", 1e-3)
+    problem = make_problem("blobs", multiclass)
+    result = fit(problem, "working set" if working_set else "gradient")
+    assert result.status is Status.CONVERGED
+
+
+@functools.cache
+def restarted(momentum):
+    """Return the number of iterations with the restart of acceleration, or without acceleration."""
+    problem = make_problem("blobs", "crammer_singer", C=10.0)
+    solver = ProjectedGradient(working_set=False)
+    state = solver.start(problem, None, np.random.default_rng(0))
+    for t in range(20_000):
+        state = solver.step(problem, state)
+        if not momentum:
+            state.momentum = 1.0
+        if solver.estimate(problem, state) <= 1e-4:
+            return t
+    return t
+
+
+def test_acceleration_pays():
+    assert 3 * restarted(True) < restarted(False)
+
+
+def test_settings_that_do_not_exist_are_refused():
+    with pytest.raises(IncompatibleError, match="step_rule='long' is unknown; choose optimal or oblivious"):
+        BlockFrankWolfe("long")

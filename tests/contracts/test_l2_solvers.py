@@ -1,0 +1,409 @@
+"""Every solver of the binary L2-SVM reaches the optimum of a QP, with and without a bias, also on awkward data."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.svm import SVC
+
+from reference.l2_optimum import l2_optimum
+from softmargin.core.errors import IncompatibleError
+from softmargin.kernels import Linear, Polynomial, Precomputed, Rbf
+from softmargin.matrices.gram import Gram
+from softmargin.problems.l2_svm import L2SVM, L2Point
+from softmargin.run import Status, Stop, solve
+from softmargin.run.watchers import Checkpoint, load_checkpoint
+from softmargin.solvers import newton
+from softmargin.solvers.dual_prox_gradient import DualProxGradient
+from softmargin.solvers.newton import PrimalNewton
+from softmargin.solvers.smo import Smo
+
+SOLVERS = {
+    "smo": Smo(),
+    "fista": DualProxGradient(),
+    "paper": DualProxGradient(accelerated=False, restart=False, projection="bisection", centred=False),
+    "newton": PrimalNewton(),
+}
+KERNELS = {"linear": Linear(), "rbf": Rbf(0.3), "polynomial": Polynomial(0.5, 2, 1.0)}
+PRICES = {"one": 1.0, "vector": np.tile([0.0, 0.3, 1.0, 4.0], 15)}
+FAST = [name for name in SOLVERS if name != "paper"]  # the paper's own version is right, but slow
+every_solver = pytest.mark.parametrize("solver", [SOLVERS[name] for name in FAST], ids=FAST)
+dual_solvers = pytest.mark.parametrize("solver", [SOLVERS["smo"], SOLVERS["fista"]], ids=["smo", "fista"])
+every_pair = pytest.mark.parametrize(
+    ("solver", "kernel"),
+    [
+        pytest.param(solver, kernel, id=f"{name}-{kernel.name}")
+        for name, solver in SOLVERS.items()
+        for kernel in KERNELS.values()
+        if name in ("smo", "fista") or kernel.name == ("linear" if name == "newton" else "rbf")
+    ],
+)
+with_and_without_bias = pytest.mark.parametrize("has_bias", [True, False], ids=["bias", "no bias"])
+
+
+def overlapping(n=60, d=4, seed=0, share=0.5):
+    """Return two classes that no kernel separates without effort."""
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) < share * n, 1.0, -1.0)
+    return rng.standard_normal((n, d)) + 0.5 * y[:, None] + 0.3, y
+
+
+def make(X, y, kernel=KERNELS["linear"], *, cache_size=1000.0, **settings):
+    return L2SVM(Gram(kernel, X, cache_size=cache_size), y, **settings)
+
+
+def fit(problem, solver, *, tol=1e-8, max_iter=5000, rng=0, **more):
+    return solve(problem, solver, stop=Stop(tol, max_iter), rng=rng, **more)
+
+
+def matrix(problem):
+    return problem.gram.rows(np.arange(problem.gram.n)).astype(np.float64)
+
+
+def scores_of(problem, point):
+    return problem.gram.scores(problem.y * point.alpha)
+
+
+class Witness:
+    """Notes the dual value and whether the point is feasible after every step."""
+
+    def begin(self, problem, solver, stop):
+        self.bounds, self.outside = [], []
+
+    def watch(self, progress):
+        problem, point = progress.problem, progress.solver.point(progress.problem, progress.state)
+        self.bounds.append(problem.dual(point.alpha, scores_of(problem, point)))
+        balance = abs(problem.y @ point.alpha) if problem.has_bias else 0.0
+        self.outside.append(max(balance / max(point.alpha.sum(), 1e-300), -point.alpha.min()))
+
+    def end(self, result): ...
+
+
+@every_pair
+@with_and_without_bias
+@pytest.mark.parametrize("prices", PRICES)
+def test_solver_reaches_the_optimum_honestly(solver, kernel, has_bias, prices):
+    problem, witness = make(*overlapping(), kernel, C=PRICES[prices], has_bias=has_bias), Witness()
+    optimum = l2_optimum(matrix(problem), problem.y, problem.C, has_bias=has_bias)
+    tol = 1e-5 if solver is SOLVERS["paper"] else 1e-8
+    result = fit(problem, solver, tol=tol, watchers=[witness])
+    assert result.status is Status.CONVERGED
+    assert result.certificate == problem.certificate(result.point)
+    assert result.certificate.primal == pytest.approx(optimum.value, rel=max(tol, 1e-7))
+    assert max(witness.bounds) <= optimum.value * (1 + 1e-8)
+    assert max(witness.outside) <= 1e-10
+    assert (result.point.alpha[problem.C == 0] == 0).all()
+    if tol < 1e-6:
+        np.testing.assert_allclose(scores_of(problem, result.point), optimum.scores, atol=1e-3)
+        assert result.point.bias == pytest.approx(optimum.bias, abs=1e-3)
+
+
+@every_pair
+@with_and_without_bias
+def test_estimate_is_what_the_judge_says(solver, kernel, has_bias):
+    problem = make(*overlapping(), kernel, C=PRICES["vector"], has_bias=has_bias)
+    state = solver.start(problem, None, np.random.default_rng(0))
+    for _ in range(4):
+        state = solver.step(problem, state)
+        judged = problem.certificate(solver.point(problem, state)).residual
+        assert solver.estimate(problem, state) == pytest.approx(judged, rel=1e-5, abs=1e-12)
+
+
+@with_and_without_bias
+def test_smo_never_lowers_the_dual_value(has_bias):
+    witness = Witness()
+    fit(make(*overlapping(), KERNELS["rbf"], C=10.0, has_bias=has_bias), SOLVERS["smo"], tol=1e-10, watchers=[witness])
+    assert len(witness.bounds) > 3
+    assert (np.diff(witness.bounds) >= -1e-12 * witness.bounds[-1]).all()
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@with_and_without_bias
+def test_parts_of_the_gap_are_positive_and_sum_to_it(kernel, has_bias):
+    problem = make(*overlapping(), kernel, C=PRICES["vector"], has_bias=has_bias)
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        alpha = problem.feasible(rng.standard_normal(60) * rng.integers(0, 2, 60))
+        scores = problem.gram.scores(problem.y * alpha)
+        bias = problem.best_bias(scores)
+        parts = problem.gaps(alpha, scores, bias)
+        primal = 0.5 * (problem.y * alpha) @ scores + 0.5 * problem.C @ problem.slacks(scores, bias) ** 2
+        assert parts.min() >= 0.0
+        assert parts.sum() == pytest.approx(primal - problem.dual(alpha, scores), rel=1e-9)
+
+
+@dual_solvers
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_every_positive_variable_tells_the_same_bias(solver, kernel):
+    """Spec 1.2: b = y_i (1 - a_i / C_i) - F_i wherever a_i > 0."""
+    problem = make(*overlapping(), kernel, C=np.tile([0.5, 2.0], 30))
+    point = fit(problem, solver, tol=1e-14, max_iter=20_000).point
+    free = point.alpha > 1e-6
+    told = problem.y * (1.0 - point.alpha / problem.C) - scores_of(problem, point)
+    np.testing.assert_allclose(told[free], point.bias, atol=1e-5)
+
+
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("projection", ["newton", "sort", "bisection"])
+def test_multiplier_of_the_projection_tells_the_bias(projection, centred):
+    """Spec 1.2: b = L lambda; centring subtracts the mean score."""
+    problem = make(*overlapping(), KERNELS["rbf"])
+    solver = DualProxGradient(projection=projection, centred=centred)
+    state = solver.start(problem, None, np.random.default_rng(0))
+    for _ in range(100):
+        state = solver.step(problem, state)
+    point = solver.point(problem, state)
+    mean = scores_of(problem, point).mean() if centred else 0.0
+    assert state.lipschitz * state.multiplier - mean == pytest.approx(point.bias, abs=1e-6)
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_centring_lowers_the_lipschitz_constant_and_keeps_the_solution(kernel):
+    X, y = overlapping()
+    problem = make(X + 3.0, y, kernel)
+    results, constants = [], []
+    for centred in (False, True):
+        solver = DualProxGradient(centred=centred)
+        results.append(fit(problem, solver, tol=1e-8, max_iter=20_000))
+        constants.append(solver.start(problem, None, np.random.default_rng(0)).lipschitz)
+    assert constants[1] < 0.7 * constants[0]
+    assert all(result.status is Status.CONVERGED for result in results)
+    np.testing.assert_allclose(results[0].point.alpha, results[1].point.alpha, atol=1e-3)
+    assert results[0].point.bias == pytest.approx(results[1].point.bias, abs=1e-3)
+
+
+def test_lipschitz_constant_that_is_too_small_is_raised():
+    problem, solver = make(*overlapping(), KERNELS["rbf"]), DualProxGradient()
+    state = solver.start(problem, None, np.random.default_rng(0))
+    right = state.lipschitz
+    state.lipschitz = right / 50.0
+    for _ in range(50):
+        state = solver.step(problem, state)
+    assert state.lipschitz > right / 50.0
+    assert solver.estimate(problem, state) < 1e-8
+
+
+@dual_solvers
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@with_and_without_bias
+@pytest.mark.parametrize("rows", [2, 7, 40])
+def test_tiny_cache_gives_the_same_optimum(solver, kernel, has_bias, rows):
+    X, y = overlapping()
+    problem = make(X, y, kernel, cache_size=16e-6 * (rows**2 + 1), has_bias=has_bias, C=PRICES["vector"])
+    assert problem.gram.largest_square == rows
+    optimum = l2_optimum(matrix(make(X, y, kernel)), y, problem.C, has_bias=has_bias)
+    result = fit(problem, solver, tol=1e-6)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(optimum.value, rel=1e-6)
+
+
+def test_rows_that_are_not_needed_are_never_computed():
+    """Two far clouds and a few samples between them: the clouds' rows stay closed."""
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.standard_normal((20, 2)) * 0.3, rng.standard_normal((800, 2)) * 0.1 + 4.0])
+    X = np.vstack([X, rng.standard_normal((800, 2)) * 0.1 - 4.0])
+    y = np.sign(X.sum(axis=1))
+    problem, solver = make(X, y, Linear(), C=10.0), SOLVERS["smo"]
+    state = solver.start(problem, None, np.random.default_rng(0))
+    while solver.estimate(problem, state) > 1e-6:
+        state = solver.step(problem, state)
+    assert state.is_open.sum() < 400
+
+
+@every_solver
+@with_and_without_bias
+def test_dense_is_csr_is_float32_is_a_given_matrix(solver, has_bias):
+    X, y = overlapping()
+    X = X.astype(np.float32).astype(np.float64)  # numbers that both types hold exactly
+    forms = [X, csr_matrix(X), X.astype(np.float32), csr_matrix(X.astype(np.float32))]
+    problems = [make(form, y, has_bias=has_bias) for form in forms]
+    if solver is not SOLVERS["newton"]:
+        problems.append(make(X @ X.T, y, Precomputed(), has_bias=has_bias))
+    values = [fit(problem, solver, tol=1e-7, max_iter=20_000).certificate.primal for problem in problems]
+    np.testing.assert_allclose(values, l2_optimum(X @ X.T, y, 1.0, has_bias=has_bias).value, rtol=2e-7)
+
+
+@every_solver
+@with_and_without_bias
+def test_same_seed_gives_the_same_bits(solver, has_bias):
+    one, two = (
+        fit(make(*overlapping(), C=3.0, has_bias=has_bias), solver, tol=0.0, max_iter=5, rng=3).point for _ in "12"
+    )
+    np.testing.assert_array_equal(one.alpha, two.alpha)
+    assert one.bias == two.bias
+
+
+@every_solver
+@with_and_without_bias
+def test_restart_at_the_optimum_stops_at_once(solver, has_bias):
+    problem = make(*overlapping(), C=PRICES["vector"], has_bias=has_bias)
+    first = fit(problem, solver, tol=1e-6, max_iter=20_000)
+    again = fit(problem, solver, tol=2e-6, init=first.point)
+    assert again.n_iter == 0
+    assert again.status is Status.CONVERGED
+
+
+@every_solver
+@with_and_without_bias
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e5])
+def test_any_garbage_is_a_valid_start(solver, has_bias, scale):
+    problem = make(*overlapping(), C=PRICES["vector"], has_bias=has_bias)
+    garbage = scale * np.random.default_rng(0).standard_normal(60)
+    kept = garbage.copy()
+    result = fit(problem, solver, tol=1e-4, max_iter=20_000, init=L2Point(garbage, 7.0))
+    optimum = l2_optimum(matrix(problem), problem.y, problem.C, has_bias=has_bias)
+    assert result.certificate.primal == pytest.approx(optimum.value, rel=2e-4)
+    np.testing.assert_array_equal(garbage, kept)
+
+
+@every_solver
+@pytest.mark.parametrize("cut", [1, 3])
+@pytest.mark.parametrize("cache_size", [1000.0, 1e-3])
+def test_split_run_is_the_whole_run(solver, cut, cache_size, tmp_path):
+    X, y = overlapping()
+    whole = fit(make(X, y, cache_size=cache_size), solver, tol=0.0, max_iter=6)
+    part = make(X, y, cache_size=cache_size)
+    fit(part, solver, tol=0.0, max_iter=cut, watchers=[Checkpoint(tmp_path / "run", every=0.0)])
+    saved = load_checkpoint(tmp_path / "run", solver)
+    rest = fit(make(X, y, cache_size=cache_size), solver, tol=0.0, max_iter=6, rng=99, resume=saved)
+    np.testing.assert_array_equal(rest.point.alpha, whole.point.alpha)
+    assert rest.certificate == whole.certificate
+
+
+@every_solver
+def test_further_steps_do_not_move_a_point_already_handed_out(solver):
+    problem = make(*overlapping())
+    state = solver.step(problem, solver.start(problem, None, np.random.default_rng(0)))
+    point = solver.point(problem, state)
+    kept = point.alpha.copy()
+    solver.step(problem, state)
+    np.testing.assert_array_equal(point.alpha, kept)
+
+
+@pytest.mark.parametrize("kernel", [KERNELS["rbf"], KERNELS["polynomial"]], ids=["rbf", "polynomial"])
+@pytest.mark.parametrize("C", [1.0, 30.0])
+def test_smo_agrees_with_scikit_learn_on_the_shifted_kernel(kernel, C):
+    """Spec 1.1: squared hinge is a hard margin on K + I / C."""
+    problem = make(*overlapping(seed=3), kernel, C=C)
+    K = matrix(problem)
+    theirs = SVC(kernel="precomputed", C=1e10, tol=1e-9).fit(K + np.eye(60) / C, problem.y)
+    ours = fit(problem, SOLVERS["smo"], tol=1e-13).point
+    # LIBSVM keeps K in float32: its bias is good to about 1e-7 of the largest entry.
+    assert ours.bias == pytest.approx(theirs.intercept_[0], abs=1e-6 * max(1.0, np.abs(K).max()))
+    np.testing.assert_allclose(ours.alpha[theirs.support_], np.abs(theirs.dual_coef_[0]), atol=1e-5 * C)
+
+
+@every_solver
+@pytest.mark.parametrize("label", [-1.0, 1.0])
+def test_single_class_costs_nothing(solver, label):
+    X, _ = overlapping()
+    result = fit(make(X, np.full(60, label)), solver)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == result.certificate.bound == 0.0
+    np.testing.assert_array_equal(result.point.alpha, 0.0)
+    assert label * result.point.bias >= 1.0
+
+
+@every_solver
+def test_single_class_without_a_bias_has_its_optimum(solver):
+    X, _ = overlapping()
+    result = fit(make(X, np.ones(60), has_bias=False), solver, tol=1e-7, max_iter=20_000)
+    assert result.certificate.primal == pytest.approx(l2_optimum(X @ X.T, np.ones(60), 1.0, has_bias=False).value)
+
+
+@every_solver
+@with_and_without_bias
+def test_no_price_costs_nothing(solver, has_bias):
+    result = fit(make(*overlapping(), C=0.0, has_bias=has_bias), solver)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == 0.0
+    np.testing.assert_array_equal(result.point.alpha, 0.0)
+
+
+@every_solver
+@pytest.mark.parametrize("d", [0, 3])
+def test_rows_of_nothing_leave_only_the_bias(solver, d):
+    """Spec 1.10: b = (n+ - n-) / n for equal C, and P = 2 C n+ n- / n."""
+    y = np.where(np.arange(20) < 14, 1.0, -1.0)
+    result = fit(make(np.zeros((20, d)), y, C=0.7), solver)
+    assert result.point.bias == pytest.approx(0.4, abs=1e-4)
+    assert result.certificate.primal == pytest.approx(2 * 0.7 * 14 * 6 / 20)
+
+
+@every_pair
+def test_contradictory_duplicates_teach_nothing(solver, kernel):
+    """Spec 1.10: w = 0, b = 0, P = n C / 2."""
+    X, _ = overlapping(20)
+    y = np.repeat([1.0, -1.0], 20)
+    result = fit(make(np.vstack([X, X]), y, kernel, C=2.0), solver, tol=1e-7)
+    assert result.certificate.primal == pytest.approx(40.0, rel=1e-7)
+    assert result.point.bias == pytest.approx(0.0, abs=1e-3)
+    np.testing.assert_allclose(scores_of(make(np.vstack([X, X]), y, kernel), result.point), 0.0, atol=1e-2)
+
+
+AWKWARD = {
+    "zero rows": (np.vstack([np.zeros((6, 4)), overlapping()[0][6:]]), overlapping()[1], 1.0),
+    "duplicates": (np.repeat(overlapping(20)[0], 3, axis=0), np.repeat(overlapping(20)[1], 3), 1.0),
+    "constant column": (np.hstack([overlapping()[0], np.ones((60, 1))]), overlapping()[1], 1.0),
+    "one against 59": (*overlapping(share=1 / 60), 1.0),
+    "tiny C": (*overlapping(), 1e-8),
+}
+
+
+@every_pair
+@with_and_without_bias
+@pytest.mark.parametrize("name", AWKWARD)
+def test_awkward_data_have_their_optimum(solver, kernel, has_bias, name):
+    X, y, C = AWKWARD[name]
+    problem = make(X, y, kernel, C=C, has_bias=has_bias)
+    result = fit(problem, solver, tol=1e-5)
+    assert result.status is Status.CONVERGED
+    # The reference loses its digits on a value of 1e-7; but with C so small, w and b are zero but for a share of C.
+    expected = C * 30 if C < 1.0 else l2_optimum(matrix(problem), y, C, has_bias=has_bias).value
+    assert result.certificate.primal == pytest.approx(expected, rel=1e-5)
+
+
+@with_and_without_bias
+@pytest.mark.parametrize("C", [1e4, 1e8])
+def test_smo_reaches_the_hard_margin(has_bias, C):
+    X, y = overlapping()
+    problem = make(X, y, Rbf(1.0), C=C, has_bias=has_bias)
+    hard = l2_optimum(matrix(problem), y, C, has_bias=has_bias).value
+    result = fit(problem, SOLVERS["smo"], tol=1e-6)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(hard, rel=1e-5)
+
+
+@with_and_without_bias
+@pytest.mark.parametrize(("scale", "offset", "C"), [(1.0, 0.0, 1e8), (1e6, 0.0, 1.0), (1.0, 1e4, 1.0)])
+def test_newton_bears_huge_prices_scales_and_offsets(has_bias, scale, offset, C):
+    X, y = overlapping(200)
+    problem = make(scale * X + offset, y, C=C, has_bias=has_bias)
+    result = fit(problem, SOLVERS["newton"], tol=1e-10, max_iter=30)
+    assert result.status is Status.CONVERGED
+    if offset and has_bias:  # the bias takes the offset: nothing else changes
+        plain = fit(make(X, y, C=C), SOLVERS["newton"], tol=1e-12)
+        assert result.certificate.primal == pytest.approx(plain.certificate.primal, rel=1e-9)
+        np.testing.assert_allclose(result.point.weights, plain.point.weights, atol=1e-6)
+
+
+@with_and_without_bias
+@pytest.mark.parametrize("form", [np.asarray, csr_matrix, lambda X: X.astype(np.float32)], ids=["dense", "csr", "f32"])
+def test_newton_by_products_finds_what_cholesky_finds(has_bias, form, monkeypatch):
+    X, y = overlapping(80, 30, share=0.2)
+    problem = make(form(X), y, C=np.tile([0.0, 100.0], 40), has_bias=has_bias)
+    exact = fit(problem, SOLVERS["newton"], tol=1e-10)
+    monkeypatch.setattr(newton, "MODEST", 0)
+    products = fit(problem, SOLVERS["newton"], tol=1e-10, max_iter=100)
+    assert products.status is exact.status is Status.CONVERGED
+    np.testing.assert_allclose(products.point.weights, exact.point.weights, atol=1e-4)
+    assert products.point.bias == pytest.approx(exact.point.bias, abs=1e-4)
+
+
+def test_newton_refuses_a_kernel_and_names_smo():
+    with pytest.raises(IncompatibleError, match=r"the kernel is rbf\. Use Smo"):
+        fit(make(*overlapping(), KERNELS["rbf"]), SOLVERS["newton"])
+
+
+def test_projection_that_does_not_exist_is_refused():
+    with pytest.raises(IncompatibleError, match="projection='guess' is unknown; choose newton, sort, bisection"):
+        DualProxGradient(projection="guess")

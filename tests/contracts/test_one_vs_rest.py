@@ -1,0 +1,279 @@
+"""One-vs-rest: one certificate for all classes, no class forgotten, and runs that repeat, go on and start warm."""
+
+import io
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from helpers import make_problem
+from reference.kernel_optimum import kernel_optimum
+from reference.l2_optimum import l2_optimum
+from reference.optimum import svm_optimum
+from softmargin.core.errors import IncompatibleError, ModelFileError
+from softmargin.data import blobs
+from softmargin.kernels import Linear, Rbf
+from softmargin.matrices.gram import Gram
+from softmargin.problems import L2SVM, KernelMulticlassSVM, MulticlassSVM, OneVsRest
+from softmargin.run import Status, Stop, solve
+from softmargin.run.watchers import Checkpoint, ProgressBar, load_checkpoint
+from softmargin.solvers import (
+    DualBlockDescent,
+    DualProxGradient,
+    EachClass,
+    KernelBlockDescent,
+    PrimalNewton,
+    ProjectedGradient,
+    Smo,
+)
+
+SOLVERS = {  # the binary solver, and the problem it is for
+    "descent": (DualBlockDescent(), "linear hinge"),
+    "kernel descent": (KernelBlockDescent(), "kernel hinge"),
+    "kernel gradient": (ProjectedGradient(), "kernel hinge"),
+    "newton": (PrimalNewton(), "linear squared"),
+    "smo": (Smo(), "kernel squared"),
+    "gradient": (DualProxGradient(), "kernel squared"),
+}
+KINDS = ("linear hinge", "kernel hinge", "linear squared", "kernel squared")
+every_solver = pytest.mark.parametrize("name", SOLVERS)
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def make(kind, *, C=0.5, scale=1.0, cache_size=100.0, seed=0):
+    """Build three binary problems on overlapping classes, one of them small: it is the easiest, and soon far ahead."""
+    X, y = blobs(90, 4, 3, seed=seed, separation=1.0)
+    kept = (y != 2) | (np.arange(len(y)) % 4 == 0)
+    X, y = X[kept], y[kept]
+    gram = Gram(Linear() if kind.startswith("linear") else Rbf(0.3), X, cache_size=cache_size)
+    own = [y == c for c in range(3)]
+    if kind == "linear hinge":
+        parts = [MulticlassSVM(X, mine, C=C, n_classes=2, bias=1.0) for mine in own]
+    elif kind == "kernel hinge":
+        parts = [KernelMulticlassSVM(gram, mine, C=C, n_classes=2) for mine in own]
+    else:
+        parts = [L2SVM(gram, 2.0 * mine - 1.0, C=C) for mine in own]
+    return OneVsRest(parts, scale=scale)
+
+
+def optimum(part):
+    """Return the least primal value of one class, by CVXPY."""
+    if isinstance(part, MulticlassSVM):
+        return svm_optimum(part)
+    K = part.gram.rows(np.arange(part.gram.n))
+    if isinstance(part, KernelMulticlassSVM):
+        return kernel_optimum(K, part.y, part.C, part.multiclass, 2)
+    return l2_optimum(K, part.y, part.C).value
+
+
+def fit(problem, solver, *, tol=1e-6, max_iter=20_000, rng=0, **more):
+    return solve(problem, EachClass(solver), stop=Stop(tol, max_iter), rng=rng, **more)
+
+
+def alphas(result):
+    return np.concatenate([point.alpha.ravel() for point in result.point])
+
+
+# --- the judge -----------------------------------------------------------------------------------------------
+
+
+@every_kind
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_the_certificate_is_the_sum_of_the_parts(kind, scale):
+    problem = make(kind, scale=scale)
+    rng = np.random.default_rng(0)
+    point = [
+        part.point(part.feasible(rng.standard_normal((len(part.y), 2)) if "hinge" in kind else rng.random(len(part.y))))
+        for part in problem.parts
+    ]
+    mine = [part.certificate(each) for part, each in zip(problem.parts, point, strict=True)]
+    found = problem.certificate(point)
+    assert found.primal == pytest.approx(scale * sum(each.primal for each in mine), rel=1e-14)
+    assert found.bound == pytest.approx(scale * sum(each.bound for each in mine), rel=1e-14)
+    assert found.residual == pytest.approx((found.primal - found.bound) / found.primal, rel=1e-14)
+    assert min(each.residual for each in mine) <= found.residual <= max(each.residual for each in mine)
+
+
+def test_one_class_without_a_proof_leaves_all_without():
+    problem = make("kernel squared")
+    point = fit(problem, Smo()).point
+    point[1] = point[1]._replace(alpha=point[1].alpha - 1.0)
+    assert problem.certificate(point).bound == -np.inf
+
+
+def test_the_fingerprint_tells_every_part():
+    prints = {make(kind, C=C).fingerprint() for kind in KINDS for C in (0.5, 0.6)}
+    assert len(prints) == 8
+    problem = make("linear hinge")
+    assert problem.fingerprint() == make("linear hinge").fingerprint()
+    assert problem.fingerprint() != OneVsRest(problem.parts[::-1]).fingerprint()
+
+
+def test_a_single_problem_is_refused():
+    with pytest.raises(IncompatibleError, match="EachClass needs a ManyProblems"):
+        fit(make_problem("binary"), DualBlockDescent())
+
+
+# --- the run -------------------------------------------------------------------------------------------------
+
+
+@every_solver
+def test_every_class_reaches_its_optimum_honestly(name):
+    solver, kind = SOLVERS[name]
+    problem = make(kind, scale=2.0)
+    best = [optimum(part) for part in problem.parts]
+    result = fit(problem, solver)
+    assert result.status is Status.CONVERGED
+    assert result.certificate == problem.certificate(result.point)
+    assert result.certificate.primal == pytest.approx(2.0 * sum(best), rel=2e-6)
+    assert all(row.certificate.bound <= 2.0 * sum(best) * (1 + 1e-8) for row in result.trace)
+    for part, mine, least in zip(problem.parts, result.point, best, strict=True):
+        own = part.certificate(mine)
+        assert own.gap <= 1e-6 * sum(best) * (1 + 1e-6), "a class has more of the gap than all may have"
+        assert own.bound <= least * (1 + 1e-8)
+
+
+@every_solver
+def test_when_the_estimate_says_so_every_class_meets_the_tolerance_itself(name):
+    solver, kind = SOLVERS[name]
+    problem, each, tol = make(kind), EachClass(solver), 1e-5
+    state = each.start(problem, None, np.random.default_rng(0))
+    for _ in range(5000):
+        state = each.step(problem, state)
+        if each.estimate(problem, state) <= tol:
+            break
+    residuals = [
+        part.certificate(mine).residual for part, mine in zip(problem.parts, each.point(problem, state), strict=True)
+    ]
+    # Descent sums the gaps of rows as it meets them, so that its estimate is a guess; those of the others are exact.
+    assert max(residuals) <= (2.0 if name == "descent" else 1.01) * tol
+
+
+@dataclass
+class Steps:
+    t: int = 0
+
+
+@dataclass(frozen=True)
+class Geometric:
+    """A solver whose residual is rate^t after t steps, where the problem says the rate."""
+
+    needs: ClassVar = ()
+
+    def start(self, problem, init, rng):
+        return Steps()
+
+    def step(self, problem, state):
+        return Steps(state.t + 1)
+
+    def estimate(self, problem, state):
+        return problem.rate**state.t
+
+
+def test_a_class_far_ahead_waits_and_then_goes_on():
+    problem, each = (
+        SimpleNamespace(parts=[SimpleNamespace(rate=rate) for rate in (0.5, 0.01, 0.001)]),
+        EachClass(Geometric()),
+    )
+    state = each.start(problem, None, None)
+    n_steps = 0
+    while each.estimate(problem, state) > 1e-6:
+        state = each.step(problem, state)
+        n_steps += 1
+    assert n_steps == 20  # 0.5^20 < 1e-6: nobody waits for the slowest
+    slow, fast, fastest = (mine.t for mine in state.states)
+    assert slow == n_steps
+    assert 3 <= fast <= 5  # 0.01^3: as many steps as it needs, and hardly more
+    assert 2 <= fastest <= 4
+
+
+@given(rates=st.lists(st.floats(1e-6, 0.9), min_size=1, max_size=6))
+def test_the_worst_class_always_moves_and_all_arrive(rates):
+    problem, each = SimpleNamespace(parts=[SimpleNamespace(rate=rate) for rate in rates]), EachClass(Geometric())
+    state = each.start(problem, None, None)
+    needed = int(np.ceil(np.log(1e-8) / np.log(max(rates)))) + 1
+    for _ in range(needed):
+        before = [mine.t for mine in state.states]
+        worst = int(np.argmax(state.estimates))
+        state = each.step(problem, state)
+        assert state.states[worst].t == before[worst] + 1
+    assert max(state.estimates) <= 1e-8
+
+
+@every_solver
+def test_same_seed_gives_the_same_bits(name):
+    solver, kind = SOLVERS[name]
+    one, two = (fit(make(kind), solver, tol=0.0, max_iter=5, rng=3) for _ in range(2))
+    np.testing.assert_array_equal(alphas(one), alphas(two))
+    assert one.certificate == two.certificate
+
+
+# --- warm starts and checkpoints -----------------------------------------------------------------------------
+
+
+@every_solver
+def test_restart_at_the_optimum_stops_at_once(name):
+    solver, kind = SOLVERS[name]
+    problem = make(kind)
+    again = fit(problem, solver, init=fit(problem, solver).point)
+    assert (again.n_iter, again.status) == (0, Status.CONVERGED)
+
+
+@every_solver
+def test_a_warm_start_from_other_prices_reaches_the_optimum(name):
+    solver, kind = SOLVERS[name]
+    problem = make(kind, C=0.1)
+    warm = fit(problem, solver, init=fit(make(kind, C=0.5), solver).point)
+    assert warm.status is Status.CONVERGED
+    assert warm.certificate.primal == pytest.approx(sum(map(optimum, problem.parts)), rel=2e-6)
+
+
+@every_solver
+@pytest.mark.parametrize("cut", [1, 2])
+def test_split_run_is_the_whole_run(name, cut, tmp_path):
+    """Bit for bit, in a process that knows nothing but the file: every problem is built anew."""
+    solver, kind = SOLVERS[name]
+
+    def problem():
+        return make(kind, cache_size=0.02)  # too little to keep K: its rows come in the same blocks again
+
+    whole = fit(problem(), solver, tol=0.0, max_iter=8)
+    fit(problem(), solver, tol=0.0, max_iter=cut, watchers=[Checkpoint(tmp_path / "run", every=0.0)])
+    saved = load_checkpoint(tmp_path / "run", EachClass(solver))
+    assert saved.iteration == cut
+    rest = fit(problem(), solver, tol=0.0, max_iter=8, rng=99, resume=saved)
+    np.testing.assert_array_equal(alphas(rest), alphas(whole))
+    assert rest.certificate == whole.certificate
+
+
+def test_resumed_run_stops_where_the_whole_run_does(tmp_path):
+    """Who waits is part of the checkpoint."""
+    problem, solver = make("linear hinge"), DualBlockDescent()
+    whole = fit(problem, solver)
+    for cut in (1, whole.n_iter // 2, whole.n_iter - 1):
+        fit(problem, solver, max_iter=cut, watchers=[Checkpoint(tmp_path / "run")])
+        rest = fit(problem, solver, resume=load_checkpoint(tmp_path / "run", EachClass(solver)))
+        assert (rest.n_iter, rest.certificate) == (whole.n_iter, whole.certificate)
+
+
+def test_checkpoint_of_another_binary_solver_or_problem_is_refused(tmp_path):
+    fit(make("kernel squared"), Smo(), tol=0.0, max_iter=2, watchers=[Checkpoint(tmp_path / "run")])
+    for other in (EachClass(DualProxGradient()), EachClass(PrimalNewton()), Smo()):
+        with pytest.raises(ModelFileError, match=r"'Smo'.*go on with the solver that wrote it"):
+            load_checkpoint(tmp_path / "run", other)
+    saved = load_checkpoint(tmp_path / "run", EachClass(Smo()))
+    with pytest.raises(IncompatibleError, match="another problem"):
+        fit(make("kernel squared", C=0.6), Smo(), resume=saved)
+
+
+def test_progress_bar_names_the_binary_solver():
+    text = io.StringIO()
+    bar = ProgressBar(Console(file=text, force_terminal=True, width=120))
+    fit(make("kernel squared"), Smo(), watchers=[bar])
+    assert "Smo" in text.getvalue()
+    assert "EachClass" not in text.getvalue()
