@@ -9,19 +9,38 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BlockFrankWolfe": "solvers",
     "Certificate": "core.certificate",
     "DataError": "core.errors",
     "DualBlockDescent": "solvers",
+    "DualProxGradient": "solvers",
+    "EachClass": "solvers",
+    "FrankWolfe": "solvers",
+    "Gram": "matrices.gram",
+    "HingeSVM": "problems.hinge_svm",
     "IncompatibleError": "core.errors",
+    "IndefiniteKernelWarning": "estimators._warnings",
+    "KernelBlockDescent": "solvers",
+    "KernelExpansion": "models",
+    "KernelMulticlassSVM": "problems",
+    "KernelSVC": "estimators.kernel_svc",
+    "L2SVM": "problems",
     "LinearModel": "models",
     "LinearSVC": "estimators.linear_svc",
     "ModelFileError": "core.errors",
     "MulticlassSVM": "problems",
     "NotCertifiedWarning": "estimators._warnings",
+    "OneVsRest": "problems",
+    "PairwiseFrankWolfe": "solvers",
+    "PrimalNewton": "solvers",
+    "ProjectedGradient": "solvers",
+    "Smo": "solvers",
     "SoftmarginError": "core.errors",
     "Status": "run",
     "Stop": "run",
     "certify": "estimators.certify",
+    "load_model": "models",
+    "make_kernel": "kernels",
     "read_liblinear": "models",
     "solve": "run",
     "write_liblinear": "models",
@@ -35,17 +54,36 @@ if TYPE_CHECKING:
     from softmargin.core.errors import IncompatibleError as IncompatibleError
     from softmargin.core.errors import ModelFileError as ModelFileError
     from softmargin.core.errors import SoftmarginError as SoftmarginError
+    from softmargin.estimators._warnings import IndefiniteKernelWarning as IndefiniteKernelWarning
     from softmargin.estimators._warnings import NotCertifiedWarning as NotCertifiedWarning
     from softmargin.estimators.certify import certify as certify
+    from softmargin.estimators.kernel_svc import KernelSVC as KernelSVC
     from softmargin.estimators.linear_svc import LinearSVC as LinearSVC
+    from softmargin.kernels import make_kernel as make_kernel
+    from softmargin.matrices.gram import Gram as Gram
+    from softmargin.models import KernelExpansion as KernelExpansion
     from softmargin.models import LinearModel as LinearModel
+    from softmargin.models import load_model as load_model
     from softmargin.models import read_liblinear as read_liblinear
     from softmargin.models import write_liblinear as write_liblinear
+    from softmargin.problems import L2SVM as L2SVM
+    from softmargin.problems import KernelMulticlassSVM as KernelMulticlassSVM
     from softmargin.problems import MulticlassSVM as MulticlassSVM
+    from softmargin.problems import OneVsRest as OneVsRest
+    from softmargin.problems.hinge_svm import HingeSVM as HingeSVM
     from softmargin.run import Status as Status
     from softmargin.run import Stop as Stop
     from softmargin.run import solve as solve
+    from softmargin.solvers import BlockFrankWolfe as BlockFrankWolfe
     from softmargin.solvers import DualBlockDescent as DualBlockDescent
+    from softmargin.solvers import DualProxGradient as DualProxGradient
+    from softmargin.solvers import EachClass as EachClass
+    from softmargin.solvers import FrankWolfe as FrankWolfe
+    from softmargin.solvers import KernelBlockDescent as KernelBlockDescent
+    from softmargin.solvers import PairwiseFrankWolfe as PairwiseFrankWolfe
+    from softmargin.solvers import PrimalNewton as PrimalNewton
+    from softmargin.solvers import ProjectedGradient as ProjectedGradient
+    from softmargin.solvers import Smo as Smo
 
 
 def __getattr__(name: str) -> Any:

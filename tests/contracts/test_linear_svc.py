@@ -16,7 +16,17 @@ from sklearn.svm import LinearSVC as SklearnLinearSVC
 
 from softmargin import DualBlockDescent, LinearModel, LinearSVC, NotCertifiedWarning
 from softmargin.data import blobs
+from softmargin.estimators._fit import SOLVER_TABLES
 
+ALL = pytest.mark.parametrize(
+    ("multiclass", "loss"),
+    [
+        ("weston_watkins", "hinge"),
+        ("crammer_singer", "hinge"),
+        ("one_vs_rest", "hinge"),
+        ("one_vs_rest", "squared_hinge"),
+    ],
+)
 BOTH = pytest.mark.parametrize("multiclass", ["weston_watkins", "crammer_singer"])
 
 
@@ -35,6 +45,75 @@ def test_weights_are_the_dual_combination_of_support_vectors(three, multiclass, 
     np.testing.assert_allclose(clf.coef_, clf.dual_coef_ @ X[clf.support_], atol=1e-12)
     np.testing.assert_allclose(clf.intercept_, clf.dual_coef_.sum(axis=1) if fit_intercept else np.zeros(3), atol=1e-12)
     assert len(clf.support_) < len(y)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_one_vs_rest_with_hinge_is_scikit_learns_model(three, fit_intercept):
+    X, y = three
+    settings = {"C": 0.3, "loss": "hinge", "fit_intercept": fit_intercept, "intercept_scaling": 2.0}
+    ours = LinearSVC(**settings, multiclass="one_vs_rest", tol=1e-9, random_state=0).fit(X, y)
+    peer = SklearnLinearSVC(**settings, tol=1e-9, max_iter=10**6).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, peer.coef_, atol=1e-3)
+    np.testing.assert_allclose(ours.intercept_, peer.intercept_, atol=1e-3)
+    np.testing.assert_allclose(ours.coef_, ours.dual_coef_ @ X[ours.support_], atol=1e-12)
+    assert ours.dual_coef_.min() >= -0.3 * (1 + 1e-12)
+    assert ours.dual_coef_.max() <= 0.3 * (1 + 1e-12)
+
+
+def _squared_hinge_objective(X, y, coef, intercept, C):
+    signs = 2.0 * np.eye(len(coef))[y] - 1.0 if len(coef) > 1 else 2.0 * y[:, None] - 1.0
+    violations = np.maximum(1.0 - signs * (X @ coef.T + intercept), 0.0)
+    return (coef**2).sum() / 2 + C * (violations**2).sum()
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("solver", SOLVER_TABLES["linear squared_hinge"])
+def test_squared_hinge_is_scikit_learns_model_with_a_free_intercept(k, solver):
+    """A huge intercept_scaling all but frees scikit-learn's intercept: 1/2 (b / 1000)^2 is left of its price."""
+    X, y = blobs(120, 4, k, seed=5, separation=0.7)
+    X += 1.0
+    ours = LinearSVC(C=0.4, multiclass="one_vs_rest", loss="squared_hinge", solver=solver, tol=1e-8).fit(X, y)
+    peer = SklearnLinearSVC(C=0.4, intercept_scaling=1e3, dual=False, tol=1e-10, max_iter=10**5).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, peer.coef_, atol=1e-3)
+    np.testing.assert_allclose(ours.intercept_, peer.intercept_, atol=1e-3)
+    objective = _squared_hinge_objective(X, y, ours.coef_, ours.intercept_, 0.4)
+    assert ours.certificate_.primal == pytest.approx(objective, rel=1e-10)
+    assert objective <= _squared_hinge_objective(X, y, peer.coef_, peer.intercept_, 0.4) * (1 + 1e-7)
+    assert ours.certificate_.residual <= 1e-8
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-5, 1e-9])
+def test_newtons_weights_are_near_the_dual_combination(three, tol):
+    """|w - w*|^2 and |w(a) - w*|^2 are at most twice their shares of the gap, so the two are within 2 sqrt(gap)."""
+    X, y = three
+    clf = LinearSVC(multiclass="one_vs_rest", loss="squared_hinge", tol=tol, solver="newton").fit(X, y)
+    distance = np.linalg.norm(clf.coef_ - clf.dual_coef_ @ X[clf.support_])
+    assert distance <= 2 * np.sqrt(max(clf.dual_gap_, 0.0)) + 1e-6  # rounding of P - D
+    exact = LinearSVC(multiclass="one_vs_rest", loss="squared_hinge", tol=tol, solver="smo").fit(X, y)
+    np.testing.assert_allclose(exact.coef_, exact.dual_coef_ @ X[exact.support_], atol=1e-12)
+
+
+def test_two_classes_need_no_one_vs_rest_for_the_squared_hinge():
+    X, y = blobs(80, 3, 2, seed=3, separation=0.5)
+    models = [
+        LinearSVC(multiclass=name, loss="squared_hinge", tol=1e-9).fit(X, y)
+        for name in ("weston_watkins", "crammer_singer", "one_vs_rest")
+    ]
+    assert models[0].coef_.shape == (1, 3)
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+    np.testing.assert_array_equal(models[0].coef_, models[2].coef_)
+    assert models[0].model().info["multiclass"] == "one_vs_rest"
+
+
+@ALL
+def test_sample_weights_are_repetitions(three, multiclass, loss):
+    X, y = three
+    weights = np.arange(len(y)) % 3
+    settings = {"multiclass": multiclass, "loss": loss, "tol": 1e-9, "random_state": 0}
+    weighted = LinearSVC(**settings).fit(X, y, sample_weight=weights)
+    repeated = LinearSVC(**settings).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+    assert weighted.certificate_.primal == pytest.approx(repeated.certificate_.primal, rel=1e-8)
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-3)
 
 
 @BOTH
@@ -85,15 +164,17 @@ def test_the_trace_ends_with_the_certificate(three):
     assert len(columns["seconds"]) == len(clf.trace_)
 
 
-def test_warm_start_goes_on_from_the_last_dual(three):
+@ALL
+def test_warm_start_goes_on_from_the_last_dual(three, multiclass, loss):
     X, y = three
-    clf = LinearSVC(tol=1e-6, warm_start=True, random_state=0).fit(X, y)
+    settings = {"multiclass": multiclass, "loss": loss, "tol": 1e-6, "random_state": 0}
+    clf = LinearSVC(**settings, warm_start=True).fit(X, y)
     first = clf.coef_
     clf.fit(X, y)
     assert clf.n_iter_ == 0
-    np.testing.assert_allclose(clf.coef_, first, atol=1e-12)
+    np.testing.assert_allclose(clf.coef_, first, atol=1e-12 if loss == "hinge" else 1e-3)
     clf.set_params(C=0.5).fit(X, y)  # another C: the old point is made feasible
-    np.testing.assert_allclose(clf.coef_, LinearSVC(C=0.5, tol=1e-6).fit(X, y).coef_, atol=1e-2)
+    np.testing.assert_allclose(clf.coef_, LinearSVC(**settings, C=0.5).fit(X, y).coef_, atol=1e-2)
     clf.fit(X[:100], y[:100])  # other samples: a fresh start
     assert clf.status_ == "converged"
 
@@ -104,39 +185,54 @@ def test_warm_start_serves_two_classes_too():
     assert clf.fit(X, y).n_iter_ == 0
 
 
-def test_class_weight_equals_sample_weight(three):
+@ALL
+def test_class_weight_equals_sample_weight(three, multiclass, loss):
     X, y = three
+    settings = {"multiclass": multiclass, "loss": loss, "tol": 1e-9, "random_state": 0}
     labels = np.array(["a", "b", "c"])[y]
-    by_class = LinearSVC(tol=1e-9, class_weight={"a": 3.0, "c": 0.5}, random_state=0).fit(X, labels)
-    by_sample = LinearSVC(tol=1e-9, random_state=0).fit(X, labels, sample_weight=np.array([3.0, 1.0, 0.5])[y])
+    by_class = LinearSVC(**settings, class_weight={"a": 3.0, "c": 0.5}).fit(X, labels)
+    by_sample = LinearSVC(**settings).fit(X, labels, sample_weight=np.array([3.0, 1.0, 0.5])[y])
     np.testing.assert_array_equal(by_class.coef_, by_sample.coef_)
-    balanced = LinearSVC(tol=1e-9, class_weight="balanced", random_state=0).fit(X, labels)
+    balanced = LinearSVC(**settings, class_weight="balanced").fit(X, labels)
     counts = np.bincount(y)
-    explicit = LinearSVC(tol=1e-9, random_state=0).fit(X, labels, sample_weight=(len(y) / (3 * counts))[y])
+    explicit = LinearSVC(**settings).fit(X, labels, sample_weight=(len(y) / (3 * counts))[y])
     np.testing.assert_allclose(balanced.coef_, explicit.coef_, atol=1e-6)
 
 
+@ALL
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sparse_and_dense_and_float32_agree(three, index, dtype):
+def test_sparse_and_dense_and_float32_agree(three, index, dtype, multiclass, loss):
     X, y = three
     X = X.astype(dtype)
     sparse = sp.csr_array(X)
     sparse.indices, sparse.indptr = sparse.indices.astype(index), sparse.indptr.astype(index)
-    dense = LinearSVC(tol=1e-8, random_state=0).fit(X, y)
-    other = LinearSVC(tol=1e-8, random_state=0).fit(sparse, y)
+    settings = {"multiclass": multiclass, "loss": loss, "tol": 1e-8, "random_state": 0}
+    dense = LinearSVC(**settings).fit(X, y)
+    other = LinearSVC(**settings).fit(sparse, y)
     np.testing.assert_allclose(dense.coef_, other.coef_, atol=1e-3)
     np.testing.assert_allclose(dense.certificate_.primal, other.certificate_.primal, rtol=1e-7)
 
 
-def test_data_are_not_copied():
-    X, y = blobs(20_000, 200, 3, seed=0, dtype=np.float32)
-    LinearSVC(random_state=0).fit(X[:50], y[:50])  # compile first
+def _peak_of_fit(clf, X, y):
+    clf.fit(X[:50], y[:50])  # compile first
     tracemalloc.start()
-    LinearSVC(random_state=0, C=1e-4).fit(X, y)
+    clf.fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
+    return peak
+
+
+def test_data_are_not_copied():
+    X, y = blobs(20_000, 200, 3, seed=0, dtype=np.float32)
+    peak = _peak_of_fit(LinearSVC(random_state=0, C=1e-4), X, y)
     assert peak < 0.9 * X.nbytes  # the fit allocates, but never a second X
+
+
+def test_float32_data_are_never_widened_as_a_whole():
+    X, y = blobs(50_000, 200, 3, seed=0, dtype=np.float32)
+    peak = _peak_of_fit(LinearSVC(C=1e-4, multiclass="one_vs_rest", loss="squared_hinge"), X, y)
+    assert peak < 0.7 * 2 * X.nbytes  # blocks of X in float64, and a few vectors of n numbers
 
 
 def test_read_only_memory_maps_are_welcome(tmp_path, three):
@@ -186,11 +282,13 @@ def test_the_model_saves_loads_and_predicts_alike(tmp_path, three):
     assert loaded.info["certificate"]["residual"] == clf.certificate_.residual
 
 
-@pytest.mark.parametrize("solver", ["auto", "block_descent", "walrus", "shark"])
-def test_every_solver_by_name_reaches_the_same_optimum(three, solver):
+@pytest.mark.parametrize("multiclass", ["weston_watkins", "one_vs_rest"])
+@pytest.mark.parametrize("solver", SOLVER_TABLES["linear hinge"])
+def test_every_solver_by_name_reaches_the_same_optimum(three, solver, multiclass):
     X, y = three
-    clf = LinearSVC(C=0.1, solver=solver, tol=1e-4).fit(X, y)
-    assert clf.certificate_.primal == pytest.approx(LinearSVC(C=0.1, tol=1e-7).fit(X, y).certificate_.primal, rel=1e-4)
+    clf = LinearSVC(C=0.1, multiclass=multiclass, solver=solver, tol=1e-4).fit(X, y)
+    optimum = LinearSVC(C=0.1, multiclass=multiclass, tol=1e-7).fit(X, y).certificate_
+    assert clf.certificate_.primal == pytest.approx(optimum.primal, rel=1e-4)
 
 
 def test_verbose_shows_the_gap(three, capsys):
@@ -206,8 +304,21 @@ def test_verbose_shows_the_gap(three, capsys):
         ({"C": 0.0}, "C must be a finite number > 0"),
         ({"C": np.nan}, "C must be a finite number > 0"),
         ({"multiclass": "one_vs_all"}, "multiclass='one_vs_all' is unknown"),
-        ({"loss": "squared_hinge"}, "use loss='hinge'"),
+        ({"loss": "squared_hinge"}, "use multiclass='one_vs_rest', or loss='hinge'"),
+        ({"loss": "log_loss"}, "loss='log_loss' is unknown; choose one of hinge, squared_hinge"),
         ({"solver": "simplex"}, "solver='simplex' is unknown"),
+        (
+            {"solver": "newton"},
+            "solves linear squared_hinge problems, not linear hinge ones; choose one of auto",
+        ),
+        (
+            {"solver": "walrus", "loss": "squared_hinge", "multiclass": "one_vs_rest"},
+            "solves linear hinge problems, not linear squared_hinge ones; choose one of auto, newton, smo",
+        ),
+        (
+            {"solver": DualBlockDescent(), "loss": "squared_hinge", "multiclass": "one_vs_rest"},
+            "DualBlockDescent needs a BlockDualProblem.*Choose one of auto, newton",
+        ),
         ({"tol": -1.0}, "tol must be a number >= 0"),
         ({"max_iter": -1}, "max_iter must be an integer >= 0"),
         ({"intercept_scaling": 0.0}, "intercept_scaling must be a finite number > 0"),

@@ -1,6 +1,7 @@
 """The command line: every verb does its work, every mistake is one line, and nothing that was computed is lost."""
 
 import contextlib
+import inspect
 import json
 import os
 import signal
@@ -15,7 +16,6 @@ import pytest
 
 import softmargin
 from softmargin.cli import options, train
-from softmargin.cli.main import main
 from softmargin.core.errors import ModelFileError
 from softmargin.core.files import read_archive
 from softmargin.data import blobs, load, split, write_libsvm
@@ -27,51 +27,6 @@ PROGRAM = (
     "from softmargin.cli.main import main; sys.exit(main())"
 )
 CERTIFICATE_KEYS = {"kind", "primal", "bound", "residual"}
-
-
-@pytest.fixture(autouse=True)
-def plain_surroundings(monkeypatch):
-    for name in ("SOFTMARGIN_DATA", "SOFTMARGIN_DEBUG"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def softmargin_(capsys):
-    """Run the command line in this process: (exit code, stdout, stderr)."""
-
-    def call(*words):
-        code = main([str(word) for word in words])
-        return (code, *capsys.readouterr())
-
-    return call
-
-
-@pytest.fixture
-def refused(softmargin_):
-    """Run something that must fail; return the one line it leaves."""
-
-    def call(*words, code=1):
-        found, out, err = softmargin_(*words)
-        assert (found, out) == (code, ""), err
-        assert err.startswith("softmargin: error: ")
-        assert err.count("\n") == 1
-        assert err.endswith("\n")
-        return err
-
-    return call
-
-
-@pytest.fixture
-def from_json(softmargin_):
-    """Run with --json; return what the one line holds."""
-
-    def call(*words, code=0):
-        found, out, err = softmargin_(*words, "--json")
-        assert found == code, err
-        assert out.count("\n") == 1
-        return json.loads(out, parse_constant=pytest.fail)
-
-    return call
 
 
 @pytest.fixture
@@ -299,7 +254,7 @@ def test_liblinear_files_are_written_read_and_certified(from_json, refused, file
 
 
 def test_what_a_liblinear_file_cannot_hold_is_refused_before_training(refused, tmp_path, monkeypatch):
-    monkeypatch.setattr(train, "fit_linear_svm", None)
+    monkeypatch.setattr(train, "fit_svm", None)
     np.savez(tmp_path / "words.npz", X=np.eye(8), y=["a", "b"] * 4)
     asked = ("-o", tmp_path / "m", "--format", "liblinear")
     assert "integer labels" in refused("train", tmp_path / "words.npz", *asked)
@@ -352,11 +307,15 @@ def test_version_and_help(softmargin_):
 
 
 def test_the_choices_are_those_of_the_rooms():
-    from softmargin.estimators._fit import SOLVERS
-    from softmargin.losses import LOSSES
+    from softmargin.estimators._fit import SOLVER_TABLES
+    from softmargin.estimators._problems import HINGES, MULTICLASS
+    from softmargin.kernels import KERNELS
 
-    assert tuple(SOLVERS) == options.SOLVERS
-    assert tuple(LOSSES) == options.MULTICLASS
+    assert {kind: tuple(table) for kind, table in SOLVER_TABLES.items()} == options.SOLVERS
+    assert (HINGES, MULTICLASS) == (options.LOSSES, options.MULTICLASS)
+    assert set(KERNELS) - {"precomputed"} == set(options.KERNELS)
+    defaults = inspect.signature(softmargin.KernelSVC).parameters
+    assert {name: defaults[name].default for name in options.KERNEL_DEFAULTS} == options.KERNEL_DEFAULTS
 
 
 # --- exit codes and bad input --------------------------------------------------------------------------------
@@ -389,6 +348,13 @@ def test_a_spent_budget_is_exit_3_with_the_result(from_json, softmargin_, tmp_pa
         ("train", "digits", "--test-size", "1"),
         ("train", "digits", "--class-weight", "heavy"),
         ("train", "digits", "--class-weight", "1=2,1=3"),
+        ("train", "digits", "--model", "kernel-svc", "--kernel", "precomputed"),
+        ("train", "digits", "--model", "kernel-svc", "--gamma", "0"),
+        ("train", "digits", "--model", "kernel-svc", "--gamma", "wide"),
+        ("train", "digits", "--model", "kernel-svc", "--degree", "0"),
+        ("train", "digits", "--model", "kernel-svc", "--coef0", "inf"),
+        ("train", "digits", "--model", "kernel-svc", "--cache-size", "0"),
+        ("train", "digits", "--loss", "logistic"),
         ("train", "digits", "--max-it", "3"),
         ("predict", "digits"),
         ("certify", "m", "digits", "--part", "half"),
@@ -470,7 +436,7 @@ def test_bad_models_and_data_that_do_not_fit_are_one_line(refused, softmargin_, 
 
 
 def test_test_rows_that_do_not_fit_are_refused_before_training(refused, files, monkeypatch):
-    monkeypatch.setattr(train, "fit_linear_svm", None)
+    monkeypatch.setattr(train, "fit_svm", None)
     np.savez(files / "dense.npz", X=np.ones((3, 4)), y=[1, 2, 3])
     np.savez(files / "words.npz", X=np.ones((4, 6)), y=["a", "b", "a", "b"])
     data = files / "train.libsvm"
@@ -479,7 +445,7 @@ def test_test_rows_that_do_not_fit_are_refused_before_training(refused, files, m
 
 
 def test_an_output_that_cannot_be_written_is_refused_before_training(refused, tmp_path, monkeypatch):
-    monkeypatch.setattr(train, "fit_linear_svm", None)
+    monkeypatch.setattr(train, "fit_svm", None)
     (tmp_path / "file").write_text("here first")
     for option in ("-o", "--checkpoint", "--trace"):
         assert "no folder" in refused("train", "digits", option, tmp_path / "none" / "m")
@@ -492,13 +458,13 @@ def test_an_output_that_cannot_be_written_is_refused_before_training(refused, tm
 def test_a_folder_that_vanishes_while_training_loses_nothing(softmargin_, tmp_path, monkeypatch):
     folder = tmp_path / "gone"
     folder.mkdir()
-    fit = train.fit_linear_svm
+    fit = train.fit_svm
 
     def fit_and_lose_the_folder(*args, **settings):
         folder.rmdir()
         return fit(*args, **settings)
 
-    monkeypatch.setattr(train, "fit_linear_svm", fit_and_lose_the_folder)
+    monkeypatch.setattr(train, "fit_svm", fit_and_lose_the_folder)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     paths = ("-o", folder / "m", "--checkpoint", folder / "c", "--trace", folder / "t")
     code, out, err = softmargin_("train", "digits", "--tol", "1e-2", "--json", *paths)

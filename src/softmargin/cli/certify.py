@@ -8,20 +8,23 @@ import numpy as np
 
 from softmargin.cli import rows
 from softmargin.cli.exit_codes import INTERRUPTED, NOT_CERTIFIED
+from softmargin.cli.machines import kernel_settings
+from softmargin.cli.options import LOSSES, MULTICLASS
 from softmargin.cli.show import note, percent, print_fields, print_json, problem_name, wants_progress
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.estimators.certify import certify
-from softmargin.models import LinearModel
+from softmargin.matrices.gram import Gram
+from softmargin.models import KernelExpansion, LinearModel
 from softmargin.run import Result, Status
 
 __all__ = ["run"]
 
 
 class _Listener:
-    """Keeps how the run for the bound ended."""
+    """Keeps how the run for the bound ended; a kernel model needs none."""
 
-    status = Status.CONVERGED
+    status: Status | None = None
     seconds = 0.0
 
     def begin(self, problem: Any, solver: Any, stop: Any) -> None:
@@ -38,7 +41,7 @@ class _Listener:
 def run(args: Namespace) -> int:
     """Certify as asked and return the exit code."""
     model = rows.read_model(args.model_file)
-    multiclass, C = _problem(args, model)
+    asked = _asked(args, model)
     dataset = rows.load_rows(args.data, args.data_dir)
     how = rows.held_out(args, model, dataset.name)
     part = args.part or ("train" if how is not None or dataset.X_test is not None else "all")
@@ -60,8 +63,10 @@ def run(args: Namespace) -> int:
             model,
             X,
             y,
-            C=C,
-            multiclass=multiclass,
+            C=asked["C"],
+            # A kernel model is measured by the problem it was trained for, and `certify` says so.
+            multiclass=args.multiclass if isinstance(model, KernelExpansion) else asked["multiclass"],
+            loss=args.loss if isinstance(model, KernelExpansion) else asked["loss"],
             class_weight=rows.class_weights(args.class_weight, model.classes),
             bound_tol=args.bound_tol,
             max_seconds=math.inf if args.max_seconds is None else args.max_seconds,
@@ -69,7 +74,8 @@ def run(args: Namespace) -> int:
         )
     if not math.isfinite(certificate.primal):
         raise DataError(f"{dataset.name}: {Status.FAILED.sentence}")
-    sentence = _sentence(certificate)
+    is_proof = not isinstance(model, KernelExpansion) or Gram(model.kernel, X).negative_eigenvalue() == 0.0
+    sentence = _sentence(certificate, is_proof=is_proof)
     if args.json:
         print_json(
             {
@@ -77,13 +83,13 @@ def run(args: Namespace) -> int:
                 "data": dataset.name,
                 "rows_used": which,
                 "rows": len(y),
-                "multiclass": multiclass,
-                "C": C,
+                **asked,
                 **certificate._asdict(),
                 "certificate": certificate._asdict(),
+                "is_proof": is_proof,
                 "gap": certificate.gap,
                 "bound_tol": args.bound_tol,
-                "bound_status": listener.status.value,
+                "bound_status": None if listener.status is None else listener.status.value,
                 "seconds": listener.seconds,
                 "sentence": sentence,
             }
@@ -93,7 +99,7 @@ def run(args: Namespace) -> int:
             [
                 ("model", args.model_file),
                 ("rows used", which),
-                ("problem", problem_name(multiclass, C)),
+                ("problem", problem_name(asked)),
                 ("primal", f"{certificate.primal:.10g}"),
                 ("proven bound", f"{certificate.bound:.10g}"),
                 ("relative gap", f"{certificate.residual:.2e}"),
@@ -102,23 +108,30 @@ def run(args: Namespace) -> int:
         )
     if listener.status is Status.INTERRUPTED:
         return INTERRUPTED
-    if listener.status is not Status.CONVERGED:
+    if listener.status not in (None, Status.CONVERGED):
         note(args, "the budget ran out before the bound was tight: the true gap may be smaller. Raise --max-seconds.")
         return NOT_CERTIFIED
     return 0
 
 
-def _problem(args: Namespace, model: LinearModel) -> tuple[str, float]:
-    multiclass = args.multiclass or model.info.get("multiclass")
-    if multiclass not in ("weston_watkins", "crammer_singer"):
+def _asked(args: Namespace, model: rows.Model) -> dict[str, Any]:
+    """Return the problem to measure by, as a model remembers it: the options, else what it was trained for."""
+    info = model.info
+    multiclass = args.multiclass or info.get("multiclass")
+    is_joint = multiclass in MULTICLASS and multiclass != "one_vs_rest"
+    loss = args.loss or ("hinge" if is_joint and not isinstance(model, KernelExpansion) else info.get("loss"))
+    is_known = multiclass in MULTICLASS and loss in LOSSES
+    if not (is_known and (args.multiclass or info.get("penalty", "l2") == "l2")):
+        trained = f"{multiclass}, {loss} loss" if multiclass else "an unknown problem"
         raise IncompatibleError(
-            f"{args.model_file!r} was trained as {multiclass or 'an unknown problem'}; "
-            "gaps are proven for weston_watkins and crammer_singer. Give --multiclass to measure it by one of these."
+            f"{args.model_file!r} was trained as {trained}; gaps are proven for {', '.join(MULTICLASS)} with "
+            f"{' or '.join(LOSSES)} loss and l2 penalty. Give --multiclass and --loss to measure it by one of these."
         )
-    C = model.info.get("C") if args.C is None else args.C
+    C = info.get("C") if args.C is None else args.C
     if C is None:
         raise DataError(f"{args.model_file!r} does not say which C it was trained with. Give -C (LIBLINEAR's -c).")
-    return str(multiclass), float(C)
+    kernel = kernel_settings(model.kernel) if isinstance(model, KernelExpansion) else {}
+    return {**kernel, "multiclass": str(multiclass), "loss": str(loss), "C": float(C)}
 
 
 def _widened(X: Any, d: int) -> Any:
@@ -128,19 +141,21 @@ def _widened(X: Any, d: int) -> Any:
     return type(X)((X.data, X.indices, X.indptr), shape=(X.shape[0], d))
 
 
-def _as_trained(model: LinearModel, X: Any, source: str) -> tuple[Any, LinearModel]:
-    """Return rows and weights as the training problem had them: scaled, and in its precision."""
+def _as_trained(model: rows.Model, X: Any, source: str) -> tuple[Any, rows.Model]:
+    """Return rows and model as the training problem had them: scaled, and in its precision."""
     info = model.info
-    if info.get("normalize") == "rows":
-        X = rows.unit_rows(X, source)
-    elif info.get("normalize") == "maxabs" and X.shape[1] == model.n_features:
-        scales = np.asarray(info["column_scales"], dtype=np.float64)
-        X = rows.scaled_columns(X, scales)
-        model = LinearModel(model.classes, model.coef * scales, model.intercept, info)
+    if X.shape[1] == model.n_features:
+        X = rows.normalized(model, X, source)
+        if info.get("normalize") == "maxabs" and isinstance(model, LinearModel):
+            scales = np.asarray(info["column_scales"], dtype=np.float64)
+            X = rows.scaled_columns(X, scales)
+            model = LinearModel(model.classes, model.coef * scales, model.intercept, info)
     return (X.astype(np.float32) if info.get("float32") else X), model
 
 
-def _sentence(certificate: Certificate) -> str:
+def _sentence(certificate: Certificate, *, is_proof: bool) -> str:
+    if not is_proof:
+        return "Nothing was proven: the kernel is not positive semi-definite on these rows."
     if certificate.residual == 0.0:
         return "Proven optimal to the last digit."
     if not math.isfinite(certificate.bound):

@@ -1,17 +1,42 @@
 """What can be asked on the command line. Imports nothing heavy: `--help` is instant."""
 
 import argparse
-import math
 from typing import Any, NoReturn
 
 from softmargin import __version__
 from softmargin.cli.exit_codes import USAGE
+from softmargin.cli.values import class_weight, count, degree, gamma, not_negative, number, positive, share
 
-__all__ = ["DEFAULT_SEED", "DEFAULT_TEST_SIZE", "MULTICLASS", "SOLVERS", "build_parser"]
+__all__ = [
+    "DEFAULT_SEED",
+    "DEFAULT_TEST_SIZE",
+    "KERNELS",
+    "KERNEL_DEFAULTS",
+    "LOSSES",
+    "MULTICLASS",
+    "SOLVERS",
+    "build_parser",
+]
 
 # The rooms know these names, but asking them would import Numba; a test holds the copies to the originals.
-SOLVERS = ("auto", "block_descent", "walrus", "shark")
-MULTICLASS = ("weston_watkins", "crammer_singer")
+SOLVERS = {
+    "linear hinge": ("auto", "block_descent", "walrus", "shark"),
+    "linear squared_hinge": ("auto", "newton", "smo", "dual_prox_gradient"),
+    "kernel hinge": (
+        "auto",
+        "block_descent",
+        "projected_gradient",
+        "frank_wolfe",
+        "block_frank_wolfe",
+        "pairwise_frank_wolfe",
+    ),
+    "kernel squared_hinge": ("auto", "smo", "dual_prox_gradient"),
+}
+LOSSES = ("hinge", "squared_hinge")
+MULTICLASS = ("weston_watkins", "crammer_singer", "one_vs_rest")
+KERNELS = ("rbf", "linear", "laplacian", "polynomial", "sigmoid")
+# Filled in for --model kernel-svc, by `train`: that one of these was given at all is a mistake with another model.
+KERNEL_DEFAULTS = {"kernel": "rbf", "gamma": "scale", "degree": 3, "coef0": 0.0, "cache_size": 1000.0}
 DEFAULT_TEST_SIZE = 0.25
 DEFAULT_SEED = 0
 
@@ -57,7 +82,7 @@ def _train(verbs: Any) -> None:
         verbs,
         "train",
         "train a classifier to a proven tolerance",
-        "Train a linear multiclass SVM until a duality gap proves that its objective is within TOL of the optimum. "
+        "Train a linear or kernel SVM until a duality gap proves that its objective is within TOL of the optimum. "
         "Accuracy is measured on the data set's test part, on --test, or on rows held out by --test-size.",
     )
     parser.add_argument("data", metavar="DATA", help=_DATA_HELP)
@@ -65,24 +90,34 @@ def _train(verbs: Any) -> None:
 
     problem = parser.add_argument_group("the problem")
     problem.add_argument(
-        "--model", choices=("linear-svc",), default="linear-svc", help="what to train (default: linear-svc)"
+        "--model",
+        choices=("linear-svc", "kernel-svc"),
+        default="linear-svc",
+        help="what to train (default: linear-svc)",
     )
     problem.add_argument(
-        "-C", "-c", dest="C", metavar="C", type=_positive, default=1.0, help="price of one unit of loss (default: 1)"
+        "-C", "-c", dest="C", metavar="C", type=positive, default=1.0, help="price of one unit of loss (default: 1)"
+    )
+    problem.add_argument(
+        "--loss",
+        choices=LOSSES,
+        default=LOSSES[0],
+        help="how a violated margin is charged; squared_hinge is for two classes, or one_vs_rest (default: hinge)",
     )
     problem.add_argument(
         "--multiclass",
         choices=MULTICLASS,
-        default=MULTICLASS[0],
-        help="the loss of a row: the sum of its margin violations, or the largest (default: weston_watkins)",
+        help="the loss of a row: the sum of its margin violations, or the largest; or a binary problem a class "
+        "(default: weston_watkins for hinge, one_vs_rest for squared_hinge)",
     )
     problem.add_argument("--no-intercept", action="store_true", help="scores without a constant term")
     problem.add_argument(
         "--intercept-scaling",
         metavar="VALUE",
-        type=_positive,
+        type=positive,
         default=1.0,
-        help="value of the constant feature that carries the intercept, LIBLINEAR's -B (default: 1)",
+        help="value of the constant feature that carries the intercept, LIBLINEAR's -B; with squared_hinge the "
+        "intercept is free and needs none (default: 1)",
     )
     _class_weight_option(problem)
     problem.add_argument(
@@ -93,19 +128,27 @@ def _train(verbs: Any) -> None:
         "(default: none)",
     )
     problem.add_argument("--float32", action="store_true", help="hold X in single precision: half the memory")
+    _kernel_options(parser.add_argument_group("the kernel (--model kernel-svc)"))
 
     effort = parser.add_argument_group("how far, how long")
     effort.add_argument(
         "--tol",
-        type=_not_negative,
+        type=not_negative,
         default=1e-3,
         help="relative duality gap, (primal - bound) / primal, at which the fit is done (default: 1e-3)",
     )
-    effort.add_argument("--max-iter", metavar="PASSES", type=_count, default=10_000, help="default: 10000")
+    effort.add_argument("--max-iter", metavar="PASSES", type=count, default=10_000, help="default: 10000")
     _max_seconds_option(effort)
-    effort.add_argument("--solver", choices=SOLVERS, default=SOLVERS[0], help="default: auto, the fastest")
+    effort.add_argument(
+        "--solver",
+        metavar="NAME",
+        choices=tuple(dict.fromkeys(name for names in SOLVERS.values() for name in names)),
+        default="auto",
+        help="auto is the fastest (default). "
+        + ". ".join(f"{kind}: {', '.join(SOLVERS[kind][1:])}" for kind in SOLVERS),
+    )
     effort.add_argument("--checkpoint", metavar="FILE", help="write the state of the run here from time to time")
-    effort.add_argument("--checkpoint-every", metavar="SECONDS", type=_not_negative, default=60.0, help="default: 60")
+    effort.add_argument("--checkpoint-every", metavar="SECONDS", type=not_negative, default=60.0, help="default: 60")
     effort.add_argument("--resume", metavar="FILE", help="go on from a checkpoint; same data and options, please")
 
     data = parser.add_argument_group("the data")
@@ -114,13 +157,13 @@ def _train(verbs: Any) -> None:
     data.add_argument(
         "--test-size",
         metavar="SHARE",
-        type=_share,
+        type=share,
         default=DEFAULT_TEST_SIZE,
         help="share of the rows to hold out, by class, where there is no test part and no --test; 0 trains on all rows "
         "and reports training accuracy only (default: 0.25)",
     )
     data.add_argument(
-        "--seed", type=_count, default=DEFAULT_SEED, help="of the held-out rows and the solver's order (default: 0)"
+        "--seed", type=count, default=DEFAULT_SEED, help="of the held-out rows and the solver's order (default: 0)"
     )
 
     output = parser.add_argument_group("output")
@@ -128,12 +171,24 @@ def _train(verbs: Any) -> None:
         "--format",
         choices=("softmargin", "liblinear"),
         default="softmargin",
-        help="of MODEL; a liblinear file holds the weights only (default: softmargin)",
+        help="of MODEL; a liblinear file holds the weights of a linear-svc only (default: softmargin)",
     )
     output.add_argument(
         "--trace", metavar="FILE", help="write the certificates along the way: .jsonl one a line, else one JSON object"
     )
     _output_options(output)
+
+
+def _kernel_options(parser: Any) -> None:
+    parser.add_argument("--kernel", choices=KERNELS, help="default: rbf")
+    parser.add_argument(
+        "--gamma", type=gamma, help="width: scale is 1 / (d var(X)), auto is 1 / d, or a number (default: scale)"
+    )
+    parser.add_argument("--degree", type=degree, help="of the polynomial kernel (default: 3)")
+    parser.add_argument("--coef0", type=number, help="of the polynomial and sigmoid kernels (default: 0)")
+    parser.add_argument(
+        "--cache-size", metavar="MB", type=positive, help="megabytes that kernel values may fill (default: 1000)"
+    )
 
 
 def _predict(verbs: Any) -> None:
@@ -160,21 +215,23 @@ def _certify(verbs: Any) -> None:
         "certify",
         "prove how far from optimal a model is",
         "Say how far a model is from the optimum of its training problem, whoever trained it: its objective on DATA, "
-        "and a lower bound on everybody's, proven by our own solver.",
+        "and a lower bound on everybody's. A linear model's bound is proven by our own solver; a kernel model carries "
+        "its own.",
     )
     parser.add_argument("model_file", metavar="MODEL", help="a softmargin or LIBLINEAR model")
     parser.add_argument("data", metavar="DATA", help=f"the training data: {_DATA_HELP}")
     parser.add_argument(
-        "-C", "-c", dest="C", metavar="C", type=_positive, help="default: the model's; LIBLINEAR files hold none"
+        "-C", "-c", dest="C", metavar="C", type=positive, help="default: the model's; LIBLINEAR files hold none"
     )
     parser.add_argument("--multiclass", choices=MULTICLASS, help="default: the model's")
+    parser.add_argument("--loss", choices=LOSSES, help="default: the model's")
     _class_weight_option(parser)
     parser.add_argument(
         "--bound-tol",
         metavar="TOL",
-        type=_not_negative,
+        type=not_negative,
         default=1e-5,
-        help="relative gap of the point that proves the bound (default: 1e-5)",
+        help="relative gap of the point that proves the bound of a linear model (default: 1e-5)",
     )
     _max_seconds_option(parser)
     _part_options(parser, "default: the rows the model was trained on where it says so, else the training part or all")
@@ -200,14 +257,14 @@ def _data_dir_option(parser: Any) -> None:
 
 
 def _max_seconds_option(parser: Any) -> None:
-    parser.add_argument("--max-seconds", metavar="SECONDS", type=_not_negative, help="default: no limit")
+    parser.add_argument("--max-seconds", metavar="SECONDS", type=not_negative, help="default: no limit")
 
 
 def _class_weight_option(parser: Any) -> None:
     parser.add_argument(
         "--class-weight",
         metavar="W",
-        type=_class_weight,
+        type=class_weight,
         help="multiply C by class: balanced, none, or LABEL=WEIGHT,LABEL=WEIGHT",
     )
 
@@ -217,10 +274,10 @@ def _part_options(parser: Any, default: str) -> None:
     parser.add_argument(
         "--test-size",
         metavar="SHARE",
-        type=_share,
+        type=share,
         help="where DATA has no test part: the share `train` held out (default: what the model says)",
     )
-    parser.add_argument("--seed", type=_count, help="of the held-out rows (default: what the model says)")
+    parser.add_argument("--seed", type=count, help="of the held-out rows (default: what the model says)")
     _data_dir_option(parser)
 
 
@@ -229,61 +286,3 @@ def _output_options(parser: Any) -> None:
     talk = parser.add_mutually_exclusive_group()
     talk.add_argument("-q", "--quiet", action="store_true", help="keep stderr for errors: no progress bar, no notes")
     talk.add_argument("--progress", action="store_true", help="show the progress bar even where stderr is no terminal")
-
-
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not finite")
-    return value
-
-
-def _positive(text: str) -> float:
-    value = _number(text)
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not above 0")
-    return value
-
-
-def _not_negative(text: str) -> float:
-    value = _number(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is below 0")
-    return value
-
-
-def _share(text: str) -> float:
-    value = _number(text)
-    if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share: 0 <= SHARE < 1")
-    return value
-
-
-def _count(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is below 0")
-    return value
-
-
-def _class_weight(text: str) -> str | dict[str, float]:
-    """Return "balanced", or weights by the label's text; `rows.class_weights` finds the labels."""
-    if text == "balanced":
-        return text
-    if text == "none":
-        return {}
-    weights = {}
-    for item in text.split(","):
-        label, equals, weight = item.rpartition("=")
-        if not (equals and label.strip()):
-            raise argparse.ArgumentTypeError(f"{item!r} is not LABEL=WEIGHT; write balanced, none or 1=2.5,2=0.5")
-        if label.strip() in weights:
-            raise argparse.ArgumentTypeError(f"label {label.strip()!r} is given twice")
-        weights[label.strip()] = _not_negative(weight)
-    return weights

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from softmargin.cli import rows
 from softmargin.cli.show import check_writable, note, print_json
 from softmargin.core.files import atomic_write
-from softmargin.models import LinearModel
 
 __all__ = ["run"]
 
@@ -63,7 +62,7 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _text(args: Namespace, model: LinearModel, labels: Array, scores: Array) -> str:
+def _text(args: Namespace, model: rows.Model, labels: Array, scores: Array) -> str:
     lines = [_name(label) for label in labels.tolist()]
     if args.scores:
         table = scores[:, np.newaxis] if scores.ndim == 1 else scores

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from softmargin.cli.options import DEFAULT_SEED, DEFAULT_TEST_SIZE
 from softmargin.core.errors import DataError
 from softmargin.data import Dataset, load, split
-from softmargin.models import LinearModel, looks_like_liblinear, read_liblinear
+from softmargin.models import KernelExpansion, LinearModel, load_model, looks_like_liblinear, read_liblinear
 
 __all__ = [
     "HeldOut",
+    "Model",
     "accuracy",
     "check_labels_match",
     "check_lengths",
@@ -23,6 +24,7 @@ __all__ = [
     "hold_out",
     "is_same_kind",
     "load_rows",
+    "normalized",
     "pick",
     "read_model",
     "scaled_columns",
@@ -33,6 +35,7 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
+Model = LinearModel | KernelExpansion
 _BLOCK_NUMBERS = 1 << 22  # numbers looked at at once, so that nothing as large as X is made on the side
 
 
@@ -100,7 +103,7 @@ def hold_out(dataset: Dataset, how: HeldOut) -> Dataset:
         raise DataError(f"{problem} Give --test-size 0 to train on all rows, or a --test file.") from problem
 
 
-def held_out(args: Namespace, model: LinearModel, name: str) -> HeldOut | None:
+def held_out(args: Namespace, model: Model, name: str) -> HeldOut | None:
     """Say how the rows of `name` were split for training: by the options, else by what the model remembers."""
     known = trained_on(model, name)
     known_size, known_seed = known.get("test_size"), known.get("seed", DEFAULT_SEED)
@@ -112,7 +115,7 @@ def held_out(args: Namespace, model: LinearModel, name: str) -> HeldOut | None:
     return HeldOut(float(size), int(known_seed if args.seed is None else args.seed))
 
 
-def trained_on(model: LinearModel, name: str) -> Mapping[str, Any]:
+def trained_on(model: Model, name: str) -> Mapping[str, Any]:
     """Return what the model remembers of its training rows if they had this name, else nothing."""
     known = model.info.get("data")
     return known if isinstance(known, Mapping) and known.get("name") == name else {}
@@ -175,9 +178,9 @@ def _is_label(text: str, label: Any) -> bool:
         return False
 
 
-def read_model(path: str) -> LinearModel:
+def read_model(path: str) -> Model:
     """Read a model of ours, or a LIBLINEAR file."""
-    return read_liblinear(path) if looks_like_liblinear(path) else LinearModel.load(path)
+    return read_liblinear(path) if looks_like_liblinear(path) else load_model(path)
 
 
 def unit_rows(X: Any, source: str) -> Any:
@@ -231,16 +234,24 @@ def _with_data(X: Any, data: Array) -> Any:
     return type(X)((data.astype(X.dtype, copy=False), X.indices, X.indptr), shape=X.shape)
 
 
-def scores_of(model: LinearModel, X: Any, source: str) -> Array:
-    """Score raw rows: columns fitted, rows normalised where the training rows were; (n, k), or (n,) for two classes."""
-    X = model.fit_columns(X)
-    if model.info.get("normalize") == "rows":
-        X = unit_rows(X, source)
+def normalized(model: Model, X: Any, source: str) -> Any:
+    """Return rows as the weights or vectors of the model expect them: scales of columns are folded into weights."""
+    how = model.info.get("normalize")
+    if how == "rows":
+        return unit_rows(X, source)
+    if how == "maxabs" and isinstance(model, KernelExpansion):
+        return scaled_columns(X, np.asarray(model.info["column_scales"], dtype=np.float64))
+    return X
+
+
+def scores_of(model: Model, X: Any, source: str) -> Array:
+    """Score raw rows, normalised where the training rows were; (n, k), or (n,) for two classes."""
+    X = normalized(model, model.fit_columns(X), source)
     blocks = [model.decision_function(X[rows]) for rows in _blocks(X.shape[0], len(model.classes))]
     return np.concatenate(blocks) if len(blocks) != 1 else blocks[0]
 
 
-def accuracy(model: LinearModel, X: Any, y: Array, source: str) -> tuple[float, int]:
+def accuracy(model: Model, X: Any, y: Array, source: str) -> tuple[float, int]:
     """Return the share of rows labelled right, and how many carry a label the model does not know."""
     check_labels_match(model, y, source)
     right = unknown = 0
@@ -257,7 +268,7 @@ def is_same_kind(labels: Array, others: Array) -> bool:
     return (labels.dtype.kind in "US") == (others.dtype.kind in "US")
 
 
-def check_labels_match(model: LinearModel, y: Array, source: str) -> None:
+def check_labels_match(model: Model, y: Array, source: str) -> None:
     """Refuse to compare text with numbers."""
     if not is_same_kind(model.classes, y):
         kinds = [f"{'text' if labels.dtype.kind in 'US' else 'numbers'}" for labels in (y, model.classes)]

@@ -23,8 +23,14 @@ __all__ = [
     "problem_name",
     "status_line",
     "wants_progress",
+    "warn",
 ]
 
+_MULTICLASS = {
+    "weston_watkins": "Weston-Watkins",
+    "crammer_singer": "Crammer-Singer",
+    "one_vs_rest": "one-vs-rest",
+}
 _WIDE = 10_000  # columns, where no terminal sets a width: lines are then never folded
 
 
@@ -81,6 +87,11 @@ def note(args: Namespace, text: str) -> None:
         sys.stderr.write(f"softmargin: note: {' '.join(text.split())}\n")
 
 
+def warn(text: str) -> None:
+    """Tell the user something that must not be missed."""
+    sys.stderr.write(f"softmargin: warning: {' '.join(text.split())}\n")
+
+
 def wants_progress(args: Namespace) -> bool:
     """Say whether to show a progress bar: asked for, or people are looking and want no JSON."""
     return bool(args.progress or (sys.stderr.isatty() and not (args.quiet or args.json)))
@@ -91,10 +102,14 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g}%"
 
 
-def problem_name(multiclass: Any, C: Any) -> str:
-    """Name a problem for people."""
-    words = "-".join(word.capitalize() for word in str(multiclass).split("_"))
-    return f"linear SVM, {words}, C = {C:g}"
+def problem_name(info: Mapping[str, Any]) -> str:
+    """Name a problem for people, by what a model remembers of it."""
+    shown = [f"{name} = {info[name]:g}" for name in ("gamma", "degree", "coef0") if name in info]
+    words = [f"{info.get('kernel', 'linear')} SVM" + (f" ({', '.join(shown)})" if shown else "")]
+    words.append(_MULTICLASS[info["multiclass"]])
+    if info.get("loss") == "squared_hinge":
+        words.append("squared hinge")
+    return ", ".join([*words, f"C = {info['C']:g}"])
 
 
 def status_line(status: Status) -> str:

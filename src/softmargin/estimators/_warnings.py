@@ -1,14 +1,19 @@
-"""The one warning of the estimators."""
+"""The warnings of the estimators."""
 
+import warnings
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["NotCertifiedWarning", "not_certified"]
+__all__ = ["IndefiniteKernelWarning", "NotCertifiedWarning", "not_certified", "warn_if_indefinite"]
 
 
 class NotCertifiedWarning(ConvergenceWarning):
     """A fit ended before its certificate met the tolerance; the message states the gap and what to do."""
+
+
+class IndefiniteKernelWarning(UserWarning):
+    """The kernel matrix has a negative eigenvalue: the problem is not convex, and a gap proves nothing."""
 
 
 def not_certified(result: Any, tol: float) -> str:
@@ -18,3 +23,17 @@ def not_certified(result: Any, tol: float) -> str:
         f"stopped after {result.n_iter} passes with {certificate.kind} {certificate.gap:.1e} "
         f"= {certificate.residual:.1e} * primal, above tol {tol:.1e}. {result.status.sentence}"
     )
+
+
+def warn_if_indefinite(gram: Any, stacklevel: int) -> None:
+    """Say what a proven negative eigenvalue means and what to do; ``stacklevel`` counts from the caller, as 1."""
+    eigenvalue = gram.negative_eigenvalue()
+    if eigenvalue < 0:
+        warnings.warn(
+            f"the {gram.kernel.name} kernel is not positive semi-definite on these samples: an eigenvalue is at most "
+            f"{eigenvalue:.2g}. The objective is then not convex, and a certificate is no proof. Use an rbf, laplacian "
+            "or linear kernel, a polynomial one with coef0 >= 0, or add a constant to the diagonal of a precomputed "
+            "matrix.",
+            IndefiniteKernelWarning,
+            stacklevel=stacklevel + 1,
+        )

@@ -1,52 +1,47 @@
-"""LinearSVC: joint linear multiclass SVMs with a certificate, as a scikit-learn estimator."""
+"""LinearSVC: linear multiclass SVMs with a certificate, as a scikit-learn estimator."""
 
-import math
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.estimators._callbacks import CallbackBridge, CallbackSupportMixin, with_callbacks
-from softmargin.estimators._fit import fit_linear_svm, linear_model, linear_problem, loss_prices
-from softmargin.estimators._warnings import NotCertifiedWarning, not_certified
+from softmargin.estimators._base import CertifiedClassifier
+from softmargin.estimators._callbacks import with_callbacks
+from softmargin.estimators._problems import coef_and_intercept, dual_columns, linear_problem
 from softmargin.models import LinearModel
-from softmargin.problems import DualPoint
-from softmargin.run import Result, Status, Stop
 
 __all__ = ["LinearSVC"]
 
 Array = NDArray[Any]
 
 
-class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
-    r"""Linear support vector classifier for several classes at once, trained to a certificate.
+class LinearSVC(CertifiedClassifier):
+    r"""Linear support vector classifier for two or more classes, trained to a certificate.
 
-    Minimises 1/2 \|W\|^2 + C sum_i loss_i, where the loss of a sample adds up (Weston-Watkins) or takes the largest
-    (Crammer-Singer) of its margin violations 1 + s_j - s_y over the wrong classes j. The fit stops when a duality gap
-    proves that the objective is within ``tol`` (relative) of the optimum.
+    Minimises 1/2 \|W\|^2 + C sum_i loss_i. A joint loss adds up (Weston-Watkins) or takes the largest (Crammer-Singer)
+    of the margin violations 1 + s_j - s_y over the wrong classes j; one-vs-rest charges every class on its own,
+    [1 - y s]_+ or its square. The fit stops when a duality gap proves that the objective, of all classes together, is
+    within ``tol`` (relative) of the optimum.
 
     Parameters
     ----------
     C : float, default=1.0
-        Price of one unit of loss; smaller means more regularisation. With two classes the two losses agree, and the
-        model is that of a binary hinge SVM with 2 C.
-    multiclass : {"weston_watkins", "crammer_singer"}, default="weston_watkins"
-        Which joint loss.
-    loss : {"hinge"}, default="hinge"
-        How a violated margin is charged.
+        Price of one unit of loss; smaller means more regularisation. It means what it means in scikit-learn's LinearSVC
+        for ``multiclass="crammer_singer"`` and ``"one_vs_rest"`` (squared hinge: C sum_i xi_i^2). With two classes the
+        two joint losses agree, and their model is that of a binary hinge SVM with 2 C.
+    multiclass : {"weston_watkins", "crammer_singer", "one_vs_rest"}, default="weston_watkins"
+        A joint loss, or one binary problem a class.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        How a violated margin is charged. "squared_hinge" needs two classes or ``multiclass="one_vs_rest"``.
     fit_intercept : bool, default=True
-        Add a constant feature. Its weight is penalised like every other one.
+        With the hinge, add a constant feature: its weight is penalised like every other one. With the squared hinge,
+        the intercept is free: nobody penalises it.
     intercept_scaling : float, default=1.0
-        Value of the constant feature; a larger one lessens the penalty on the intercept.
+        Value of the constant feature (hinge only); a larger one lessens the penalty on the intercept.
     solver : str or solver object, default="auto"
-        "auto" and "block_descent" (dual block descent on a working set), "walrus" (the plain Algorithm 1 of Wang and
-        Scott with their block), "shark" (the same with Shark's block), or a ``DualBlockDescent``.
+        hinge: "auto" and "block_descent" (dual block descent on a working set), "walrus" (the plain Algorithm 1 of Wang
+        and Scott with their block), "shark" (the same with Shark's block). squared_hinge: "auto" and "newton" (on the
+        weights), "smo", "dual_prox_gradient". Or a solver object.
     tol : float, default=1e-3
         Relative duality gap, (primal - bound) / primal, at which the fit is done.
     max_iter : int, default=10000
@@ -54,7 +49,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     max_seconds : float or None, default=None
         Budget in wall-clock seconds.
     class_weight : dict, "balanced" or None, default=None
-        Multiplies C by class.
+        Multiplies C by the class of the sample.
     warm_start : bool, default=False
         Start from the dual variables of the last fit, if it had the same samples and classes.
     random_state : int, RandomState or None, default=None
@@ -80,7 +75,8 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     support_ : array of shape (n_support,)
         Samples with a nonzero dual variable.
     dual_coef_ : array of shape (k, n_support) or (1, n_support)
-        ``coef_ == dual_coef_ @ X[support_]``.
+        ``coef_ == dual_coef_ @ X[support_]``. Solver "newton" finds weights and dual apart: a row of the one is then
+        within ``2 * sqrt(dual_gap_)`` of the other.
 
     Examples
     --------
@@ -121,11 +117,32 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        """Say that sparse X is welcome."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+    def _problem(self, X: Any, codes: Array, n_classes: int, prices: Array, sample_weight: Array | None) -> Any:
+        return linear_problem(
+            X,
+            codes,
+            n_classes,
+            prices,
+            multiclass=self.multiclass,
+            loss=self.loss,
+            fit_intercept=self.fit_intercept,
+            intercept_scaling=self.intercept_scaling,
+        )
+
+    def _attributes(self, problem: Any, point: Any, classes: Array, codes: Array) -> dict[str, Any]:
+        coef, intercept = coef_and_intercept(problem, point)
+        dual = dual_columns(problem, point)
+        support = np.flatnonzero(dual.any(axis=1))
+        return {
+            "classes_": classes,
+            "coef_": coef,
+            "intercept_": intercept,
+            "support_": support,
+            "dual_coef_": np.ascontiguousarray(dual[support].T),
+        }
+
+    def _predictor(self, info: dict[str, Any]) -> LinearModel:
+        return LinearModel(self.classes_, self.coef_, self.intercept_, info)
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "LinearSVC":
@@ -139,115 +156,4 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         sample_weight : array of shape (n,), optional
             A weight of 2 equals the sample given twice.
         """
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            accept_large_sparse=True,
-        )
-        check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            raise DataError(
-                f"y has 1 class ({classes.tolist()[0]!r}) in {len(y)} samples; a classifier needs at least 2 classes."
-            )
-        if self.loss != "hinge":
-            raise IncompatibleError(
-                f"loss={self.loss!r} with the joint multiclass={self.multiclass!r} is not defined; use loss='hinge'."
-            )
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        problem = linear_problem(
-            X,
-            codes,
-            len(classes),
-            loss_prices(codes, classes, self.C, self.class_weight, sample_weight),
-            multiclass=self.multiclass,
-            fit_intercept=self.fit_intercept,
-            intercept_scaling=self.intercept_scaling,
-        )
-        stop = Stop(self.tol, self.max_iter, math.inf if self.max_seconds is None else self.max_seconds)
-        self.classes_ = classes
-        watchers: list[Any] = []
-        if self.verbose:
-            from softmargin.run.watchers import ProgressBar
-
-            watchers.append(ProgressBar())
-        if CallbackBridge.wanted(self):
-            watchers.append(
-                CallbackBridge(self, X, y, sample_weight, lambda point: self._attributes(problem.bias, classes, point))
-            )
-        result = fit_linear_svm(
-            problem,
-            solver=self.solver,
-            stop=stop,
-            seed=check_random_state(self.random_state).randint(2**31 - 1),
-            init=self._last_dual(problem, classes),
-            watchers=watchers,
-        )
-        self._finish(result, problem.bias, classes)
-        return self
-
-    def _attributes(self, bias: float, classes: Array, point: DualPoint) -> dict[str, Any]:
-        model = linear_model(point.weights, bias, classes, {})
-        return {"classes_": classes, "coef_": model.coef, "intercept_": model.intercept}
-
-    def _finish(self, result: Result, bias: float, classes: Array) -> None:
-        for name, value in self._attributes(bias, classes, result.point).items():
-            setattr(self, name, value)
-        alpha = result.point.alpha
-        self.support_ = np.flatnonzero(alpha.any(axis=1))
-        dual = alpha[self.support_].T
-        self.dual_coef_ = dual[1:] - dual[:1] if len(classes) == 2 else np.ascontiguousarray(dual)
-        self.certificate_ = result.certificate
-        self.dual_gap_ = result.certificate.gap
-        self.status_ = result.status.value
-        self.n_iter_ = result.n_iter
-        self.trace_ = result.trace
-        self._n_samples = len(alpha)
-        if result.status is not Status.CONVERGED:
-            warnings.warn(not_certified(result, self.tol), NotCertifiedWarning, stacklevel=3)
-
-    def _last_dual(self, problem: Any, classes: Array) -> DualPoint | None:
-        """Return the dual point of the last fit, where it can serve as a start."""
-        if not (self.warm_start and hasattr(self, "dual_coef_")):
-            return None
-        rows = len(classes) if len(classes) > 2 else 1
-        if self._n_samples != len(problem.y) or len(self.dual_coef_) != rows:
-            return None
-        dual = self.dual_coef_
-        if rows == 1:
-            dual = np.vstack([-dual, dual]) / 2.0
-        alpha = np.zeros((self._n_samples, len(classes)))
-        alpha[self.support_] = dual.T
-        return problem.point(problem.feasible(alpha))
-
-    def model(self) -> LinearModel:
-        """Return the fitted model apart from the estimator: it predicts, saves and loads without pickle."""
-        check_is_fitted(self)
-        info = {
-            "problem": "multiclass_svm",
-            "multiclass": self.multiclass,
-            "C": float(self.C),
-            "fit_intercept": bool(self.fit_intercept),
-            "intercept_scaling": float(self.intercept_scaling),
-            "class_weight": self.class_weight,
-            "tol": float(self.tol),
-            "status": self.status_,
-            "certificate": self.certificate_._asdict(),
-        }
-        return LinearModel(self.classes_, self.coef_, self.intercept_, info)
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the scores: (n, k), or (n,) for two classes (above zero means ``classes_[1]``)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return LinearModel(self.classes_, self.coef_, self.intercept_, {}).decision_function(X)
-
-    def predict(self, X: Any) -> Array:
-        """Return the label with the highest score for every row of X."""
-        scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+        return self._fit(X, y, sample_weight)

@@ -1,0 +1,103 @@
+"""What `train` can train: for each --model, the problem that its options ask for and the model that a point is."""
+
+from argparse import Namespace
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.cli.options import KERNEL_DEFAULTS
+from softmargin.core.errors import IncompatibleError
+from softmargin.estimators._problems import (
+    coef_and_intercept,
+    gram_of,
+    kernel_model,
+    kernel_problem,
+    linear_problem,
+)
+from softmargin.estimators._weights import loss_prices
+from softmargin.kernels import Linear, Rbf, find_gamma, make_kernel
+from softmargin.matrices.gram import Gram
+from softmargin.models import KernelExpansion, LinearModel
+from softmargin.problems import L2SVM, KernelMulticlassSVM, MulticlassSVM, OneVsRest
+
+__all__ = ["build_model", "build_problem", "is_kernel", "kernel_settings", "settle", "small_problem"]
+
+Array = NDArray[Any]
+
+
+def is_kernel(args: Namespace) -> bool:
+    """Say whether a kernel model is asked for."""
+    return bool(args.model == "kernel-svc")
+
+
+def settle(args: Namespace) -> None:
+    """Fill in what depends on other options; refuse those of another model."""
+    if args.multiclass is None:
+        args.multiclass = "one_vs_rest" if args.loss == "squared_hinge" else "weston_watkins"
+    for name, default in KERNEL_DEFAULTS.items():
+        if getattr(args, name) is None:
+            setattr(args, name, default)
+        elif not is_kernel(args):
+            raise IncompatibleError(
+                f"--{name.replace('_', '-')} is an option of kernel models; {args.model} has no kernel. "
+                "Add --model kernel-svc, or leave it out."
+            )
+
+
+def build_problem(args: Namespace, X: Any, codes: Array, classes: Array, class_weight: Any) -> Any:
+    """Build the problem from rows that are ready to be trained on."""
+    prices = loss_prices(codes, classes, args.C, class_weight)
+    settings: dict[str, Any] = {
+        "multiclass": args.multiclass,
+        "loss": args.loss,
+        "fit_intercept": not args.no_intercept,
+        "intercept_scaling": args.intercept_scaling,
+    }
+    if not is_kernel(args):
+        return linear_problem(X, codes, len(classes), prices, **settings)
+    gamma = 1.0 if args.kernel == "linear" else find_gamma(args.gamma, X)
+    kernel = make_kernel(args.kernel, gamma=gamma, degree=args.degree, coef0=args.coef0)
+    return kernel_problem(X, codes, len(classes), prices, kernel=kernel, cache_size=args.cache_size, **settings)
+
+
+def kernel_settings(kernel: Any) -> dict[str, Any]:
+    """Return the name of a kernel and the settings it has."""
+    names = [name for name in ("gamma", "degree", "coef0") if hasattr(kernel, name)]
+    return {"kernel": kernel.name, **{name: getattr(kernel, name) for name in names}}
+
+
+def build_model(
+    args: Namespace, problem: Any, point: Any, classes: Array, info: Mapping[str, Any], scales: Array | None
+) -> LinearModel | KernelExpansion:
+    """Make a model of a point; ``scales`` are those of the columns it was trained on, if they were scaled."""
+    # Kept, so that `certify` finds the problem that was solved.
+    info = dict(info) if scales is None else {**info, "column_scales": scales}
+    if is_kernel(args):
+        return kernel_model(problem, point, classes, {**info, **kernel_settings(gram_of(problem).kernel)})
+    coef, intercept = coef_and_intercept(problem, point)
+    # Folded in, so that the model takes raw columns.
+    return LinearModel(classes, coef if scales is None else coef / scales, intercept, info)
+
+
+def small_problem(problem: Any) -> Any:
+    """Return a problem of one or two rows that needs the same compiled loops, or None where that cannot be told."""
+    part = getattr(problem, "parts", [problem])[0]
+    if isinstance(part, MulticlassSVM):
+        X = part.X[:1]
+        if not isinstance(X, np.ndarray) and X.indices.dtype != part.X.indices.dtype:
+            return None  # SciPy narrowed the indices: these loops would not be the ones needed
+        small: Any = MulticlassSVM(
+            X, part.y[:1], C=1.0, multiclass=part.multiclass, n_classes=part.n_classes, bias=part.bias
+        )
+    else:
+        # The loops see kernel values alone, so any kernel will do; but Newton's method asks for the linear one.
+        kernel = Linear() if part.gram.is_linear else Rbf(1.0)
+        gram = Gram(kernel, np.array([[-1.0], [1.0]], dtype=part.gram.dtype))
+        small = (
+            L2SVM(gram, np.array([-1.0, 1.0]), has_bias=part.has_bias)
+            if isinstance(part, L2SVM)
+            else KernelMulticlassSVM(gram, np.arange(2), multiclass=part.multiclass, n_classes=part.n_classes)
+        )
+    return OneVsRest([small]) if hasattr(problem, "parts") else small

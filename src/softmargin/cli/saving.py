@@ -1,0 +1,95 @@
+"""What `train` writes: the model, rescued where its folder has gone, and the trace."""
+
+import json
+import math
+import os
+import tempfile
+from argparse import Namespace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.cli.machines import is_kernel
+from softmargin.cli.show import check_writable
+from softmargin.core.errors import IncompatibleError, SoftmarginError
+from softmargin.core.files import atomic_write
+from softmargin.models import KernelExpansion, LinearModel, write_liblinear
+from softmargin.run import Trace
+
+__all__ = ["check_format", "check_outputs", "save"]
+
+
+def check_outputs(args: Namespace) -> None:
+    """Refuse files that cannot be written before training, not after."""
+    outputs = [path for path in (args.output, args.checkpoint, args.trace) if path is not None]
+    for path in outputs:
+        check_writable(path)
+    if len({os.path.realpath(path) for path in outputs}) < len(outputs):
+        raise IncompatibleError("-o, --checkpoint and --trace name the same file. Give each its own.")
+    if _is_liblinear(args) and is_kernel(args):
+        raise IncompatibleError(
+            f"a LIBLINEAR file holds one weight a column; a {args.model} model is its support vectors. "
+            "Leave out --format, or train --model linear-svc."
+        )
+
+
+def check_format(args: Namespace, classes: NDArray[np.generic]) -> None:
+    """Refuse what a LIBLINEAR file cannot hold before training, not after."""
+    if not _is_liblinear(args):
+        return
+    if args.normalize == "rows" and not args.no_intercept:
+        raise IncompatibleError(
+            "a LIBLINEAR file cannot say that rows are to be normalised, and the intercept depends on it. "
+            "Add --no-intercept, or leave out --format or --normalize rows."
+        )
+    k = 1 if len(classes) == 2 else len(classes)
+    write_liblinear(LinearModel(classes, np.zeros((k, 1)), np.zeros(k)), os.devnull)
+
+
+def _is_liblinear(args: Namespace) -> bool:
+    return args.output is not None and args.format == "liblinear"
+
+
+def save(
+    args: Namespace, model: LinearModel | KernelExpansion, trace: Trace
+) -> tuple[str | None, SoftmarginError | None]:
+    """Write model and trace; where that fails, rescue the model and return the trouble."""
+    trouble = None
+    saved = None
+    if args.output is not None:
+        try:
+            _write_model(args, model, args.output)
+            saved = args.output
+        except SoftmarginError as problem:
+            rescue = os.path.join(tempfile.gettempdir(), f"softmargin-{os.getpid()}.model")
+            try:
+                _write_model(args, model, rescue)
+                saved = rescue
+                trouble = type(problem)(f"{problem} The model was saved as {rescue!r} instead.")
+            except SoftmarginError:
+                trouble = problem
+    if args.trace is not None:
+        try:
+            _write_trace(args.trace, trace)
+        except SoftmarginError as problem:
+            trouble = trouble or problem
+    return saved, trouble
+
+
+def _write_model(args: Namespace, model: LinearModel | KernelExpansion, path: str) -> None:
+    if isinstance(model, LinearModel) and args.format == "liblinear":
+        write_liblinear(model, path)
+    else:
+        model.save(path)
+
+
+def _write_trace(path: str, trace: Trace) -> None:
+    columns = {
+        name: [value if math.isfinite(value) else None for value in values] for name, values in trace.columns().items()
+    }
+    if path.endswith(".jsonl"):
+        lines = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    else:
+        lines = [columns]
+    with atomic_write(path) as file:
+        file.writelines(json.dumps(line, allow_nan=False).encode() + b"\n" for line in lines)

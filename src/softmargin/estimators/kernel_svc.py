@@ -1,0 +1,235 @@
+"""KernelSVC: kernel multiclass SVMs with a certificate, as a scikit-learn estimator."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from softmargin.estimators._base import CertifiedClassifier
+from softmargin.estimators._callbacks import with_callbacks
+from softmargin.estimators._problems import gram_of, kernel_model, kernel_problem
+from softmargin.estimators._warnings import warn_if_indefinite
+from softmargin.estimators._weights import gamma_of
+from softmargin.kernels import make_kernel
+from softmargin.models import KernelExpansion
+
+__all__ = ["KernelSVC"]
+
+Array = NDArray[Any]
+
+
+class KernelSVC(CertifiedClassifier):
+    r"""Kernel support vector classifier for two or more classes, trained to a certificate.
+
+    Minimises 1/2 \|W\|^2 + C sum_i loss_i over W in the space of the kernel; the losses are those of ``LinearSVC``. The
+    kernel matrix is never required to fit in memory. The fit stops when a duality gap proves that the objective, of all
+    classes together, is within ``tol`` (relative) of the optimum.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Price of one unit of loss; smaller means more regularisation. For ``multiclass="one_vs_rest"`` it is that of
+        scikit-learn's SVC (hinge) or LinearSVC (squared hinge, C sum_i xi_i^2). With two classes the two joint losses
+        agree, and their model is that of a binary hinge SVM with 2 C.
+    kernel : {"rbf", "linear", "laplacian", "polynomial", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
+        A callable takes two blocks of rows and returns the matrix of their kernel values. With "precomputed", X is the
+        kernel matrix: (n, n) in ``fit``, (m, n) against the training samples in ``predict``.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Width of rbf, laplacian, polynomial and sigmoid kernels; "scale" is 1 / (d var(X)) (by
+        the sample weights, where there are any), "auto" is 1 / d.
+    degree : int, default=3
+        Of the polynomial kernel.
+    coef0 : float, default=0.0
+        Of the polynomial and sigmoid kernels.
+    multiclass : {"weston_watkins", "crammer_singer", "one_vs_rest"}, default="weston_watkins"
+        A joint loss, or one binary problem a class.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        How a violated margin is charged. "squared_hinge" needs two classes or ``multiclass="one_vs_rest"``.
+    fit_intercept : bool, default=True
+        With the hinge, add a constant feature to those of the kernel: its weight is penalised like every other one.
+        With the squared hinge, the intercept is free: nobody penalises it.
+    intercept_scaling : float, default=1.0
+        Value of the constant feature (hinge only); a larger one lessens the penalty on the intercept.
+    solver : str or solver object, default="auto"
+        hinge: "auto" and "block_descent" (exact block descent on a working set), "projected_gradient", "frank_wolfe",
+        "block_frank_wolfe", "pairwise_frank_wolfe". squared_hinge: "smo", "dual_prox_gradient" and, with a linear
+        kernel, "newton"; "auto" is "newton" there and "smo" elsewhere. Or a solver object.
+    tol : float, default=1e-3
+        Relative duality gap, (primal - bound) / primal, at which the fit is done.
+    max_iter : int, default=10000
+        Budget in passes over the data.
+    max_seconds : float or None, default=None
+        Budget in wall-clock seconds.
+    class_weight : dict, "balanced" or None, default=None
+        Multiplies C by the class of the sample.
+    warm_start : bool, default=False
+        Start from the dual variables of the last fit, if it had the same samples and classes.
+    cache_size : float, default=1000.0
+        Megabytes that kernel values may fill.
+    random_state : int, RandomState or None, default=None
+        Seed of the order in which samples are visited.
+    verbose : int, default=0
+        1 shows a progress bar with the gap.
+
+    Attributes
+    ----------
+    classes_ : array of shape (k,)
+    support_ : array of shape (n_support,)
+        Samples with a nonzero dual variable.
+    support_vectors_ : array or CSR matrix of shape (n_support, d)
+        These samples; empty where the kernel is precomputed.
+    n_support_ : array of shape (k,)
+        How many of them each class has.
+    dual_coef_ : array of shape (k, n_support), or (1, n_support) for two classes
+        Scores are ``dual_coef_ @ K(support_vectors_, X) + intercept_``.
+    intercept_ : array of shape (k,) or (1,)
+    coef_ : array of shape (k, d) or (1, d)
+        The weights, where the kernel is linear.
+    gamma_ : float or None
+        The gamma that was used; None where the kernel has none.
+    certificate_ : Certificate
+        kind, primal, bound, residual: what is proven about this model. No proof where an IndefiniteKernelWarning came.
+    dual_gap_ : float
+        primal - bound.
+    status_ : str
+        "converged", "max_iter", "max_seconds", "stopped" or "interrupted".
+    n_iter_ : int
+        Passes over the data.
+    trace_ : Trace
+        The certificates along the way.
+
+    Examples
+    --------
+    >>> from softmargin import KernelSVC
+    >>> clf = KernelSVC(tol=1e-4, random_state=0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 1, 0])
+    >>> clf.certificate_.residual <= 1e-4
+    True
+    >>> clf.predict([[-0.5], [1.5]]).tolist()
+    [0, 1]
+    """
+
+    _dual_only = True
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        multiclass: str = "weston_watkins",
+        loss: str = "hinge",
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 10_000,
+        max_seconds: float | None = None,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        cache_size: float = 1000.0,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.multiclass = multiclass
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.cache_size = cache_size
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        """Say that sparse X is welcome, and when X is a kernel matrix."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = "precomputed" in (self.kernel, getattr(self.kernel, "name", None))
+        return tags
+
+    def _problem(self, X: Any, codes: Array, n_classes: int, prices: Array, sample_weight: Array | None) -> Any:
+        # Not every kernel has a gamma, and a kernel matrix has no variance worth asking for.
+        needs_gamma = isinstance(self.kernel, str) and self.kernel not in ("linear", "precomputed")
+        gamma = gamma_of(self.gamma, X, sample_weight) if needs_gamma else 1.0
+        problem = kernel_problem(
+            X,
+            codes,
+            n_classes,
+            prices,
+            kernel=make_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0),
+            multiclass=self.multiclass,
+            loss=self.loss,
+            fit_intercept=self.fit_intercept,
+            intercept_scaling=self.intercept_scaling,
+            cache_size=self.cache_size,
+        )
+        warn_if_indefinite(gram_of(problem), stacklevel=4)
+        return problem
+
+    def _attributes(self, problem: Any, point: Any, classes: Array, codes: Array) -> dict[str, Any]:
+        model = kernel_model(problem, point, classes, {})
+        return {
+            "classes_": classes,
+            "support_": model.support,
+            "support_vectors_": np.empty((0, 0)) if model.vectors is None else model.vectors,
+            "n_support_": np.bincount(codes[model.support], minlength=len(classes)),
+            "dual_coef_": np.ascontiguousarray(model.coef.T),
+            "intercept_": model.intercept,
+            "gamma_": getattr(model.kernel, "gamma", None),
+            "_kernel": model.kernel,
+            "_n_samples": model.n_samples,
+        }
+
+    def _predictor(self, info: dict[str, Any]) -> KernelExpansion:
+        vectors = None if self._kernel.name == "precomputed" else self.support_vectors_
+        return KernelExpansion(
+            self.classes_,
+            self._kernel,
+            vectors,
+            self.support_,
+            self._n_samples,
+            self.dual_coef_.T,
+            self.intercept_,
+            info,
+        )
+
+    def _settings(self) -> dict[str, Any]:
+        settings = {
+            name: getattr(self._kernel, name) for name in ("gamma", "degree", "coef0") if hasattr(self._kernel, name)
+        }
+        return {"kernel": self._kernel.name, **settings}
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of a linear kernel; shape (k, d) or (1, d)."""
+        check_is_fitted(self)
+        if self._kernel.name != "linear":
+            raise AttributeError(
+                f"coef_ exists for the linear kernel only; this model has the {self._kernel.name} one."
+            )
+        return self._predictor({}).as_linear.coef
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelSVC":
+        """Train to the tolerance.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d); the kernel matrix (n, n) where it is precomputed
+            float32 and float64 in C or CSR order are used as they are, without a copy.
+        y : array of shape (n,)
+        sample_weight : array of shape (n,), optional
+            A weight of 2 equals the sample given twice.
+        """
+        return self._fit(X, y, sample_weight)
