@@ -21,9 +21,15 @@ from rich.console import Console
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE.parent / "src" / "softmargin"
-BENCHMARK = HERE / "multiclass_svm_linear"
+BENCHMARKS = ("multiclass_svm_linear", "multiclass_svm_kernel", "l2_svm")
+OURS = "softmargin"
 MULTICLASS = ("weston_watkins", "crammer_singer")
-_PACKAGES = ("softmargin", "numpy", "scipy", "numba", "llvmlite", "scikit-learn", "liblinear-official", "benchopt")
+_PACKAGES = (
+    *("softmargin", "numpy", "scipy", "numba", "llvmlite", "scikit-learn", "liblinear-official", "benchopt"),
+    *("cvxpy", "clarabel"),
+)
+# Rayon is the pool of threads of Clarabel.
+THREAD_VARIABLES = tuple(f"{pool}_NUM_THREADS" for pool in ("OMP", "OPENBLAS", "MKL", "NUMBA", "RAYON"))
 _PLAIN_WIDTH = 160  # columns of a table that goes to a file
 
 console = Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False)
@@ -64,12 +70,12 @@ def _one_line(problem: Exception) -> int:
     return 2
 
 
-def load_benchmark() -> Any:
-    """Return benchopt's view of the benchmark folder: its objective, solver and data set classes."""
+def load_benchmark(name: str = BENCHMARKS[0]) -> Any:
+    """Return benchopt's view of a benchmark folder: its objective, solver and data set classes."""
     try:
         from benchopt.benchmark import Benchmark
 
-        benchmark = Benchmark(BENCHMARK)
+        benchmark = Benchmark(HERE / name)
         benchmark.get_benchmark_objective().is_installed(raise_on_not_installed=True)
     except ImportError as problem:
         raise UserError(f"{problem}. Install what benchmarks need: pip install -e '.[bench]'.") from problem
@@ -84,24 +90,47 @@ def choose(kind: str, asked: list[str] | None, known: list[str]) -> list[str]:
     return asked or known
 
 
-def dataset_class(benchmark: Any) -> Any:
-    """Return the class of the real data sets."""
-    return next(cls for cls in benchmark.get_datasets() if cls.name == "libsvm_folder")
+def dataset_classes(benchmark: Any) -> dict[str, tuple[Any, dict[str, str]]]:
+    """Return class and parameters of every real data set, by its name."""
+    found = {}
+    for cls in benchmark.get_datasets():
+        if getattr(cls, "is_real", False):
+            names = cls.parameters.get("data", [cls.name])
+            found |= {name: (cls, {"data": name} if "data" in cls.parameters else {}) for name in names}
+    return found
 
 
 def dataset_names(benchmark: Any) -> list[str]:
     """List the real data sets."""
-    return list(dataset_class(benchmark).parameters["data"])
+    return list(dataset_classes(benchmark))
 
 
 def load_data(benchmark: Any, name: str, layout: str = "as read") -> dict[str, Any]:
-    """Return X, y, X_test, y_test of a real data set."""
-    return dataset_class(benchmark).get_instance(data=name, layout=layout).get_data()
+    """Return X, y, X_test, y_test of a real data set, and what else the objective asks for."""
+    cls, parameters = dataset_classes(benchmark)[name]
+    return cls.get_instance(layout=layout, **parameters).get_data()
 
 
-def objective_for(benchmark: Any, data: dict[str, Any], C: float, multiclass: str) -> Any:
+def contenders(benchmark: Any, patterns: list[str] | None) -> list[tuple[Any, dict[str, Any]]]:
+    """Return (solver class, parameters) of every contender, ours first."""
+    from benchopt.utils.parametrized_name_mixin import product_param
+
+    try:
+        chosen = benchmark.check_solver_patterns(patterns)
+    except Exception as problem:  # benchopt raises click errors, ValueErrors and plain Exceptions for bad patterns
+        raise UserError(f"--solver: {problem}") from problem
+    found = []
+    for cls, parameters in chosen:
+        if not cls.is_installed(quiet=True):
+            log.print(f"{cls.name}: not installed, left out")
+            continue
+        found += [(cls, values) for values in product_param(parameters)]
+    return sorted(found, key=lambda pair: pair[0].name != OURS)
+
+
+def objective_for(benchmark: Any, data: dict[str, Any], C: float, **parameters: Any) -> Any:
     """Return the judge of one problem."""
-    objective = benchmark.get_benchmark_objective().get_instance(C=C, multiclass=multiclass)
+    objective = benchmark.get_benchmark_objective().get_instance(C=C, **parameters)
     objective.set_data(**data)
     return objective
 
@@ -156,14 +185,24 @@ def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Hold BLAS, OpenMP and Numba to one thread, here and in child processes; to be called before Numba is imported."""
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
-        os.environ[name] = "1"
+    """Hold BLAS, OpenMP, Numba and Rayon to one thread, also in children; to be called before Numba is imported."""
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     import numpy  # noqa: F401  (threadpoolctl limits only libraries that are already loaded)
     import threadpoolctl
 
     with threadpoolctl.threadpool_limits(1):
         yield
+
+
+def memory_of_process(field: str) -> int:
+    """Return a field of /proc/self/status in bytes: VmRSS is in use, VmHWM the most that ever was."""
+    path = Path("/proc/self/status")
+    if not path.exists():
+        raise UserError("memory is read from /proc, which this system lacks.")
+    for line in path.read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return 1024 * int(line.split()[1])
+    raise UserError(f"{path} has no {field}.")
 
 
 def machine_facts() -> dict[str, Any]:

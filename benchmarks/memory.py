@@ -16,7 +16,18 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from common import MULTICLASS, Records, UserError, choose, command, console, dataset_names, load_benchmark, load_data
+from common import (
+    MULTICLASS,
+    Records,
+    UserError,
+    choose,
+    command,
+    console,
+    dataset_names,
+    load_benchmark,
+    load_data,
+    memory_of_process,
+)
 
 FITS = ("solve", "estimator", "sklearn")
 _CLEAR_HIGH_WATER = "5"  # man 5 proc, clear_refs
@@ -30,8 +41,6 @@ def main(arguments: list[str] | None) -> int:
     if options.child is not None:
         sys.stdout.write(json.dumps(measure(options)) + "\n")
         return 0
-    if not Path("/proc/self/status").exists():
-        raise UserError("memory is read from /proc, which this system lacks.")
     path = float32_copy(options.data)
     records = Records(options.output)
     records.start()
@@ -82,7 +91,7 @@ def float32_copy(name: str) -> Path:
 
     benchmark = load_benchmark()
     choose("data", [name], dataset_names(benchmark))
-    from benchmark_utils import cache_folder
+    from benchmark_utils.folders import cache_folder
 
     path = cache_folder() / f"{name}-float32.npz"
     if not path.exists():
@@ -115,16 +124,16 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         parts = tuple(stored[name] for name in ("data", "indices", "indptr"))
         X, y = csr_matrix(parts, shape=tuple(stored["shape"])), stored["y"]
     fit = fitter(options)
-    loaded = memory("VmRSS")
+    loaded = memory_of_process("VmRSS")
     rows = np.concatenate([np.flatnonzero(y == c)[:_SMALL] for c in range(3)])
     fit(X[rows], y[rows])
-    before = memory("VmRSS")
+    before = memory_of_process("VmRSS")
     is_reset = reset_high_water()
     seconds, residual = fit(X, y)
     return {
         "data_bytes": sum(part.nbytes for part in parts),
         "dual_bytes": 8 * len(y) * (int(y.max()) + 1),
-        "extra_bytes": memory("VmHWM") - before,
+        "extra_bytes": memory_of_process("VmHWM") - before,
         "compiler_bytes": before - loaded,
         "seconds": seconds,
         "residual": residual,
@@ -178,14 +187,6 @@ def _with_sklearn(options: argparse.Namespace) -> Callable[[Any, Any], float | N
         model.fit(X, y)
 
     return fit
-
-
-def memory(field: str) -> int:
-    """Return a field of /proc/self/status in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{field}:"):
-            return 1024 * int(line.split()[1])
-    raise UserError(f"/proc/self/status has no {field}.")
 
 
 def reset_high_water() -> bool:

@@ -1,33 +1,34 @@
-"""Time to a proven relative gap: all solvers of the linear multiclass SVM, one thread, interleaved.
+"""Time to a proven relative gap: all solvers of a benchmark, one thread, interleaved.
 
-    ours, plain         solve(..., Stop(tol)): the solver's clock when the certificate meets the tolerance
+    ours                solve(..., Stop(tol)): the solver's clock when the certificate meets the tolerance
     LIBLINEAR and kin   eps is tightened until P(W) is within tol of the proven bound: the time of that training call
     walrus_cpp          the printed time of the first pass whose P(W) is within tol of the proven bound
+    libsvm, the QP      eps is tightened until their dual variables prove the gap: the time of that call
 
-Peers are thus given the best bound anybody has proven, while ours must prove its own. Every repeat runs all contenders
-one after the other, starting with another one each time, so that a busy machine hurts all alike. Every measurement is
-appended to the output file at once; started again with the same file, the command goes on where it was stopped.
+Peers that leave only weights are thus given the best bound anybody has proven, while ours must prove its own. With a
+kernel, every contender computes its kernel values itself, on its clock. Every repeat runs all contenders one after the
+other, starting with another one each time, so that a busy machine hurts all alike. Every measurement is appended to the
+output file at once; started again with the same file, the command goes on where it was stopped.
 """
 
 import argparse
 import itertools
 import math
-import statistics
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.markup import escape
-from rich.table import Table
 
 from common import (
+    BENCHMARKS,
     MULTICLASS,
     Records,
     UserError,
     choose,
     command,
-    console,
+    contenders,
     dataset_names,
     load_benchmark,
     load_data,
@@ -35,32 +36,15 @@ from common import (
     objective_for,
     one_thread,
 )
+from gap_tables import CONVERGED, FAILED, KINDS, Cell, print_summary
 
-OURS = "softmargin"
-CONVERGED = "converged"
-FAILED = "failed"
 # A bound is called loose for a tolerance if more than this share of the tolerance may be the bound's own fault.
 LOOSE_SHARE = 0.1
 
 
-class Cell(NamedTuple):
-    """What one number of the table stands for."""
-
-    data: str
-    multiclass: str
-    C: float
-    solver: str
-    tol: float
-
-    @classmethod
-    def of(cls, row: dict[str, Any]) -> "Cell":
-        """Return the cell a measurement belongs to."""
-        return cls(*(row[name] for name in cls._fields))
-
-
 def main(arguments: list[str] | None) -> int:
     """Measure, or print what was measured."""
-    options = parser().parse_args(arguments)
+    options = completed(parser().parse_args(arguments))
     if options.summary is not None:
         if not options.summary.exists():
             raise UserError(f"{options.summary} does not exist.")
@@ -68,10 +52,10 @@ def main(arguments: list[str] | None) -> int:
         return 0
     records = Records(options.output)
     with one_thread():
-        benchmark = load_benchmark()
+        benchmark = load_benchmark(options.benchmark)
         names = choose("data", options.data, dataset_names(benchmark))
         solvers = contenders(benchmark, options.solver)
-        records.start(cap=options.cap, repeats=options.repeats, layout=options.layout)
+        records.start(benchmark=options.benchmark, cap=options.cap, repeats=options.repeats, layout=options.layout)
         deadline = time.monotonic() + 60.0 * options.budget
         try:
             for name in names:
@@ -85,13 +69,13 @@ def main(arguments: list[str] | None) -> int:
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--benchmark", choices=BENCHMARKS, default=BENCHMARKS[0], help=f"default: {BENCHMARKS[0]}")
     parser.add_argument("--data", nargs="+", metavar="NAME", help="data sets (default: all of the benchmark)")
+    parser.add_argument("--multiclass", nargs="+", choices=MULTICLASS, help="losses (default: both); not for l2_svm")
+    parser.add_argument("--kernel", nargs="+", choices=["rbf", "linear"], help="kernels (default: rbf); l2_svm only")
+    parser.add_argument("--C", nargs="+", type=float, help="values of C (default: 0.125 1; with a kernel 1 10)")
     parser.add_argument(
-        "--multiclass", nargs="+", choices=MULTICLASS, default=MULTICLASS, help="losses (default: both)"
-    )
-    parser.add_argument("--C", nargs="+", type=float, default=[0.125, 1.0], help="values of C (default: 0.125 1)")
-    parser.add_argument(
-        "--tols", nargs="+", type=float, default=[1e-2, 1e-3, 1e-4], help="relative gaps (default: 1e-2 1e-3 1e-4)"
+        "--tols", nargs="+", type=float, help="relative gaps (default: 1e-2 1e-3 1e-4; with a kernel 1e-3 1e-6)"
     )
     parser.add_argument(
         "--solver", nargs="+", metavar="PATTERN", help='solvers, as benchopt names them, e.g. "plain[block=sort]"'
@@ -110,21 +94,17 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def contenders(benchmark: Any, patterns: list[str] | None) -> list[tuple[Any, dict[str, Any]]]:
-    """Return (solver class, parameters) of every contender, ours first."""
-    from benchopt.utils.parametrized_name_mixin import product_param
-
-    try:
-        chosen = benchmark.check_solver_patterns(patterns)
-    except Exception as problem:  # benchopt raises click errors, ValueErrors and plain Exceptions for bad patterns
-        raise UserError(f"--solver: {problem}") from problem
-    found = []
-    for cls, parameters in chosen:
-        if not cls.is_installed(quiet=True):
-            log.print(f"{cls.name}: not installed, left out")
-            continue
-        found += [(cls, values) for values in product_param(parameters)]
-    return sorted(found, key=lambda pair: pair[0].name != OURS)
+def completed(options: argparse.Namespace) -> argparse.Namespace:
+    """Fill in what depends on the benchmark."""
+    kind = KINDS[options.benchmark]
+    for axis in ("multiclass", "kernel"):
+        if axis != kind.axis and getattr(options, axis):
+            raise UserError(f"{options.benchmark} has no choice of --{axis}; it has --{kind.axis}.")
+    options.axis = kind.axis
+    options.variants = getattr(options, kind.axis) or kind.variants
+    options.C = options.C or kind.C
+    options.tols = options.tols or kind.tols
+    return options
 
 
 def measure_data(
@@ -132,10 +112,9 @@ def measure_data(
 ) -> None:
     """Measure every problem of one data set; data are loaded only if something is left to do."""
     data = None
-    for multiclass, C in itertools.product(options.multiclass, options.C):
-        todo = Todo(records, options, name, multiclass, C)
-        outline = SimpleNamespace(multiclass=multiclass, n_classes=math.inf)
-        racers = suited([cls.get_instance(**values) for cls, values in solvers], outline, C, todo.where)
+    for variant, C in itertools.product(options.variants, options.C):
+        todo = Todo(records, options, name, variant, C)
+        racers = suited([cls.get_instance(**values) for cls, values in solvers], outline(variant), C, todo.where)
         if not any(todo.tols(str(racer), repeat) for racer in racers for repeat in range(options.repeats)):
             continue
         if data is None:
@@ -144,7 +123,7 @@ def measure_data(
             except (OSError, ValueError) as problem:
                 log.print(f"{name}: {escape(' '.join(str(problem).split()))} Left out.")
                 return
-        objective = objective_for(benchmark, data, C, multiclass)
+        objective = objective_for(benchmark, data, C, **{options.axis: variant})
         objective.bound_seconds = options.bound_seconds
         racers = suited(racers, objective.problem, C, todo.where)
         for racer in racers:
@@ -158,6 +137,12 @@ def measure_data(
                 if time.monotonic() > deadline:
                     raise TimeoutError
                 race(racer, objective, todo, repeat)
+
+
+def outline(variant: str) -> Any:
+    """Return what is known of a problem before its data are loaded; nothing here is too large for anybody."""
+    gram = SimpleNamespace(is_linear=variant == "linear", n=0)
+    return SimpleNamespace(multiclass=variant, n_classes=math.inf, gram=gram)
 
 
 def suited(racers: list[Any], problem: Any, C: float, where: str) -> list[Any]:
@@ -200,16 +185,16 @@ def race(racer: Any, objective: Any, todo: "Todo", repeat: int) -> None:
 class Todo:
     """What is left to measure of one problem."""
 
-    def __init__(self, records: Records, options: argparse.Namespace, data: str, multiclass: str, C: float) -> None:
+    def __init__(self, records: Records, options: argparse.Namespace, data: str, variant: str, C: float) -> None:
         self.records, self.cap = records, options.cap
         self.all_tols = sorted(set(options.tols), reverse=True)
-        self.problem = {"data": data, "multiclass": multiclass, "C": C}
-        self.where = f"{data} {multiclass} C={C:g}"
+        self.problem = {"benchmark": options.benchmark, options.axis: variant, "data": data, "C": C}
+        self.where = f"{data} {variant} C={C:g}"
 
     def rows(self, solver: str) -> list[dict[str, Any]]:
         """Return what is known of one contender here."""
-        wanted = self.problem | {"solver": solver}
-        return [row for row in self.records.measurements() if all(row[name] == wanted[name] for name in wanted)]
+        wanted = (*self.problem.values(), solver)
+        return [row for row in self.records.measurements() if Cell.of(row)[:-1] == wanted]
 
     def tols(self, solver: str, repeat: int) -> list[float]:
         """Return the tolerances still owed in this repeat, loosest first."""
@@ -236,100 +221,6 @@ class Todo:
 def is_missed(row: dict[str, Any]) -> bool:
     """Say whether a contender did not get there; a crash is no verdict and is tried again."""
     return row["status"] not in (CONVERGED, FAILED)
-
-
-class Timing(NamedTuple):
-    """One cell of the table: the median in seconds, or why there is none."""
-
-    seconds: float
-    text: str
-
-
-def timings(records: Records) -> dict[Cell, Timing]:
-    """Condense measurements to one timing a cell; tighter tolerances than a missed one count as missed."""
-    by_cell: dict[Cell, list[dict[str, Any]]] = {}
-    for row in records.measurements():
-        by_cell.setdefault(Cell.of(row), []).append(row)
-    found = {}
-    for cell, rows in by_cell.items():
-        latest = list({row["repeat"]: row for row in rows}.values())
-        misses = [row for row in latest if row["status"] != CONVERGED]
-        if misses:
-            status = misses[-1]["status"]
-            found[cell] = Timing(math.inf, f"> {misses[-1]['cap']:g}" if status == "over cap" else status)
-        else:
-            median = statistics.median(row["seconds"] for row in latest)
-            found[cell] = Timing(median, f"{median:.4f}" if median < 1.0 else f"{median:.2f}")
-    tols = {cell.tol for cell in found}
-    for cell, timing in list(found.items()):
-        if math.isinf(timing.seconds):
-            for tol in tols:
-                if tol < cell.tol:
-                    found.setdefault(cell._replace(tol=tol), timing)
-    return found
-
-
-def print_summary(records: Records) -> None:
-    """Print a table for each loss, and the ratios in a few numbers."""
-    found = timings(records)
-    if not found:
-        log.print("no measurements yet")
-        return
-    for multiclass in MULTICLASS:
-        cells = {cell: timing for cell, timing in found.items() if cell.multiclass == multiclass}
-        if cells:
-            print_loss(multiclass, cells)
-
-
-def print_loss(multiclass: str, cells: dict[Cell, Timing]) -> None:
-    """Print seconds and the ratio ours / contender of one loss."""
-    others = list(dict.fromkeys(cell.solver for cell in cells if cell.solver != OURS))
-    table = Table(title=f"{multiclass}: seconds to a relative gap ({OURS} / contender; below 1 we are faster)")
-    for name in ("data", "C", "tol", OURS):
-        table.add_column(name, justify="left" if name == "data" else "right")
-    for solver in others:
-        table.add_column(escape(solver), justify="right")
-    ratios: dict[str, list[tuple[float, Cell]]] = {solver: [] for solver in others}
-    names = list(dict.fromkeys(cell.data for cell in cells))
-    rows = {(cell.data, cell.C, cell.tol) for cell in cells}
-    for data, C, tol in sorted(rows, key=lambda row: (names.index(row[0]), row[1], -row[2])):
-        ours = cells.get(Cell(data, multiclass, C, OURS, tol), Timing(math.nan, "-"))
-        texts = []
-        for solver in others:
-            cell = Cell(data, multiclass, C, solver, tol)
-            theirs = cells.get(cell, Timing(math.nan, "-"))
-            ratio = ours.seconds / theirs.seconds
-            if math.isfinite(ratio) and math.isfinite(theirs.seconds):
-                ratios[solver].append((ratio, cell))
-                texts.append(f"{theirs.text} ({ratio:.2f})")
-            else:
-                texts.append(theirs.text)
-        table.add_row(data, f"{C:g}", f"{tol:g}", ours.text, *texts)
-    console.print(table)
-    console.print(ratio_table(multiclass, ratios, cells))
-
-
-def ratio_table(multiclass: str, ratios: dict[str, list[tuple[float, Cell]]], cells: dict[Cell, Timing]) -> Table:
-    """Return geometric means by tolerance and the worst case, over cells that both finished."""
-    tols = sorted({cell.tol for cell in cells}, reverse=True)
-    table = Table(title=f"{multiclass}: {OURS} / contender, geometric means over cells both finished")
-    for name in ("contender", *(f"tol {tol:g}" for tol in tols), "all", "worst case", "at", "missed by it", "by us"):
-        table.add_column(name, justify="left" if name in ("contender", "at") else "right")
-    for solver, pairs in ratios.items():
-        means = [_geometric_mean([ratio for ratio, cell in pairs if cell.tol == tol]) for tol in tols]
-        worst, where = max(pairs, default=(math.nan, None))
-        at = "" if where is None else f"{where.data} C={where.C:g} tol={where.tol:g}"
-        theirs = {cell: timing for cell, timing in cells.items() if cell.solver == solver}
-        missed = sum(math.isinf(timing.seconds) for timing in theirs.values())
-        ours = [cells.get(cell._replace(solver=OURS)) for cell in theirs]
-        missed_by_us = sum(timing is not None and math.isinf(timing.seconds) for timing in ours)
-        everything = _geometric_mean([ratio for ratio, _ in pairs])
-        table.add_row(escape(solver), *means, everything, f"{worst:.2f}", at, str(missed), str(missed_by_us))
-    return table
-
-
-def _geometric_mean(ratios: list[float]) -> str:
-    return f"{statistics.geometric_mean(ratios):.2f}" if ratios else "-"
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmark_utils import cache_folder
+from benchmark_utils.folders import cache_folder
 from softmargin import __version__
 from softmargin.run import Stop, solve
 from softmargin.solvers import DualBlockDescent

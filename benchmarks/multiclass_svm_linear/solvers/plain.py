@@ -15,7 +15,6 @@ class Solver(SoftmarginSolver):
     """Algorithm 1 without a working set."""
 
     name = "plain"
-    requirements = ["pip::softmargin"]
     parameters = {"block": ["newton", "sort", "greedy", "projection"]}
 
     def skip(self, problem: Any, C: float) -> tuple[bool, str | None]:
@@ -23,5 +22,5 @@ class Solver(SoftmarginSolver):
             return True, f"block={self.block} does not solve {problem.multiclass}"
         return False, None
 
-    def descent(self) -> DualBlockDescent:
+    def method(self) -> DualBlockDescent:
         return DualBlockDescent(block=self.block, working_set=False)

@@ -8,7 +8,6 @@ class Solver(SoftmarginSolver):
     """Dual block descent with a working set and screening."""
 
     name = "screening"
-    requirements = ["pip::softmargin"]
 
-    def descent(self) -> DualBlockDescent:
+    def method(self) -> DualBlockDescent:
         return DualBlockDescent(screening=True)

@@ -8,7 +8,6 @@ class Solver(SoftmarginSolver):
     """The library's default settings."""
 
     name = "softmargin"
-    requirements = ["pip::softmargin"]
 
-    def descent(self) -> DualBlockDescent:
+    def method(self) -> DualBlockDescent:
         return DualBlockDescent()

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from benchopt import BaseSolver
 
-from benchmark_utils import cache_folder
 from benchmark_utils.bounds import data_key
+from benchmark_utils.folders import cache_folder
 from benchmark_utils.racing import CONVERGED, OVER_CAP, STOPPED_SHORT, GapReached, Lap
 from softmargin.core.certificate import duality_gap
 from softmargin.data import write_libsvm

@@ -1,4 +1,4 @@
-"""Our solvers: settings of ``DualBlockDescent`` driven by ``softmargin.run.solve``."""
+"""Our solvers, driven by ``softmargin.run.solve``."""
 
 import math
 from abc import abstractmethod
@@ -9,11 +9,11 @@ from benchopt import BaseSolver
 
 from benchmark_utils.racing import CONVERGED, OVER_CAP, STOPPED_SHORT, Lap
 from softmargin.run import Result, Status, Stop, solve
-from softmargin.solvers import DualBlockDescent
 
 _ENDLESS = 10**9  # passes: seconds are the only budget
 _MAX_SECONDS = 100.0  # of one point of a benchopt curve
 _PATIENCE = 20  # passes without any change of the gap
+_WARM_PASSES = 2
 _STATUS = {Status.CONVERGED: CONVERGED, Status.STOPPED: STOPPED_SHORT}
 
 
@@ -37,20 +37,29 @@ class Standstill:
 class SoftmarginSolver(BaseSolver):
     """One solver of the library; a subclass says which settings."""
 
+    requirements = ["pip::softmargin"]
     sampling_strategy = "tolerance"
     leans_on_bound = False
 
     @abstractmethod
-    def descent(self) -> DualBlockDescent:
-        """Return the settings."""
+    def method(self) -> Any:
+        """Return the settings: a solver of the library."""
 
     def set_objective(self, problem: Any, C: float) -> None:
         """Keep the problem; its data are used as they come."""
         self.problem = problem
 
+    def fresh(self) -> Any:
+        """Return the problem as it is before anybody has worked on it."""
+        return self.problem
+
+    def few(self) -> Any:
+        """Return a problem on the same types of arrays, on which everything can be compiled."""
+        return self.problem
+
     def warm_up(self) -> None:
-        """Compile: one pass over the same types of arrays."""
-        solve(self.problem, self.descent(), stop=Stop(tol=0.0, max_iter=1), rng=0)
+        """Compile."""
+        solve(self.few(), self.method(), stop=Stop(tol=0.0, max_iter=_WARM_PASSES), rng=0)
 
     def get_next(self, tol: float) -> float:
         """Half a decade tighter."""
@@ -61,9 +70,8 @@ class SoftmarginSolver(BaseSolver):
         self.result = self._solve(tol, max_seconds=_MAX_SECONDS, seed=0)
 
     def get_result(self) -> dict[str, Any]:
-        """Return weights (d, k) and the dual variables that prove them."""
-        point = self.result.point
-        return {"weights": point.weights[:-1], "alpha": point.alpha}
+        """Return the point: dual variables, which prove their own bound, and what else it holds."""
+        return self.result.point._asdict()
 
     def laps(
         self,
@@ -84,4 +92,4 @@ class SoftmarginSolver(BaseSolver):
 
     def _solve(self, tol: float, *, max_seconds: float, seed: int) -> Result:
         stop = Stop(tol=tol, max_iter=_ENDLESS, max_seconds=max_seconds)
-        return solve(self.problem, self.descent(), stop=stop, rng=seed, watchers=[Standstill()])
+        return solve(self.fresh(), self.method(), stop=stop, rng=seed, watchers=[Standstill()])

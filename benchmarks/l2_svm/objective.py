@@ -1,0 +1,44 @@
+"""Binary SVMs with squared hinge loss and a free bias.
+
+    minimise over w, b:   1/2 |w|^2 + C/2 sum_i [1 - y_i (<w, phi(x_i)> + b)]_+^2
+
+Data with more than two classes become the odd ones of them (in order of their labels) against the even ones.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from benchmark_utils.kernel_objective import KernelObjective
+from softmargin.matrices.gram import Gram
+from softmargin.models import KernelExpansion
+from softmargin.problems import L2SVM, L2Point
+
+
+class Objective(KernelObjective):
+    """Relative duality gap, primal value, bound and test accuracy."""
+
+    name = "l2_svm"
+    parameters = {"C": [1.0, 10.0], "kernel": ["rbf", "linear"]}
+
+    def make_problem(self, gram: Gram, y: np.ndarray) -> L2SVM:
+        """Labels become -1 and +1."""
+        self.classes = np.unique(y)
+        return L2SVM(gram, self.labels(y), C=self.C)
+
+    def make_point(self, alpha: np.ndarray, bias: float, weights: np.ndarray | None = None) -> L2Point:
+        """Dual variables, the bias, and the weights where a solver has them."""
+        return L2Point(alpha, bias, weights)
+
+    def zeros(self) -> np.ndarray:
+        """One a sample."""
+        return np.zeros(len(self.problem.y))
+
+    def labels(self, y: np.ndarray) -> np.ndarray:
+        """-1 and +1."""
+        return np.where(np.searchsorted(self.classes, y) % 2, 1.0, -1.0)
+
+    def model(self, point: Any) -> KernelExpansion:
+        """One column of weights."""
+        coef = (self.problem.y * point.alpha)[:, None]
+        return self.expansion(np.array([-1.0, 1.0]), coef, np.array([point.bias]))

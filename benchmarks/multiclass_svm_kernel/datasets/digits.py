@@ -1,0 +1,11 @@
+"""The digits of scikit-learn, which come with softmargin: no file needed."""
+
+from benchmark_utils.real_data import KernelData
+
+
+class Dataset(KernelData):
+    """1797 rows, 10 classes."""
+
+    name = "digits"
+    data = "digits"
+    parameters = {"layout": ["as read"]}
