@@ -22,6 +22,7 @@ from softmargin.solvers.block_frank_wolfe import BlockFrankWolfe
 from softmargin.solvers.frank_wolfe import FrankWolfe
 from softmargin.solvers.kernel_block_descent import KernelBlockDescent
 from softmargin.solvers.pairwise_frank_wolfe import PairwiseFrankWolfe
+from softmargin.solvers.parts import working_set
 from softmargin.solvers.parts.dual_rows import corner, is_between, nearest
 from softmargin.solvers.projected_gradient import ProjectedGradient
 
@@ -229,6 +230,16 @@ def test_descent_by_pieces_keeps_the_scores_of_the_others(name, multiclass, dtyp
     result = fit(problem, "descent", tol=tol, max_iter=100)
     assert result.status is Status.CONVERGED
     assert result.certificate.primal == pytest.approx(optimum(problem), rel=10 * tol)
+
+
+def test_neighbours_are_the_rows_nearest_to_a_violated_margin():
+    problem = make_problem("blobs", "crammer_singer")
+    scores = np.zeros((50, 3))
+    scores[np.arange(50), problem.y] = 1.005 + 0.01 * np.arange(50)  # row i has its margin by 0.01 i + 0.005
+    rows, order = np.array([30, 40]), np.random.default_rng(0).permutation(50)
+    near = working_set.with_neighbours(problem, scores, order, rows, 50)
+    np.testing.assert_array_equal(near, [*range(20), 30, 40])
+    np.testing.assert_array_equal(working_set.with_neighbours(problem, scores, order, rows, 5), [0, 1, 2, 30, 40])
 
 
 @both_losses

@@ -147,7 +147,9 @@ class Gram:
         if not np.array_equal(self._last[0], index):
             self._last = (index[:0], np.empty((0, 0), dtype=self.dtype))  # two squares never are alive at once
             if self.is_stored and not self.is_given:
-                values = self.stored(index)[np.ix_(index, index)]
+                store = self.stored(index)
+                # All samples in their order are the store itself.
+                values = store if np.array_equal(index, np.arange(self.n)) else store[np.ix_(index, index)]
             else:
                 values = np.empty((len(index), len(index)), dtype=self.dtype)
                 self._fill_square(values, index)

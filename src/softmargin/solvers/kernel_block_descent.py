@@ -7,7 +7,7 @@
 
     visit row i:    alpha_i <- argmax of the dual over row i, the others fixed;   F += K_i (new - old)'
 
-The set grows from 4000 rows and at most doubles each round, so that early rounds, far from the optimum, are cheap.
+The set grows from 4000 rows, at most four times each round, so that early rounds, far from the optimum, are cheap.
 Pieces are random and drawn anew every epoch: rows of one piece learn of the others only after the piece is done, so
 fixed pieces, or pieces of one class, converge slowly. No visit lowers the dual value, and rows left out are looked at
 again after every round.
@@ -30,7 +30,7 @@ from softmargin.core.certificate import duality_gap
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.solvers.parts.dual_rows import first_rows, open_rows
 from softmargin.solvers.parts.gram_passes import sweep
-from softmargin.solvers.parts.working_set import FIRST_SET, SET_TARGET, choose_rows
+from softmargin.solvers.parts.working_set import FIRST_SET, GROWTH, SET_TARGET, choose_rows, with_neighbours
 
 __all__ = ["KernelBlockDescent", "KernelDescentState"]
 
@@ -40,7 +40,7 @@ PIECE = 512  # rows: 512 x 512 kernel values are 1 or 2 MB
 SWEEP_TARGET = 0.3  # sweeps over a piece go on until their gap is this share of the first sweep's
 MAX_SWEEPS = 5
 # Telling all n rows costs n kernel values for every row that moved. Where they are not at hand, and the set holds all
-# that counts, a round goes deeper.
+# that counts, a round goes deeper, with the rows that may soon count.
 DEEP_TARGET = 0.04
 MAX_EPOCHS = 40  # over one working set (spec 2.6)
 
@@ -87,14 +87,16 @@ class KernelBlockDescent:
         """Make one round on a working set, or one pass over all rows."""
         if self.working_set:
             most = min(state.largest_set, problem.gram.largest_square)
-            state.largest_set *= 2
+            state.largest_set = min(GROWTH * state.largest_set, problem.gram.n + 1)
             rows = choose_rows(problem, state.alpha, state.gaps, state.order, most)
-            is_whole = len(rows) < most
-            share = SET_TARGET if problem.gram.is_at_hand or not is_whole else DEEP_TARGET
+            share = SET_TARGET
+            if len(rows) < most and not problem.gram.is_at_hand:
+                rows = with_neighbours(problem, state.scores, state.order, rows, most)
+                share = DEEP_TARGET
             self._descend(problem, state, rows, share, MAX_SWEEPS, MAX_EPOCHS)
         else:
             for first in range(0, len(state.order), problem.gram.largest_square):
-                rows = state.order[first : first + problem.gram.largest_square]
+                rows = np.sort(state.order[first : first + problem.gram.largest_square])
                 self._descend(problem, state, rows, 1.0, 1, 1)
         state.gaps = problem.gaps(state.alpha, state.scores)
         return state
@@ -150,19 +152,18 @@ class _Part:
     def epoch(self, rng: np.random.Generator, max_sweeps: int) -> float:
         """Visit every row in a piece of others, drawn anew; return the gap that was met on first visits."""
         pieces = np.array_split(rng.permutation(self.m), self.n_pieces)
-        return sum(self._visit(piece, max_sweeps) for piece in pieces)
+        return sum(self._visit(np.sort(piece), max_sweeps) for piece in pieces)
 
     def _visit(self, piece: Array, max_sweeps: int) -> float:
         """Sweep over one piece, then pass its change on to all rows."""
         m = len(piece)
-        K = self.K[piece]
         alpha = self.piece_rows[: m * self.size]
         rows = alpha.reshape(m, self.size)[:, : self.k]
         rows[:] = old = self.rows[piece]
         scores = np.take(self.scores, piece, axis=1)  # contiguous, whatever the layout of what it is taken from
         self.order[:m] = np.arange(m)
         met = sweep(
-            np.take(K, piece, axis=1).reshape(-1),
+            self.K[np.ix_(piece, piece)].reshape(-1),
             self.block,
             self.y[piece],
             self.C[piece],
@@ -179,6 +180,8 @@ class _Part:
             max_sweeps,
         )
         self.rows[piece] = rows
-        self.scores += (rows - old).T.astype(K.dtype) @ K
+        change = rows - old
+        moved = change.any(axis=1)
+        self.scores += change[moved].T.astype(self.K.dtype) @ self.K[piece[moved]]
         self.scores[:, piece] = scores  # summed in float64, whatever K is
         return float(met)

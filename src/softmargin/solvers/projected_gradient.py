@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.matrices.operator import row_slices
 from softmargin.solvers.parts.dual_rows import corner, first_rows, nearest, open_rows, relative_gap
-from softmargin.solvers.parts.working_set import FIRST_SET, SET_TARGET, choose_rows
+from softmargin.solvers.parts.working_set import FIRST_SET, GROWTH, SET_TARGET, choose_rows
 
 __all__ = ["GradientState", "ProjectedGradient"]
 
@@ -133,8 +133,8 @@ def _solve_set(problem: Any, state: GradientState) -> GradientState:
     """Choose a working set, bring its gap down to a tenth, and tell all rows."""
     gaps = problem.gaps(state.alpha, state.scores)
     most = min(state.largest_set, problem.gram.largest_square)
-    rows = np.sort(choose_rows(problem, state.alpha, gaps, state.order, most))
-    state.largest_set *= 2
+    rows = choose_rows(problem, state.alpha, gaps, state.order, most)
+    state.largest_set = min(GROWTH * state.largest_set, problem.gram.n + 1)
     if len(rows) == 0:
         return state
     K = problem.gram.square(rows)

@@ -5,19 +5,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.losses.multiclass_hinge import margins
 from softmargin.solvers.parts.dual_rows import is_between
 
-__all__ = ["ACTIVE_SHARE", "FIRST_SET", "SET_TARGET", "choose_rows"]
+__all__ = ["ACTIVE_SHARE", "FIRST_SET", "GROWTH", "SET_TARGET", "choose_rows", "with_neighbours"]
 
 Array = NDArray[Any]
 
 ACTIVE_SHARE = 0.01  # a row counts when its gap exceeds this share of the mean gap
 SET_TARGET = 0.1  # a round brings the gap of its rows down to this share; spec 2.6 has 0.2
-FIRST_SET = 4000  # rows in the first working set; each round may double it
+FIRST_SET = 4000  # rows in the first working set
+GROWTH = 4  # how many times larger the next one may be
+NEAR = 0.2  # a margin this far from being violated may well be violated after a deep round
 
 
 def choose_rows(problem: Any, alpha: Array, gaps: Array, order: Array, most: int) -> Array:
-    """Return the rows of ``order`` between corners and those with a gap that counts, in that order.
+    """Return the rows of ``order`` between corners and those with a gap that counts, sorted.
 
     Where there are too many, the largest gaps stay. What is left out carries at most a hundredth of the gap, unless
     more than ``most`` rows count.
@@ -27,5 +30,17 @@ def choose_rows(problem: Any, alpha: Array, gaps: Array, order: Array, most: int
     counts |= is_between(problem.multiclass, alpha[order], problem.y[order], problem.C[order])
     rows, mine = order[counts], mine[counts]
     if len(rows) > most:
-        rows = rows[np.sort(np.argsort(-mine, kind="stable")[:most])]
-    return rows
+        rows = rows[np.argsort(-mine, kind="stable")[:most]]
+    return np.sort(rows)
+
+
+def with_neighbours(problem: Any, scores: Array, order: Array, rows: Array, most: int) -> Array:
+    """Add the rows of ``order`` whose margins are nearly violated, the nearest first, while there is room; sorted."""
+    rest = np.setdiff1d(order, rows, assume_unique=True)
+    y = problem.y[rest]
+    h = margins(scores[rest], y)
+    h[np.arange(len(y)), y] = -np.inf
+    largest = h.max(axis=1)
+    nearest = rest[np.argsort(-largest, kind="stable")][: max(most - len(rows), 0)]
+    near = nearest[: int((largest > -NEAR).sum())]
+    return np.sort(np.concatenate([rows, near]))
