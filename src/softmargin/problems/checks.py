@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
 
-__all__ = ["checked_codes", "checked_prices", "digest_of"]
+__all__ = ["checked_codes", "checked_prices", "checked_signs", "digest_of"]
 
 Array = NDArray[Any]
 
@@ -30,6 +30,18 @@ def checked_codes(y: Any, n: int, n_classes: int | None) -> tuple[Array, int]:
             "a classifier needs at least 2 classes coded 0..k-1."
         )
     return narrow, k
+
+
+def checked_signs(y: Any, gram: Any) -> Array:
+    """Return labels -1 and +1 as float64, one a sample of a kernel matrix without a bias of its own; refuse others."""
+    if gram.bias:
+        raise DataError(f"the bias here is free; the kernel matrix must have bias 0, found {gram.bias}.")
+    signs = np.ascontiguousarray(y, dtype=np.float64)
+    if signs.shape != (gram.n,):
+        raise DataError(f"X has {gram.n} samples but y has shape {signs.shape}; they must agree.")
+    if gram.n == 0 or not np.isin(signs, (-1.0, 1.0)).all():
+        raise DataError("a binary SVM needs at least one sample, and labels -1 and +1 only.")
+    return signs
 
 
 def checked_prices(C: Any, n: int) -> Array:

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, duality_gap
-from softmargin.core.errors import DataError
 from softmargin.matrices.gram import Gram
-from softmargin.problems.checks import checked_prices, digest_of
+from softmargin.problems.checks import checked_prices, checked_signs, digest_of
 
 __all__ = ["HingePoint", "HingeSVM"]
 
@@ -50,11 +49,7 @@ class HingeSVM:
 
     def __init__(self, gram: Gram, y: Array, *, C: float | Array = 1.0) -> None:
         self.gram = gram
-        self.y = np.ascontiguousarray(y, dtype=np.float64)
-        if self.y.shape != (gram.n,):
-            raise DataError(f"X has {gram.n} samples but y has shape {self.y.shape}; they must agree.")
-        if gram.n == 0 or not np.isin(self.y, (-1.0, 1.0)).all():
-            raise DataError("a binary SVM needs at least one sample, and labels -1 and +1 only.")
+        self.y = checked_signs(y, gram)
         self.C = checked_prices(C, gram.n)
 
     def feasible(self, alpha: Array) -> Array:

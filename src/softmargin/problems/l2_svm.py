@@ -21,7 +21,7 @@ from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import matmul
-from softmargin.problems.checks import checked_prices, digest_of
+from softmargin.problems.checks import checked_prices, checked_signs, digest_of
 from softmargin.sets import project_balanced
 from softmargin.sets.balanced import balance_by_sort
 
@@ -54,14 +54,8 @@ class L2SVM:
     """
 
     def __init__(self, gram: Gram, y: Array, *, C: float | Array = 1.0, has_bias: bool = True) -> None:
-        if gram.bias:
-            raise DataError(f"the bias here is free; the kernel matrix must have bias 0, found {gram.bias}.")
         self.gram = gram
-        self.y = np.ascontiguousarray(y, dtype=np.float64)
-        if self.y.shape != (gram.n,):
-            raise DataError(f"X has {gram.n} samples but y has shape {self.y.shape}; they must agree.")
-        if gram.n == 0 or not np.isin(self.y, (-1.0, 1.0)).all():
-            raise DataError("a binary SVM needs at least one sample, and labels -1 and +1 only.")
+        self.y = checked_signs(y, gram)
         self.C = checked_prices(C, gram.n)
         self.has_bias = has_bias
 
