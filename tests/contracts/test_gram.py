@@ -158,7 +158,7 @@ def test_the_store_never_exceeds_its_budget(n, cache_size):
     held = sum(value.nbytes for value in vars(gram).values() if isinstance(value, np.ndarray) and value.ndim == 2)
     largest = 8 * min(gram.largest_square**2 if gram.largest_square > 2 else 0, n * n)
     assert held + largest <= cache_size * 1e6, "the store and the square together"
-    assert (held == 8 * n * n) == (8 * n * n <= cache_size * 1e6 / 2)
+    assert (held == 8 * n * n) == (8 * n * n <= gram_module.STORE_SHARE * cache_size * 1e6)
     assert gram.largest_rows == 1 or gram.largest_rows * n * 8 <= cache_size * 1e6
     assert gram.largest_square == 2 or gram.largest_square**2 * 8 <= cache_size * 1e6
 

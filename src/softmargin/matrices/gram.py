@@ -8,7 +8,7 @@
     gram.diagonal          K_ii                                             n
 
 Values come by GEMM, a tile at a time, in the precision of X; sums over them are float64. Where the whole of K fits into
-half of ``cache_size``, the rows that were asked for are kept; where it does not, they are computed again.
+most of ``cache_size``, the rows that were asked for are kept; where it does not, they are computed again.
 """
 
 from functools import cached_property
@@ -26,6 +26,7 @@ from softmargin.matrices.operator import canonical, matmul, rmatmul
 __all__ = ["Gram"]
 
 Array = NDArray[Any]
+STORE_SHARE = 0.8  # of the budget that the store may take
 GATHER_BELOW = 0.5  # share of nonzero rows below which they are gathered, not multiplied in place
 _PROBE = 400  # rows on which a kernel of unknown kind is tested for symmetry and negative eigenvalues
 _ROUNDING = 1e-6  # eigenvalues and asymmetries below this share of the largest entry may be rounding
@@ -64,8 +65,7 @@ class Gram:
         self.points = Points(X)
         self.n = len(self.points)
         self.dtype = X.dtype
-        # One half for the store, one for what ``square`` and ``rows`` are asked for.
-        self.budget = int(cache_size * 1e6 / 2)
+        self.budget = int(cache_size * 1e6)
         self._is_kept = np.zeros(self.n, dtype=bool)
         self._last: tuple[Array, Array] = (np.empty(0, dtype=np.intp), np.empty((0, 0), dtype=self.dtype))
         self._tile = tile_shape(1 if self.is_given else self.points.numbers_a_row)
@@ -83,7 +83,7 @@ class Gram:
     @property
     def is_stored(self) -> bool:
         """Say whether memory may hold the whole of K: it is given, or fits into the store."""
-        return self.is_given or self.n**2 * self.dtype.itemsize <= self.budget
+        return self.is_given or self._store_bytes <= STORE_SHARE * self.budget
 
     @property
     def is_at_hand(self) -> bool:
@@ -96,14 +96,24 @@ class Gram:
         return np.empty((self.n, self.n), dtype=self.dtype)
 
     @property
+    def _store_bytes(self) -> int:
+        return self.n**2 * int(self.dtype.itemsize)
+
+    @property
+    def _room(self) -> int:
+        """Numbers that ``square`` or ``rows`` may fill: what the store leaves; where there is none, half the budget."""
+        left = self.budget - self._store_bytes if self.is_stored and not self.is_given else self.budget // 2
+        return left // int(self.dtype.itemsize)
+
+    @property
     def largest_square(self) -> int:
         """How many rows ``square`` may be asked for within the budget."""
-        return max(2, int((self.budget / self.dtype.itemsize) ** 0.5))
+        return max(2, int(self._room**0.5))
 
     @property
     def largest_rows(self) -> int:
         """How many rows ``rows`` may be asked for within the budget."""
-        return max(1, self.budget // (self.n * self.dtype.itemsize))
+        return max(1, self._room // self.n)
 
     @cached_property
     def diagonal(self) -> Array:
