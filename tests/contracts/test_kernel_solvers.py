@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 
 from helpers import LOSS_NAMES, PROBLEM_NAMES, dense, problem_data, random_alpha
 from reference.kernel_optimum import kernel_optimum
@@ -108,6 +108,32 @@ def test_solver_reaches_the_optimum_honestly(name, solver, multiclass):
     assert max(witness.wrong) <= 1e-10, "the scores that were kept are not K alpha"
     if solver in MONOTONE:
         assert (np.diff(witness.bounds) >= -1e-12 * best).all(), "the dual value fell"
+
+
+def with_kernel(name, multiclass):
+    """Build a small problem on any kernel, and its kernel matrix by scikit-learn."""
+    X, y, _ = problem_data("blobs")
+    metric, settings = {
+        "laplacian": ("laplacian", {"gamma": 0.1}),
+        "polynomial": ("polynomial", {"gamma": 0.2, "degree": 2, "coef0": 1.0}),
+        "callable": ("rbf", {"gamma": 0.3}),
+        "precomputed": ("rbf", {"gamma": 0.3}),
+    }[name]
+    K = pairwise_kernels(X, metric=metric, **settings)
+    kernel = (lambda A, B: rbf_kernel(A, B, gamma=0.3)) if name == "callable" else name
+    gram = Gram(make_kernel(kernel, **settings), K if name == "precomputed" else X, bias=0.5)
+    return KernelMulticlassSVM(gram, y, C=0.3, multiclass=multiclass), K + 0.25
+
+
+@every_solver
+@both_losses
+@pytest.mark.parametrize("kernel", ["laplacian", "polynomial", "callable", "precomputed"])
+def test_every_solver_reaches_the_optimum_with_every_kernel(kernel, solver, multiclass):
+    problem, K = with_kernel(kernel, multiclass)
+    best = kernel_optimum(K, problem.y, problem.C, multiclass, 3)
+    result = fit(problem, solver)
+    assert result.status is Status.CONVERGED
+    assert best * (1 - 1e-8) <= result.certificate.primal <= best * (1 + 1.1 * SOLVERS[solver][1])
 
 
 @both_losses

@@ -7,7 +7,7 @@ from sklearn.svm import SVC
 
 from reference.l2_optimum import l2_optimum
 from softmargin.core.errors import IncompatibleError
-from softmargin.kernels import Linear, Polynomial, Precomputed, Rbf
+from softmargin.kernels import Laplacian, Linear, Polynomial, Precomputed, Rbf
 from softmargin.matrices.gram import Gram
 from softmargin.problems.l2_svm import L2SVM, L2Point
 from softmargin.run import Status, Stop, solve
@@ -23,7 +23,7 @@ SOLVERS = {
     "paper": DualProxGradient(accelerated=False, restart=False, projection="bisection", centred=False),
     "newton": PrimalNewton(),
 }
-KERNELS = {"linear": Linear(), "rbf": Rbf(0.3), "polynomial": Polynomial(0.5, 2, 1.0)}
+KERNELS = {"linear": Linear(), "rbf": Rbf(0.3), "laplacian": Laplacian(0.3), "polynomial": Polynomial(0.5, 2, 1.0)}
 PRICES = {"one": 1.0, "vector": np.tile([0.0, 0.3, 1.0, 4.0], 15)}
 FAST = [name for name in SOLVERS if name != "paper"]  # the paper's own version is right, but slow
 every_solver = pytest.mark.parametrize("solver", [SOLVERS[name] for name in FAST], ids=FAST)
