@@ -3,7 +3,7 @@
     all n rows      scores F = K alpha are kept; their gaps choose the working set                    spec 2.6
     working set     the square of K over its rows, in main memory; epochs of pieces until its gap is a tenth
     piece           a few hundred rows whose square of K stays in the processor's cache: exact block steps, row after
-                    row, a few sweeps; then one GEMM tells the rest of the working set
+                    row, a few sweeps; then the rest of the working set is told
 
     visit row i:    alpha_i <- argmax of the dual over row i, the others fixed;   F += K_i (new - old)'
 
@@ -29,7 +29,7 @@ from softmargin.blocks import find_block, new_workspace
 from softmargin.core.certificate import duality_gap
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.solvers.parts.dual_rows import first_rows, open_rows
-from softmargin.solvers.parts.gram_passes import sweep
+from softmargin.solvers.parts.gram_passes import gather, spread, sweep
 from softmargin.solvers.parts.working_set import FIRST_SET, GROWTH, SET_TARGET, choose_rows, with_neighbours
 
 __all__ = ["KernelBlockDescent", "KernelDescentState"]
@@ -145,6 +145,7 @@ class _Part:
         self.scores = np.ascontiguousarray(state.scores[rows].T)
         self.n_pieces = -(-self.m // PIECE)
         self.piece_rows = zeros(PIECE * self.size)
+        self.piece_K = np.empty(min(self.m, PIECE) ** 2, dtype=self.K.dtype)
         self.order = np.empty(PIECE, dtype=np.int64)
         self.work = new_workspace(self.k)
         self.random = state.random.copy()
@@ -162,8 +163,9 @@ class _Part:
         rows[:] = old = self.rows[piece]
         scores = np.take(self.scores, piece, axis=1)  # contiguous, whatever the layout of what it is taken from
         self.order[:m] = np.arange(m)
+        gather(self.K.reshape(-1), self.m, piece, self.piece_K)
         met = sweep(
-            self.K[np.ix_(piece, piece)].reshape(-1),
+            self.piece_K,
             self.block,
             self.y[piece],
             self.C[piece],
@@ -180,8 +182,5 @@ class _Part:
             max_sweeps,
         )
         self.rows[piece] = rows
-        change = rows - old
-        moved = change.any(axis=1)
-        self.scores += change[moved].T.astype(self.K.dtype) @ self.K[piece[moved]]
-        self.scores[:, piece] = scores  # summed in float64, whatever K is
+        spread(self.K.reshape(-1), self.m, piece, (rows - old).reshape(-1), self.k, self.scores.reshape(-1))
         return float(met)

@@ -1,4 +1,4 @@
-"""The compiled loop of block descent on a square of kernel values small enough for the processor's cache."""
+"""The compiled loops of block descent on kernel values: sweeps over a piece, and what its rows tell the others."""
 
 from typing import Any
 
@@ -9,9 +9,22 @@ from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, pointer
 from softmargin.solvers.parts.block_passes import shuffle
 
-__all__ = ["sweep"]
+__all__ = ["gather", "spread", "sweep"]
 
 Array = NDArray[Any]
+
+COLUMNS = 4096  # of the scores handled at once: those of all classes stay in the second cache
+
+
+@jit
+def gather(K: Array, stride: int, index: Array, out: Array) -> None:
+    """Write K[index][:, index] into out; K is (stride, stride), flat, and out holds len(index)^2 numbers."""
+    K_, index_, out_ = pointer(K), pointer(index), pointer(out)
+    m = index.shape[0]
+    for i in range(m):
+        row = index_[i] * stride
+        for j in range(m):
+            out_[i * m + j] = K_[row + index_[j]]
 
 
 @jit
@@ -76,3 +89,23 @@ def sweep(
         if total <= share * met:
             break
     return met
+
+
+@jit
+def spread(K: Array, stride: int, index: Array, change: Array, k: int, scores: Array) -> None:
+    """Add change' K[index] to scores.
+
+    K is (stride, stride), flat, and read where it lies; change is (len(index), k), flat; scores is class-major
+    (k, stride), flat. Most entries of change are zero: a row moves in a few classes only.
+    """
+    K_, index_, change_, F_ = pointer(K), pointer(index), pointer(change), pointer(scores)
+    for first in range(0, stride, COLUMNS):
+        m = min(COLUMNS, stride - first)
+        for r in range(index.shape[0]):
+            row = index_[r] * stride + first
+            for c in range(k):
+                step = change_[r * k + c]
+                if step != 0.0:
+                    out = c * stride + first
+                    for j in range(m):
+                        F_[out + j] += step * K_[row + j]
