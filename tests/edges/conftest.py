@@ -2,9 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from softmargin.cli.main import main
+from softmargin.data import blobs, write_libsvm
 
 
 @pytest.fixture(autouse=True)
@@ -50,3 +52,15 @@ def from_json(softmargin_):
         return json.loads(out, parse_constant=pytest.fail)
 
     return call
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Write a training file in LIBSVM form, and test files that lack its last column or have two more."""
+    X, y = blobs(160, 6, 3, seed=0, separation=1.5)
+    write_libsvm(tmp_path / "train.libsvm", X[:120], y[:120] + 1)
+    narrow = X[120:].copy()
+    narrow[:, -1] = 0.0
+    write_libsvm(tmp_path / "narrow.libsvm", narrow, y[120:] + 1)
+    write_libsvm(tmp_path / "wide.libsvm", np.hstack([X[120:], np.ones((40, 2))]), y[120:] + 1)
+    return tmp_path

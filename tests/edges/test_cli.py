@@ -29,18 +29,6 @@ PROGRAM = (
 CERTIFICATE_KEYS = {"kind", "primal", "bound", "residual"}
 
 
-@pytest.fixture
-def files(tmp_path):
-    """Write a training file in LIBSVM form, and test files that lack its last column or have two more."""
-    X, y = blobs(160, 6, 3, seed=0, separation=1.5)
-    write_libsvm(tmp_path / "train.libsvm", X[:120], y[:120] + 1)
-    narrow = X[120:].copy()
-    narrow[:, -1] = 0.0
-    write_libsvm(tmp_path / "narrow.libsvm", narrow, y[120:] + 1)
-    write_libsvm(tmp_path / "wide.libsvm", np.hstack([X[120:], np.ones((40, 2))]), y[120:] + 1)
-    return tmp_path
-
-
 def start(*words, **settings):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([SOURCE, os.environ.get("PYTHONPATH", "")])}
     return subprocess.Popen(

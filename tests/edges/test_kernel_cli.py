@@ -27,15 +27,9 @@ INDEFINITE = (*KERNEL, "--kernel", "polynomial", "--degree", "2", "--gamma", "1"
 
 
 @pytest.fixture
-def data(tmp_path):
-    """Write three overlapping classes as LIBSVM text."""
-    X, y = blobs(160, 6, 3, seed=0, separation=1.5)
-    write_libsvm(tmp_path / "train.libsvm", X[:120], y[:120] + 1)
-    narrow = X[120:].copy()
-    narrow[:, -1] = 0.0
-    write_libsvm(tmp_path / "narrow.libsvm", narrow, y[120:] + 1)
-    write_libsvm(tmp_path / "wide.libsvm", np.hstack([X[120:], np.ones((40, 2))]), y[120:] + 1)
-    return tmp_path / "train.libsvm"
+def data(files):
+    """Return the training file; the others lie beside it."""
+    return files / "train.libsvm"
 
 
 # --- what is printed -----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.errors import DataError
+from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.kernels.points import Points
 
 __all__ = ["CallableKernel", "Precomputed"]
@@ -51,7 +51,9 @@ class Precomputed:
 
     def block(self, left: Points, right: Points) -> Array:
         """Refuse: entries of a given matrix are looked up by position."""
-        raise NotImplementedError("a precomputed kernel is looked up in the matrix itself")
+        raise IncompatibleError(
+            "a precomputed kernel has no function of two samples; look its values up in the matrix."
+        )
 
     def diagonal(self, points: Points) -> Array:
         """Return the diagonal of the given matrix; shape (n,)."""

@@ -101,6 +101,11 @@ class KernelMulticlassSVM:
         own = alpha[np.arange(len(self.y)), self.y]
         return float(own.sum()) - 0.5 * float(np.vdot(alpha, scores))
 
+    def relative_gap(self, alpha: Array, scores: Array) -> float:
+        """Return (P - D) / P at a feasible alpha, given scores = K alpha, exact as far as these are."""
+        primal = self.primal(alpha, scores)
+        return duality_gap(primal, primal - float(self.gaps(alpha, scores).sum())).residual
+
     def certificate(self, point: KernelPoint) -> Certificate:
         """Judge a point: K alpha is computed afresh, then P, D and the relative gap."""
         scores = self.gram.scores(point.alpha)

@@ -108,6 +108,12 @@ class L2SVM:
             return -np.inf
         return float(alpha.sum() - 0.5 * (self.y * alpha) @ scores - 0.5 * (alpha**2) @ self.inverse_C)
 
+    def relative_gap(self, alpha: Array, scores: Array) -> float:
+        """Return (P - D) / P at a feasible alpha and its best bias, given scores = K (ya), as exact as these."""
+        bias = self.best_bias(scores)
+        primal = 0.5 * float((self.y * alpha) @ scores) + self._losses(scores, bias)
+        return duality_gap(primal, primal - float(self.gaps(alpha, scores, bias).sum())).residual
+
     def certificate(self, point: L2Point) -> Certificate:
         """Judge a point: the scores are computed afresh."""
         alpha, bias = point.alpha, point.bias

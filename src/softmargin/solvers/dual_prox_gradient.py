@@ -26,7 +26,6 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import FreeBiasProblem
 from softmargin.problems.l2_svm import L2Point
 from softmargin.sets import BALANCERS
-from softmargin.solvers.parts.free_bias import relative_gap
 
 __all__ = ["DualProxGradient", "GradientState"]
 
@@ -125,7 +124,7 @@ class DualProxGradient:
 
     def estimate(self, problem: Any, state: GradientState) -> float:
         """Return the relative gap at the scores of the last iteration; centring only shifts the bias."""
-        return relative_gap(problem, state.alpha, state.scores)
+        return float(problem.relative_gap(state.alpha, state.scores))
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> GradientState:
         """Rebuild the state from a checkpoint."""

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.protocols import KernelBlockProblem
-from softmargin.solvers.parts.dual_rows import corner, first_rows, relative_gap
+from softmargin.solvers.parts.dual_rows import corner, first_rows
 
 __all__ = ["CornerState", "FrankWolfe"]
 
@@ -70,7 +70,7 @@ class FrankWolfe:
 
     def estimate(self, problem: Any, state: CornerState) -> float:
         """Return the relative gap by the scores that were kept."""
-        return relative_gap(problem, state.alpha, state.scores)
+        return float(problem.relative_gap(state.alpha, state.scores))
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> CornerState:
         """Rebuild the state from a checkpoint."""

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from softmargin.backends.lanes import padded, zeros
 from softmargin.blocks import find_block, new_workspace
-from softmargin.core.certificate import duality_gap
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.solvers.parts.dual_rows import first_rows, open_rows
 from softmargin.solvers.parts.gram_passes import gather, spread, sweep
@@ -107,8 +106,7 @@ class KernelBlockDescent:
 
     def estimate(self, problem: Any, state: KernelDescentState) -> float:
         """Return the relative gap by the scores that were kept."""
-        primal = problem.primal(state.alpha, state.scores)
-        return duality_gap(primal, primal - float(state.gaps.sum())).residual
+        return float(problem.relative_gap(state.alpha, state.scores))
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> KernelDescentState:
         """Rebuild the state from a checkpoint."""

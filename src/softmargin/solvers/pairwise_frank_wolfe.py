@@ -23,7 +23,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from softmargin.core.protocols import KernelBlockProblem
-from softmargin.solvers.parts.dual_rows import relative_gap
 from softmargin.solvers.parts.row_steps import PAIR_RULES, RowState, pass_over_rows, start_rows
 
 __all__ = ["PairwiseFrankWolfe"]
@@ -49,7 +48,7 @@ class PairwiseFrankWolfe:
 
     def estimate(self, problem: Any, state: RowState) -> float:
         """Return the relative gap by the scores that were kept."""
-        return relative_gap(problem, state.alpha, state.scores.T)
+        return float(problem.relative_gap(state.alpha, state.scores.T))
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> RowState:
         """Rebuild the state from a checkpoint."""

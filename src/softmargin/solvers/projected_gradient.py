@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.matrices.operator import row_slices
-from softmargin.solvers.parts.dual_rows import corner, first_rows, nearest, open_rows, relative_gap
+from softmargin.solvers.parts.dual_rows import corner, first_rows, nearest, open_rows
 from softmargin.solvers.parts.working_set import FIRST_SET, GROWTH, SET_TARGET, choose_rows
 
 __all__ = ["GradientState", "ProjectedGradient"]
@@ -99,7 +99,7 @@ class ProjectedGradient:
 
     def estimate(self, problem: Any, state: GradientState) -> float:
         """Return the relative gap by the scores that were kept."""
-        return relative_gap(problem, state.alpha, state.scores)
+        return float(problem.relative_gap(state.alpha, state.scores))
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> GradientState:
         """Rebuild the state from a checkpoint."""

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from softmargin.core.errors import IncompatibleError, SoftmarginError
 from softmargin.core.protocols import FreeBiasProblem, KernelBlockProblem, Problem
-from softmargin.solvers.parts import dual_rows, free_bias
 
 __all__ = ["ProgramState", "QuadraticProgram"]
 
@@ -86,10 +85,8 @@ class QuadraticProgram:
 
     def estimate(self, problem: Any, state: ProgramState) -> float:
         """Return the relative gap."""
-        if _has_free_bias(problem):
-            scores = problem.gram.scores(problem.y * state.alpha)
-            return free_bias.relative_gap(problem, state.alpha, scores)
-        return dual_rows.relative_gap(problem, state.alpha, problem.gram.scores(state.alpha))
+        signed = problem.y * state.alpha if _has_free_bias(problem) else state.alpha
+        return float(problem.relative_gap(state.alpha, problem.gram.scores(signed)))
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> ProgramState:
         """Rebuild the state from a checkpoint."""

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from softmargin.core.protocols import FreeBiasProblem
 from softmargin.problems.l2_svm import L2Point
-from softmargin.solvers.parts.free_bias import relative_gap
 from softmargin.solvers.parts.smo_passes import CHUNK, descend_pairs, descend_singles
 
 __all__ = ["Smo", "SmoState"]
@@ -110,7 +109,7 @@ class Smo:
 
     def estimate(self, problem: Any, state: SmoState) -> float:
         """Return the relative gap at the scores that the steps maintain."""
-        return relative_gap(problem, np.abs(state.u), _scores(problem, state))
+        return float(problem.relative_gap(np.abs(state.u), _scores(problem, state)))
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> SmoState:
         """Rebuild the state from a checkpoint."""

@@ -1,4 +1,4 @@
-"""The dual rows of a kernel multiclass SVM as whole matrices: corners, nearest points, where to start, how far it is.
+"""The dual rows of a kernel multiclass SVM as whole matrices: corners, nearest points, where to start.
 
 Array operations only, no loop over samples: the same lines would run on an accelerator.
 
@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.certificate import duality_gap
 from softmargin.losses.multiclass_hinge import margins
 from softmargin.solvers.dual_block_descent import NOTHING
 
-__all__ = ["corner", "first_rows", "is_between", "nearest", "open_rows", "relative_gap"]
+__all__ = ["corner", "first_rows", "is_between", "nearest", "open_rows"]
 
 Array = NDArray[Any]
 _EQUAL = 4e-16  # relative distance at which two gammas are the same number
@@ -125,9 +124,3 @@ def first_rows(problem: Any, init: Any) -> Array:
 def open_rows(problem: Any) -> Array:
     """Return the samples whose rows can move: K_ii > 0 and C_i > 0."""
     return np.flatnonzero((problem.gram.diagonal >= NOTHING) & (problem.C > 0.0))
-
-
-def relative_gap(problem: Any, alpha: Array, scores: Array) -> float:
-    """Return (P - D) / P, given scores = K alpha as the solver keeps them."""
-    primal = problem.primal(alpha, scores)
-    return duality_gap(primal, primal - float(problem.gaps(alpha, scores).sum())).residual
