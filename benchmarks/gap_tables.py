@@ -1,4 +1,4 @@
-"""What ``time_to_gap`` measures, and its measurements as tables."""
+"""What ``time_to_gap`` and ``time_to_optimum`` measure, and measurements as tables."""
 
 import math
 import statistics
@@ -21,12 +21,14 @@ class Kind(NamedTuple):
     variants: tuple[str, ...]
     C: tuple[float, ...] = (1.0, 10.0)
     tols: tuple[float, ...] = (1e-3, 1e-6)
+    residual: str = "gap"
 
 
 KINDS = {
     "multiclass_svm_linear": Kind("multiclass", MULTICLASS, C=(0.125, 1.0), tols=(1e-2, 1e-3, 1e-4)),
     "multiclass_svm_kernel": Kind("multiclass", MULTICLASS),
     "l2_svm": Kind("kernel", ("rbf",)),
+    "softmax": Kind("penalty", ("l2", "l1", "elastic_net"), residual="at"),
 }
 
 
@@ -82,7 +84,8 @@ def missed(row: dict[str, Any]) -> Timing:
     """Say why there is no time, and how far the contender came."""
     is_over = row["status"] == OVER_CAP
     text = f"> {row['cap']:g}" if is_over else row["status"]
-    gap = "" if row["residual"] is None else f" (gap {row['residual']:.0e})"
+    word = KINDS[row.get("benchmark", BENCHMARKS[0])].residual
+    gap = "" if row["residual"] is None else f" ({word} {row['residual']:.0e})"
     return Timing(math.inf, text + gap, row["cap"] if is_over else 0.0)
 
 

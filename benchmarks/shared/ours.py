@@ -10,7 +10,7 @@ from benchopt import BaseSolver
 from benchmark_utils.racing import CONVERGED, OVER_CAP, STOPPED_SHORT, Lap
 from softmargin.run import Result, Status, Stop, solve
 
-_ENDLESS = 10**9  # passes: seconds are the only budget
+ENDLESS = 10**9  # passes: seconds are the only budget
 _MAX_SECONDS = 100.0  # of one point of a benchopt curve
 _PATIENCE = 20  # passes without any change of the gap
 _WARM_PASSES = 2
@@ -25,7 +25,9 @@ class Standstill:
         self._last, self._count = math.nan, 0
 
     def watch(self, progress: Any) -> bool:
-        """Count passes with the same gap."""
+        """Count passes with the same gap; a pass after which the solver does not guess says nothing."""
+        if math.isinf(progress.estimate):
+            return False
         same = math.isclose(progress.estimate, self._last, rel_tol=1e-9)
         self._last, self._count = progress.estimate, self._count + 1 if same else 0
         return self._count >= _PATIENCE
@@ -91,5 +93,5 @@ class SoftmarginSolver(BaseSolver):
                 return
 
     def _solve(self, tol: float, *, max_seconds: float, seed: int) -> Result:
-        stop = Stop(tol=tol, max_iter=_ENDLESS, max_seconds=max_seconds)
+        stop = Stop(tol=tol, max_iter=ENDLESS, max_seconds=max_seconds)
         return solve(self.fresh(), self.method(), stop=stop, rng=seed, watchers=[Standstill()])

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AcceleratedGradient": "solvers",
     "BlockFrankWolfe": "solvers",
+    "BlockProxGradient": "solvers",
     "Certificate": "core.certificate",
     "DataError": "core.errors",
     "DualBlockDescent": "solvers",
@@ -25,30 +27,45 @@ _HOMES = {
     "KernelMulticlassSVM": "problems",
     "KernelSVC": "estimators.kernel_svc",
     "L2SVM": "problems",
+    "Lbfgs": "solvers",
     "LinearModel": "models",
     "LinearSVC": "estimators.linear_svc",
+    "MMDescent": "solvers",
     "ModelFileError": "core.errors",
     "MulticlassSVM": "problems",
+    "NewtonCG": "solvers",
     "NotCertifiedWarning": "estimators._warnings",
     "OneVsRest": "problems",
     "PairwiseFrankWolfe": "solvers",
     "PrimalNewton": "solvers",
     "ProjectedGradient": "solvers",
+    "ProxNewton": "solvers",
     "Smo": "solvers",
     "SoftmarginError": "core.errors",
+    "SoftmaxDualDescent": "solvers",
+    "SoftmaxPath": "estimators.softmax_path",
+    "SoftmaxRegression": "estimators.softmax_regression",
+    "SoftmaxRegressionCV": "estimators.softmax_regression_cv",
     "Status": "run",
     "Stop": "run",
+    "Svrg": "solvers",
+    "TrustNewton": "solvers",
     "certify": "estimators.certify",
     "load_model": "models",
     "make_kernel": "kernels",
     "read_liblinear": "models",
+    "softmax_path": "estimators.softmax_path",
+    "softmax_problem": "problems",
     "solve": "run",
     "write_liblinear": "models",
 }
 
-__all__ = [*sorted(_HOMES), "__version__"]
+_ROOMS = ("penalties",)  # rooms users reach into, as softmargin.penalties.L1
+
+__all__ = [*sorted(_HOMES), *_ROOMS, "__version__"]
 
 if TYPE_CHECKING:
+    from softmargin import penalties as penalties
     from softmargin.core.certificate import Certificate as Certificate
     from softmargin.core.errors import DataError as DataError
     from softmargin.core.errors import IncompatibleError as IncompatibleError
@@ -59,6 +76,10 @@ if TYPE_CHECKING:
     from softmargin.estimators.certify import certify as certify
     from softmargin.estimators.kernel_svc import KernelSVC as KernelSVC
     from softmargin.estimators.linear_svc import LinearSVC as LinearSVC
+    from softmargin.estimators.softmax_path import SoftmaxPath as SoftmaxPath
+    from softmargin.estimators.softmax_path import softmax_path as softmax_path
+    from softmargin.estimators.softmax_regression import SoftmaxRegression as SoftmaxRegression
+    from softmargin.estimators.softmax_regression_cv import SoftmaxRegressionCV as SoftmaxRegressionCV
     from softmargin.kernels import make_kernel as make_kernel
     from softmargin.matrices.gram import Gram as Gram
     from softmargin.models import KernelExpansion as KernelExpansion
@@ -70,23 +91,35 @@ if TYPE_CHECKING:
     from softmargin.problems import KernelMulticlassSVM as KernelMulticlassSVM
     from softmargin.problems import MulticlassSVM as MulticlassSVM
     from softmargin.problems import OneVsRest as OneVsRest
+    from softmargin.problems import softmax_problem as softmax_problem
     from softmargin.problems.hinge_svm import HingeSVM as HingeSVM
     from softmargin.run import Status as Status
     from softmargin.run import Stop as Stop
     from softmargin.run import solve as solve
+    from softmargin.solvers import AcceleratedGradient as AcceleratedGradient
     from softmargin.solvers import BlockFrankWolfe as BlockFrankWolfe
+    from softmargin.solvers import BlockProxGradient as BlockProxGradient
     from softmargin.solvers import DualBlockDescent as DualBlockDescent
     from softmargin.solvers import DualProxGradient as DualProxGradient
     from softmargin.solvers import EachClass as EachClass
     from softmargin.solvers import FrankWolfe as FrankWolfe
     from softmargin.solvers import KernelBlockDescent as KernelBlockDescent
+    from softmargin.solvers import Lbfgs as Lbfgs
+    from softmargin.solvers import MMDescent as MMDescent
+    from softmargin.solvers import NewtonCG as NewtonCG
     from softmargin.solvers import PairwiseFrankWolfe as PairwiseFrankWolfe
     from softmargin.solvers import PrimalNewton as PrimalNewton
     from softmargin.solvers import ProjectedGradient as ProjectedGradient
+    from softmargin.solvers import ProxNewton as ProxNewton
     from softmargin.solvers import Smo as Smo
+    from softmargin.solvers import SoftmaxDualDescent as SoftmaxDualDescent
+    from softmargin.solvers import Svrg as Svrg
+    from softmargin.solvers import TrustNewton as TrustNewton
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"softmargin.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'softmargin' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"softmargin.{_HOMES[name]}"), name)
@@ -95,4 +128,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted({*globals(), *_HOMES, *_ROOMS})

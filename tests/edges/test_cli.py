@@ -242,7 +242,7 @@ def test_liblinear_files_are_written_read_and_certified(from_json, refused, file
 
 
 def test_what_a_liblinear_file_cannot_hold_is_refused_before_training(refused, tmp_path, monkeypatch):
-    monkeypatch.setattr(train, "fit_svm", None)
+    monkeypatch.setattr(train, "fit_problem", None)
     np.savez(tmp_path / "words.npz", X=np.eye(8), y=["a", "b"] * 4)
     asked = ("-o", tmp_path / "m", "--format", "liblinear")
     assert "integer labels" in refused("train", tmp_path / "words.npz", *asked)
@@ -424,7 +424,7 @@ def test_bad_models_and_data_that_do_not_fit_are_one_line(refused, softmargin_, 
 
 
 def test_test_rows_that_do_not_fit_are_refused_before_training(refused, files, monkeypatch):
-    monkeypatch.setattr(train, "fit_svm", None)
+    monkeypatch.setattr(train, "fit_problem", None)
     np.savez(files / "dense.npz", X=np.ones((3, 4)), y=[1, 2, 3])
     np.savez(files / "words.npz", X=np.ones((4, 6)), y=["a", "b", "a", "b"])
     data = files / "train.libsvm"
@@ -433,7 +433,7 @@ def test_test_rows_that_do_not_fit_are_refused_before_training(refused, files, m
 
 
 def test_an_output_that_cannot_be_written_is_refused_before_training(refused, tmp_path, monkeypatch):
-    monkeypatch.setattr(train, "fit_svm", None)
+    monkeypatch.setattr(train, "fit_problem", None)
     (tmp_path / "file").write_text("here first")
     for option in ("-o", "--checkpoint", "--trace"):
         assert "no folder" in refused("train", "digits", option, tmp_path / "none" / "m")
@@ -446,13 +446,13 @@ def test_an_output_that_cannot_be_written_is_refused_before_training(refused, tm
 def test_a_folder_that_vanishes_while_training_loses_nothing(softmargin_, tmp_path, monkeypatch):
     folder = tmp_path / "gone"
     folder.mkdir()
-    fit = train.fit_svm
+    fit = train.fit_problem
 
     def fit_and_lose_the_folder(*args, **settings):
         folder.rmdir()
         return fit(*args, **settings)
 
-    monkeypatch.setattr(train, "fit_svm", fit_and_lose_the_folder)
+    monkeypatch.setattr(train, "fit_problem", fit_and_lose_the_folder)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     paths = ("-o", folder / "m", "--checkpoint", folder / "c", "--trace", folder / "t")
     code, out, err = softmargin_("train", "digits", "--tol", "1e-2", "--json", *paths)

@@ -5,11 +5,14 @@ A matrix, a loss or a block solver is a NamedTuple with ordinary methods. ``@com
 meets. Structs are tuples: they pickle, hit the disk cache, and run as plain Python under ``NUMBA_DISABLE_JIT=1``.
 """
 
+import hashlib
 import inspect
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from numba import njit, types
+from numba import config, njit, types
+from numba.core.caching import FunctionCache
 from numba.extending import overload_method
 
 __all__ = ["compiled_struct", "inline", "jit"]
@@ -21,9 +24,52 @@ T = TypeVar("T")
 _signatures: dict[str, inspect.Signature] = {}
 
 
+class _StructCache(FunctionCache):
+    """Numba's disk cache, where a struct is known by its name and the code of its compiled methods.
+
+    By itself Numba files a loop under the class of the struct: it misses an edited method, and fails to read the index
+    at all where one of the classes in it, perhaps somebody's own penalty, cannot be imported.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what is stored for a signature, or None."""
+        return super().load_overload(sig, target_context) if all(map(_is_importable, _structs(sig))) else None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Store a compiled signature, unless a later run could not name its structs."""
+        if all(map(_is_importable, _structs(sig))):
+            super().save_overload(sig, data)
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        structs = "".join(f"{cls.__module__}.{cls.__qualname__}:{_digest(cls)};" for cls in _structs(sig))
+        return (f"{sig} {structs}", *super()._index_key(sig, codegen)[1:])
+
+
+def _structs(kind: Any) -> Iterator[type]:
+    """Yield the classes of all structs in a signature, structs within structs included."""
+    if isinstance(kind, types.BaseNamedTuple):
+        yield kind.instance_class
+    if isinstance(kind, tuple | types.BaseTuple):
+        for member in kind:
+            yield from _structs(member)
+
+
+def _is_importable(cls: type) -> bool:
+    return cls.__module__ != "__main__" and getattr(sys.modules.get(cls.__module__), cls.__qualname__, None) is cls
+
+
+def _digest(cls: type) -> str:
+    codes = (getattr(getattr(cls, name, None), "__code__", None) for name in sorted(_signatures))
+    parts = [(code.co_code, code.co_names, code.co_consts) for code in codes if code is not None]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
 def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a loop: cached on disk, without the GIL, sums free to vectorise."""
-    return njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")(function)
+    compiled = njit(nogil=True, fastmath=FASTMATH, error_model="numpy")(function)
+    if not config.DISABLE_JIT:
+        compiled._cache = _StructCache(function)
+    return compiled
 
 
 def inline(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,16 +2,19 @@
 
 Compilers vectorise a loop over 10 or 26 classes badly: the trip count is unknown, short and odd. So class axes are
 padded to a multiple of ``WIDTH`` and the loops name their vectors: ``load``, ``store``, ``splat``, ``+ - *``,
-``where_greater``, ``maximum``, ``total``, ``largest``, ``any_nonzero``. LLVM lowers them to whatever the machine has
-(one AVX register, two NEON registers, ...). Under ``NUMBA_DISABLE_JIT=1`` they are NumPy arrays of length four.
+``where_greater``, ``maximum``, ``exp``, ``total``, ``largest``, ``any_nonzero``. LLVM lowers them to whatever the
+machine has (one AVX register, two NEON registers, ...). Under ``NUMBA_DISABLE_JIT=1`` they are NumPy arrays of length
+four.
 """
 
+import math
 import operator
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import config, types
+from numba.core import cgutils
 from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 from numpy.typing import NDArray
@@ -19,6 +22,7 @@ from numpy.typing import NDArray
 __all__ = [
     "WIDTH",
     "any_nonzero",
+    "exp",
     "largest",
     "load",
     "maximum",
@@ -139,6 +143,47 @@ def _maximum(typingctx: Any, left: Any, right: Any) -> Any:
     return lanes(lanes, lanes), codegen
 
 
+# exp(x) = 2^m exp(r), x = m log 2 + r, |r| <= log(2) / 2: Cody and Waite's two parts of log 2, then Taylor's series.
+_LOG2 = (0.693147180369123816490, 1.90821492927058770002e-10)
+_SERIES = [1.0 / math.factorial(power) for power in range(13, -1, -1)]
+_SMALLEST, _LARGEST = -708.0, 709.0  # where exp leaves the normal numbers: zero below, no further above
+
+
+@intrinsic
+def _exp(typingctx: Any, vector: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        def constant(value: float) -> Any:
+            return ir.Constant(_VECTOR, [value] * WIDTH)
+
+        def intrinsic_of(name: str, *operands: Any) -> Any:
+            kind = ir.FunctionType(_VECTOR, [_VECTOR] * len(operands))
+            function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{WIDTH}f64")
+            return builder.call(function, operands)
+
+        # Calls, as the licence to reorder sums must not touch the two parts of log 2.
+        def fused(a: Any, b: Any, c: Any) -> Any:
+            return intrinsic_of("fma", a, b, c)
+
+        integers = ir.VectorType(ir.IntType(64), WIDTH)
+        x = args[0]
+        # Comparisons that a NaN fails: it goes through all of this and stays NaN.
+        x = builder.select(builder.fcmp_ordered(">", x, constant(_LARGEST)), constant(_LARGEST), x)
+        tiny = builder.fcmp_ordered("<", x, constant(_SMALLEST))
+        x = builder.select(tiny, constant(_SMALLEST), x)
+        m = intrinsic_of("rint", builder.fmul(x, constant(1.0 / math.log(2.0))))
+        r = fused(m, constant(-_LOG2[0]), x)
+        r = fused(m, constant(-_LOG2[1]), r)
+        series = constant(_SERIES[0])
+        for term in _SERIES[1:]:
+            series = fused(series, r, constant(term))
+        narrow = builder.fptosi(m, ir.VectorType(ir.IntType(32), WIDTH))
+        power = builder.shl(builder.sext(narrow, integers), ir.Constant(integers, [52] * WIDTH))
+        value = builder.bitcast(builder.add(builder.bitcast(series, integers), power), _VECTOR)
+        return builder.select(tiny, constant(0.0), value)
+
+    return lanes(lanes), codegen
+
+
 @intrinsic
 def _total(typingctx: Any, vector: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -197,7 +242,11 @@ if config.DISABLE_JIT:
         """Choose ``yes`` where ``left > right``, else ``no``, lane by lane."""
         return np.where(left > right, yes, no)
 
+    def exp(vector: Any) -> Any:
+        """Raise e to every lane; zero below the normal numbers, finite above."""
+        return np.where(vector < _SMALLEST, 0.0, np.exp(np.clip(vector, _SMALLEST, _LARGEST)))
+
     maximum, total, largest, any_nonzero = np.maximum, np.sum, np.max, np.any
 else:
     pointer, load, store, splat, where_greater = _pointer, _load, _store, _splat, _where_greater
-    maximum, total, largest, any_nonzero = _maximum, _total, _largest, _any_nonzero
+    maximum, total, largest, any_nonzero, exp = _maximum, _total, _largest, _any_nonzero, _exp

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from softmargin.cli import rows
+from softmargin.cli.choices import LOSSES, MULTICLASS
 from softmargin.cli.exit_codes import INTERRUPTED, NOT_CERTIFIED
 from softmargin.cli.machines import kernel_settings
-from softmargin.cli.options import LOSSES, MULTICLASS
 from softmargin.cli.show import note, percent, print_fields, print_json, problem_name, wants_progress
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
@@ -65,8 +65,8 @@ def run(args: Namespace) -> int:
             y,
             C=asked["C"],
             # A kernel model is measured by the problem it was trained for, and `certify` says so.
-            multiclass=args.multiclass if isinstance(model, KernelExpansion) else asked["multiclass"],
-            loss=args.loss if isinstance(model, KernelExpansion) else asked["loss"],
+            multiclass=args.multiclass if isinstance(model, KernelExpansion) else asked.get("multiclass"),
+            loss=args.loss if isinstance(model, KernelExpansion) else asked.get("loss"),
             class_weight=rows.class_weights(args.class_weight, model.classes),
             bound_tol=args.bound_tol,
             max_seconds=math.inf if args.max_seconds is None else args.max_seconds,
@@ -117,12 +117,15 @@ def run(args: Namespace) -> int:
 def _asked(args: Namespace, model: rows.Model) -> dict[str, Any]:
     """Return the problem to measure by, as a model remembers it: the options, else what it was trained for."""
     info = model.info
+    if model.has_probabilities and args.multiclass is None and args.loss is None:
+        C = info["C"] if args.C is None else args.C
+        return {"problem": "softmax", "penalty": info["penalty"], "C": float(C)}
     multiclass = args.multiclass or info.get("multiclass")
     is_joint = multiclass in MULTICLASS and multiclass != "one_vs_rest"
     loss = args.loss or ("hinge" if is_joint and not isinstance(model, KernelExpansion) else info.get("loss"))
     is_known = multiclass in MULTICLASS and loss in LOSSES
     if not (is_known and (args.multiclass or info.get("penalty", "l2") == "l2")):
-        trained = f"{multiclass}, {loss} loss" if multiclass else "an unknown problem"
+        trained = f"{multiclass}, {loss} loss" if multiclass else info.get("problem", "an unknown problem")
         raise IncompatibleError(
             f"{args.model_file!r} was trained as {trained}; gaps are proven for {', '.join(MULTICLASS)} with "
             f"{' or '.join(LOSSES)} loss and l2 penalty. Give --multiclass and --loss to measure it by one of these."

@@ -4,8 +4,20 @@ import argparse
 from typing import Any, NoReturn
 
 from softmargin import __version__
+from softmargin.cli.choices import (
+    DEFAULT_SEED,
+    DEFAULT_TEST_SIZE,
+    KERNEL_DEFAULTS,
+    KERNELS,
+    LOSSES,
+    MODELS,
+    MULTICLASS,
+    SOFTMAX_DEFAULTS,
+    SOLVERS,
+    SVM_DEFAULTS,
+)
 from softmargin.cli.exit_codes import USAGE
-from softmargin.cli.values import class_weight, count, degree, gamma, not_negative, number, positive, share
+from softmargin.cli.values import class_weight, count, degree, gamma, not_negative, number, positive, ratio, share
 
 __all__ = [
     "DEFAULT_SEED",
@@ -13,32 +25,13 @@ __all__ = [
     "KERNELS",
     "KERNEL_DEFAULTS",
     "LOSSES",
+    "MODELS",
     "MULTICLASS",
+    "SOFTMAX_DEFAULTS",
     "SOLVERS",
+    "SVM_DEFAULTS",
     "build_parser",
 ]
-
-# The rooms know these names, but asking them would import Numba; a test holds the copies to the originals.
-SOLVERS = {
-    "linear hinge": ("auto", "block_descent", "walrus", "shark"),
-    "linear squared_hinge": ("auto", "newton", "smo", "dual_prox_gradient"),
-    "kernel hinge": (
-        "auto",
-        "block_descent",
-        "projected_gradient",
-        "frank_wolfe",
-        "block_frank_wolfe",
-        "pairwise_frank_wolfe",
-    ),
-    "kernel squared_hinge": ("auto", "smo", "dual_prox_gradient"),
-}
-LOSSES = ("hinge", "squared_hinge")
-MULTICLASS = ("weston_watkins", "crammer_singer", "one_vs_rest")
-KERNELS = ("rbf", "linear", "laplacian", "polynomial", "sigmoid")
-# Filled in for --model kernel-svc, by `train`: that one of these was given at all is a mistake with another model.
-KERNEL_DEFAULTS = {"kernel": "rbf", "gamma": "scale", "degree": 3, "coef0": 0.0, "cache_size": 1000.0}
-DEFAULT_TEST_SIZE = 0.25
-DEFAULT_SEED = 0
 
 _EXIT_CODES = """\
 exit codes: 0 done; 1 error, one line on stderr; 2 wrong usage; 3 the certificate did not meet the tolerance within
@@ -82,7 +75,8 @@ def _train(verbs: Any) -> None:
         verbs,
         "train",
         "train a classifier to a proven tolerance",
-        "Train a linear or kernel SVM until a duality gap proves that its objective is within TOL of the optimum. "
+        "Train a linear or kernel SVM, or a softmax model (multinomial logistic regression), until a duality gap "
+        "proves that its objective is within TOL of the optimum. "
         "Accuracy is measured on the data set's test part, on --test, or on rows held out by --test-size.",
     )
     parser.add_argument("data", metavar="DATA", help=_DATA_HELP)
@@ -91,8 +85,8 @@ def _train(verbs: Any) -> None:
     problem = parser.add_argument_group("the problem")
     problem.add_argument(
         "--model",
-        choices=("linear-svc", "kernel-svc"),
-        default="linear-svc",
+        choices=MODELS,
+        default=MODELS[0],
         help="what to train (default: linear-svc)",
     )
     problem.add_argument(
@@ -101,13 +95,12 @@ def _train(verbs: Any) -> None:
     problem.add_argument(
         "--loss",
         choices=LOSSES,
-        default=LOSSES[0],
-        help="how a violated margin is charged; squared_hinge is for two classes, or one_vs_rest (default: hinge)",
+        help="SVMs: how a violated margin is charged; squared_hinge is for two classes or one_vs_rest (default: hinge)",
     )
     problem.add_argument(
         "--multiclass",
         choices=MULTICLASS,
-        help="the loss of a row: the sum of its margin violations, or the largest; or a binary problem a class "
+        help="SVMs: the loss of a row, the sum of its margin violations, or the largest; or a binary problem a class "
         "(default: weston_watkins for hinge, one_vs_rest for squared_hinge)",
     )
     problem.add_argument("--no-intercept", action="store_true", help="scores without a constant term")
@@ -115,9 +108,15 @@ def _train(verbs: Any) -> None:
         "--intercept-scaling",
         metavar="VALUE",
         type=positive,
-        default=1.0,
-        help="value of the constant feature that carries the intercept, LIBLINEAR's -B; with squared_hinge the "
+        help="SVMs: value of the constant feature that carries the intercept, LIBLINEAR's -B; with squared_hinge the "
         "intercept is free and needs none (default: 1)",
+    )
+    problem.add_argument(
+        "--l1-ratio",
+        metavar="SHARE",
+        type=ratio,
+        help="softmax: share of l1 in the penalty; 0 is a ridge, 1 makes most weights zero, between them lies the "
+        "elastic net (default: 0)",
     )
     _class_weight_option(problem)
     problem.add_argument(
@@ -202,8 +201,14 @@ def _predict(verbs: Any) -> None:
     parser.add_argument("data", metavar="DATA", help=_DATA_HELP)
     parser.add_argument("model_file", metavar="MODEL", help="a softmargin or LIBLINEAR model")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the labels here (default: stdout)")
-    parser.add_argument(
+    beside = parser.add_mutually_exclusive_group()
+    beside.add_argument(
         "--scores", action="store_true", help="write a header and tab-separated scores beside the labels"
+    )
+    beside.add_argument(
+        "--probabilities",
+        action="store_true",
+        help="write a header and the tab-separated probabilities of all classes beside the labels (softmax models)",
     )
     _part_options(parser, "default: the test part where the data set has one, else all")
     _output_options(parser)

@@ -5,20 +5,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from softmargin.cli.machines import is_kernel, kernel_settings
+from softmargin.cli.machines import is_kernel, is_softmax, kernel_settings
+from softmargin.cli.rows import Measured
 from softmargin.cli.show import print_fields, print_json, problem_name, status_line
 from softmargin.data import Dataset
 from softmargin.estimators._problems import dual_columns
 from softmargin.run import Result
 
-__all__ = ["Accuracy", "Outcome", "report"]
-
-
-class Accuracy(NamedTuple):
-    """Shares of rows labelled right."""
-
-    train: float
-    test: float | None  # None: no rows were held out
+__all__ = ["Outcome", "report"]
 
 
 class Outcome(NamedTuple):
@@ -29,7 +23,8 @@ class Outcome(NamedTuple):
     model: Any
     result: Result
     is_proof: bool  # False: the kernel is indefinite, and the certificate proves nothing
-    accuracy: Accuracy
+    train: Measured
+    test: Measured | None  # None: no rows were held out
     saved: str | None
     prepare_seconds: float
 
@@ -50,9 +45,31 @@ def _n_test(dataset: Dataset) -> int:
     return 0 if dataset.y_test is None else len(dataset.y_test)
 
 
+def _problem_fields(args: Namespace, outcome: Outcome) -> dict[str, Any]:
+    """Return what was asked for, in the words of the model."""
+    if is_softmax(args):
+        return {"l1_ratio": args.l1_ratio, "C": args.C}
+    kernel = {**kernel_settings(outcome.model.kernel), "cache_size": args.cache_size} if is_kernel(args) else {}
+    info = outcome.model.info
+    fields = {"multiclass": info["multiclass"], "loss": args.loss, "C": args.C}
+    return {**kernel, **fields, "intercept_scaling": args.intercept_scaling}
+
+
+def _size_fields(args: Namespace, outcome: Outcome) -> dict[str, Any]:
+    """Return how large the model is, and how good its probabilities are."""
+    if not is_softmax(args):
+        return {"support_vectors": _n_support(outcome)}
+    coef = outcome.model.coef
+    return {
+        "nonzero_weights": int(np.count_nonzero(coef)),
+        "features_used": int(np.count_nonzero(coef.any(axis=0))),
+        "train_log_loss": outcome.train.log_loss,
+        "log_loss": None if outcome.test is None else outcome.test.log_loss,
+    }
+
+
 def _for_machines(args: Namespace, outcome: Outcome) -> dict[str, Any]:
     (n, d), info, result = outcome.dataset.X.shape, outcome.model.info, outcome.result
-    kernel = {**kernel_settings(outcome.model.kernel), "cache_size": args.cache_size} if is_kernel(args) else {}
     return {
         "data": outcome.dataset.name,
         "rows": n,
@@ -60,13 +77,9 @@ def _for_machines(args: Namespace, outcome: Outcome) -> dict[str, Any]:
         "classes": len(outcome.model.classes),
         "test_rows": _n_test(outcome.dataset),
         "model": args.model,
-        **kernel,
-        "multiclass": info["multiclass"],
-        "loss": args.loss,
-        "C": args.C,
+        **_problem_fields(args, outcome),
         "class_weight": info["class_weight"],
         "fit_intercept": not args.no_intercept,
-        "intercept_scaling": args.intercept_scaling,
         "normalize": args.normalize,
         "solver": args.solver,
         "seed": args.seed,
@@ -78,21 +91,24 @@ def _for_machines(args: Namespace, outcome: Outcome) -> dict[str, Any]:
         "prepare_seconds": outcome.prepare_seconds,
         "certificate": result.certificate._asdict(),
         "is_proof": outcome.is_proof,
-        "support_vectors": _n_support(outcome),
-        "train_accuracy": outcome.accuracy.train,
-        "accuracy": outcome.accuracy.test,
+        **_size_fields(args, outcome),
+        "train_accuracy": outcome.train.accuracy,
+        "accuracy": None if outcome.test is None else outcome.test.accuracy,
         "model_file": outcome.saved,
     }
 
 
 def _for_people(args: Namespace, outcome: Outcome) -> list[tuple[str, str]]:
-    (n, d), result, accuracy = outcome.dataset.X.shape, outcome.result, outcome.accuracy
+    (n, d), result = outcome.dataset.X.shape, outcome.result
     certificate = result.certificate
     sign = "<=" if certificate.meets(args.tol) else ">"
     doubt = "" if outcome.is_proof else " (no proof: the kernel is indefinite)"
-    test = "not measured: no rows were held out"
-    if accuracy.test is not None:
-        test = f"{accuracy.test:.4f} ({_n_test(outcome.dataset)} rows)"
+    if is_softmax(args):
+        coef = outcome.model.coef
+        used = np.count_nonzero(coef.any(axis=0))
+        size = ("nonzero weights", f"{np.count_nonzero(coef)} of {coef.size}, in {used} of {d} features")
+    else:
+        size = ("support vectors", f"{_n_support(outcome)} of {n} rows")
     fields = [
         ("data", f"{outcome.dataset.name}: {n} rows, {d} features, {len(outcome.model.classes)} classes"),
         ("problem", problem_name(outcome.model.info)),
@@ -102,10 +118,20 @@ def _for_people(args: Namespace, outcome: Outcome) -> list[tuple[str, str]]:
         ("primal", f"{certificate.primal:.10g}"),
         ("bound", f"{certificate.bound:.10g}"),
         ("relative gap", f"{certificate.residual:.2e} {sign} tol {args.tol:g}{doubt}"),
-        ("support vectors", f"{_n_support(outcome)} of {n} rows"),
-        ("train accuracy", f"{accuracy.train:.4f}"),
-        ("test accuracy", test),
+        size,
+        ("train accuracy", f"{outcome.train.accuracy:.4f}"),
+        *_test_lines(outcome),
     ]
     if outcome.saved is not None:
         fields.append(("model saved as", outcome.saved))
     return fields
+
+
+def _test_lines(outcome: Outcome) -> list[tuple[str, str]]:
+    test = outcome.test
+    if test is None:
+        return [("test accuracy", "not measured: no rows were held out")]
+    lines = [("test accuracy", f"{test.accuracy:.4f} ({_n_test(outcome.dataset)} rows)")]
+    if test.log_loss is not None:
+        lines.append(("test log loss", f"{test.log_loss:.4f}"))
+    return lines

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from softmargin.cli import rows
 from softmargin.cli.show import check_writable, note, print_json
+from softmargin.core.errors import IncompatibleError
 from softmargin.core.files import atomic_write
+from softmargin.models.shapes import log_probabilities
 
 __all__ = ["run"]
 
@@ -20,6 +22,10 @@ def run(args: Namespace) -> int:
     """Label the rows, write the labels, and tell the accuracy."""
     check_writable(args.output)
     model = rows.read_model(args.model_file)
+    if args.probabilities and not model.has_probabilities:
+        raise IncompatibleError(
+            f"{args.model_file!r} has no probabilities, as it is no softmax model. Give --scores, or train one."
+        )
     dataset = rows.load_rows(args.data, args.data_dir)
     part = args.part or ("all" if dataset.X_test is None else "test")
     X, y, which = rows.pick(dataset, part, rows.held_out(args, model, dataset.name))
@@ -50,6 +56,8 @@ def run(args: Namespace) -> int:
             fields["labels"] = labels
             if args.scores:
                 fields["classes"], fields["scores"] = model.classes, scores
+            elif args.probabilities:
+                fields["classes"], fields["probabilities"] = model.classes, np.exp(log_probabilities(scores))
         print_json(fields)
     elif share is not None and not args.quiet:
         sys.stderr.write(f"accuracy {share:.4f} ({right} of {n}) on {which}\n")
@@ -64,12 +72,14 @@ def run(args: Namespace) -> int:
 
 def _text(args: Namespace, model: rows.Model, labels: Array, scores: Array) -> str:
     lines = [_name(label) for label in labels.tolist()]
-    if args.scores:
-        table = scores[:, np.newaxis] if scores.ndim == 1 else scores
+    if args.scores or args.probabilities:
+        name = "score" if args.scores else "probability"
+        table = scores if args.scores else np.exp(log_probabilities(scores))
+        table = table[:, np.newaxis] if table.ndim == 1 else table
         # Two classes have one score; above zero it means the second.
         columns = model.classes[-table.shape[1] :].tolist()
         lines = ["\t".join([line, *map(repr, row)]) for line, row in zip(lines, table.tolist(), strict=True)]
-        lines.insert(0, "\t".join(["label", *(f"score:{_name(label)}" for label in columns)]))
+        lines.insert(0, "\t".join(["label", *(f"{name}:{_name(label)}" for label in columns)]))
     return "".join(f"{line}\n" for line in lines)
 
 

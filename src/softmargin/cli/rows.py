@@ -7,15 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.cli.options import DEFAULT_SEED, DEFAULT_TEST_SIZE
+from softmargin.cli.choices import DEFAULT_SEED, DEFAULT_TEST_SIZE
 from softmargin.core.errors import DataError
 from softmargin.data import Dataset, load, split
 from softmargin.models import KernelExpansion, LinearModel, load_model, looks_like_liblinear, read_liblinear
+from softmargin.models.shapes import log_probabilities
 
 __all__ = [
     "HeldOut",
+    "Measured",
     "Model",
-    "accuracy",
     "check_labels_match",
     "check_lengths",
     "class_weights",
@@ -24,6 +25,7 @@ __all__ = [
     "hold_out",
     "is_same_kind",
     "load_rows",
+    "measured",
     "normalized",
     "pick",
     "read_model",
@@ -251,16 +253,30 @@ def scores_of(model: Model, X: Any, source: str) -> Array:
     return np.concatenate(blocks) if len(blocks) != 1 else blocks[0]
 
 
-def accuracy(model: Model, X: Any, y: Array, source: str) -> tuple[float, int]:
-    """Return the share of rows labelled right, and how many carry a label the model does not know."""
+class Measured(NamedTuple):
+    """How well a model does on some rows."""
+
+    accuracy: float  # share of rows labelled right
+    n_unknown: int  # rows with a label the model does not know: errors
+    log_loss: float | None  # mean over the rows with a known label; None where the model has no probabilities
+
+
+def measured(model: Model, X: Any, y: Array, source: str) -> Measured:
+    """Score the rows a block at a time, and compare with their labels."""
     check_labels_match(model, y, source)
-    right = unknown = 0
+    right, loss, order = 0, 0.0, np.argsort(model.classes)
+    codes = order[np.minimum(np.searchsorted(model.classes, y, sorter=order), len(order) - 1)]
+    is_known = model.classes[codes] == y
     for rows in _blocks(X.shape[0], len(model.classes)):
         scores = scores_of(model, X[rows], source)
         winners = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         right += int((model.classes[winners] == y[rows]).sum())
-        unknown += int((~np.isin(y[rows], model.classes)).sum())
-    return right / len(y), unknown
+        if model.has_probabilities:
+            own = np.take_along_axis(log_probabilities(scores), codes[rows, None], axis=1)[:, 0]
+            loss -= float(own[is_known[rows]].sum())
+    n_known = int(is_known.sum())
+    log_loss = loss / n_known if model.has_probabilities and n_known else None
+    return Measured(right / len(y), len(y) - n_known, log_loss)
 
 
 def is_same_kind(labels: Array, others: Array) -> bool:

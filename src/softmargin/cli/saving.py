@@ -26,9 +26,10 @@ def check_outputs(args: Namespace) -> None:
         check_writable(path)
     if len({os.path.realpath(path) for path in outputs}) < len(outputs):
         raise IncompatibleError("-o, --checkpoint and --trace name the same file. Give each its own.")
-    if _is_liblinear(args) and is_kernel(args):
+    if _is_liblinear(args) and args.model != "linear-svc":
+        why = "is its support vectors" if is_kernel(args) else "has probabilities, which LIBLINEAR would get wrong"
         raise IncompatibleError(
-            f"a LIBLINEAR file holds one weight a column; a {args.model} model is its support vectors. "
+            f"a LIBLINEAR file holds one weight a column of an SVM; a {args.model} model {why}. "
             "Leave out --format, or train --model linear-svc."
         )
 

@@ -104,12 +104,27 @@ def percent(share: float) -> str:
 
 def problem_name(info: Mapping[str, Any]) -> str:
     """Name a problem for people, by what a model remembers of it."""
+    if info.get("problem") == "softmax":
+        return f"softmax regression, {_penalty_name(info['penalty'])}, C = {info['C']:g}"
     shown = [f"{name} = {info[name]:g}" for name in ("gamma", "degree", "coef0") if name in info]
     words = [f"{info.get('kernel', 'linear')} SVM" + (f" ({', '.join(shown)})" if shown else "")]
     words.append(_MULTICLASS[info["multiclass"]])
     if info.get("loss") == "squared_hinge":
         words.append("squared hinge")
     return ", ".join([*words, f"C = {info['C']:g}"])
+
+
+def _penalty_name(penalty: Mapping[str, Any]) -> str:
+    """Name a penalty by its numbers; the ends of the elastic net have names of their own."""
+    numbers = {name: value for name, value in penalty.items() if name != "name"}
+    if penalty["name"] == "ElasticNet" and 0.0 in numbers.values():
+        name, strength = next(((name, value) for name, value in numbers.items() if value), ("no", 1.0))
+        return f"{name} penalty" + ("" if strength == 1.0 else f" of strength {strength:g}")
+    shown = ", ".join(
+        f"{name} = {_penalty_name(value) if isinstance(value, Mapping) else format(value, 'g')}"
+        for name, value in numbers.items()
+    )
+    return f"{penalty['name']} penalty ({shown})"
 
 
 def status_line(status: Status) -> str:

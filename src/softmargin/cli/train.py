@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from softmargin.cli import machines, rows, saving
 from softmargin.cli.exit_codes import INTERRUPTED, NOT_CERTIFIED
-from softmargin.cli.outcome import Accuracy, Outcome, report
+from softmargin.cli.outcome import Outcome, report
 from softmargin.cli.show import note, status_line, wants_progress, warn
 from softmargin.core.errors import DataError
 from softmargin.data import Dataset
-from softmargin.estimators._fit import find_solver, fit_svm
+from softmargin.estimators._fit import find_solver, fit_problem
 from softmargin.estimators._problems import gram_of
 from softmargin.models import LinearModel
 from softmargin.run import Result, Status, Stop
@@ -50,15 +50,9 @@ def run(args: Namespace) -> int:
         raise DataError(
             f"{dataset.name}: training {status_line(result.status)} --normalize maxabs scales the features."
         )
-    is_squared = args.loss == "squared_hinge"
     info = {
-        "problem": "l2_svm" if is_squared else "multiclass_svm",
-        # Two classes need no joint loss; what was solved is one class against the other.
-        "multiclass": "one_vs_rest" if is_squared else args.multiclass,
-        "loss": args.loss,
-        "C": args.C,
+        **machines.claim(args),
         "fit_intercept": not args.no_intercept,
-        "intercept_scaling": args.intercept_scaling,
         "class_weight": class_weight,
         "tol": args.tol,
         "status": result.status.value,
@@ -69,8 +63,8 @@ def run(args: Namespace) -> int:
     }
     model = machines.build_model(args, problem, result.point, classes, info, scales)
     saved, trouble = saving.save(args, model, result.trace)
-    accuracy = _accuracy(args, model, dataset)
-    report(args, Outcome(dataset, problem, model, result, is_proof, accuracy, saved, prepare_seconds))
+    train, test = _measured(args, model, dataset)
+    report(args, Outcome(dataset, problem, model, result, is_proof, train, test, saved, prepare_seconds))
     if trouble is not None:
         raise trouble
     if result.status is Status.INTERRUPTED:
@@ -168,7 +162,7 @@ def _fit(args: Namespace, problem: Any, solver: Any, resume: Any) -> tuple[Resul
     try:
         # Overflow ends in the status FAILED, which says what to do.
         with np.errstate(over="ignore", invalid="ignore"):
-            result = fit_svm(problem, solver=solver, stop=stop, seed=args.seed, watchers=watchers, resume=resume)
+            result = fit_problem(problem, solver=solver, stop=stop, seed=args.seed, watchers=watchers, resume=resume)
     finally:
         if console is not None:
             console.show_cursor(True)
@@ -182,12 +176,12 @@ def _get_ready(problem: Any, solver: Any) -> None:
         solver.step(small, solver.start(small, None, np.random.default_rng(0)))
 
 
-def _accuracy(args: Namespace, model: Any, dataset: Dataset) -> Accuracy:
-    """Measure the model as it is saved, on the raw rows."""
-    train, _ = rows.accuracy(model, dataset.X, dataset.y, dataset.name)
+def _measured(args: Namespace, model: Any, dataset: Dataset) -> tuple[rows.Measured, rows.Measured | None]:
+    """Measure the model as it is saved, on the raw rows for training and, where there are any, for testing."""
+    train = rows.measured(model, dataset.X, dataset.y, dataset.name)
     if dataset.X_test is None or dataset.y_test is None:
-        return Accuracy(train, None)
-    test, unknown = rows.accuracy(model, dataset.X_test, dataset.y_test, _test_name(args, dataset))
-    if unknown:
-        note(args, f"{unknown} test rows carry labels that training never saw; they count as errors.")
-    return Accuracy(train, test)
+        return train, None
+    test = rows.measured(model, dataset.X_test, dataset.y_test, _test_name(args, dataset))
+    if test.n_unknown:
+        note(args, f"{test.n_unknown} test rows carry labels that training never saw; they count as errors.")
+    return train, test

@@ -3,7 +3,7 @@
 import argparse
 import math
 
-__all__ = ["class_weight", "count", "degree", "gamma", "not_negative", "number", "positive", "share"]
+__all__ = ["class_weight", "count", "degree", "gamma", "not_negative", "number", "positive", "ratio", "share"]
 
 
 def number(text: str) -> float:
@@ -38,6 +38,14 @@ def share(text: str) -> float:
     value = number(text)
     if not 0 <= value < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no share: 0 <= SHARE < 1")
+    return value
+
+
+def ratio(text: str) -> float:
+    """Read a number from 0 to 1."""
+    value = number(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} does not lie between 0 and 1")
     return value
 
 

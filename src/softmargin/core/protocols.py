@@ -14,11 +14,14 @@ from softmargin.core.certificate import Certificate
 
 __all__ = [
     "BlockDualProblem",
+    "CompositeProblem",
     "FreeBiasProblem",
     "KernelBlockProblem",
     "ManyProblems",
+    "Penalty",
     "Problem",
     "Progress",
+    "RidgeProblem",
     "Solver",
     "Watcher",
 ]
@@ -83,6 +86,70 @@ class ManyProblems(Problem, Protocol):
     """Independent problems under one judge."""
 
     parts: list[Any]
+
+
+@runtime_checkable
+class Penalty(Protocol):
+    """A penalty that is separable by features: g(W) = sum_j g(W_j), with W_j (k,) the weights of feature j.
+
+    It is a ``NamedTuple`` of numbers, compiled by ``@compiled_struct("prox_row")``. W, V and the results are (d, k).
+    """
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether g is convex."""
+        ...
+
+    @property
+    def has_bound(self) -> bool:
+        """Whether the conjugate is finite near zero: then a duality gap can be proven, else only stationarity."""
+        ...
+
+    def value(self, W: Any) -> float:
+        """Return g(W); inf where W is not allowed."""
+        ...
+
+    def prox(self, V: Any, t: Any) -> Any:
+        """Return the minimiser of g(W) + |W - V|^2 / (2 t), row by row; t > 0 is a number or (d, 1)."""
+        ...
+
+    def prox_row(self, row: Any, first: int, k: int, t: float) -> None:
+        """Do the same in place for one row, row[first : first + k] of flat memory; compiled."""
+        ...
+
+    def conjugate(self, V: Any) -> float:
+        """Return sup over W of <V, W> - g(W); inf where there is none."""
+        ...
+
+    def reach(self, V: Any) -> float:
+        """Return the largest s in [0, 1] at which the conjugate of s V is finite."""
+        ...
+
+    def distance(self, W: Any, V: Any) -> Any:
+        """Return how far each row V_j is from the subdifferential of g at W_j; shape (d,)."""
+        ...
+
+
+@runtime_checkable
+class CompositeProblem(Problem, Protocol):
+    """A loss of linear scores plus a separable penalty."""
+
+    X: Any
+    C: Any
+    penalty: Any
+    target: Any
+    is_pinned: bool
+
+    def rough_residual(self, weights: Any, primal: float, gradient: Any) -> float:
+        """Guess the residual from the gradient of the losses."""
+        ...
+
+
+@runtime_checkable
+class RidgeProblem(CompositeProblem, Protocol):
+    """A loss of linear scores plus ridge / 2 |W|^2: smooth."""
+
+    ridge: float
 
 
 class Solver(Protocol[P_contra, Point, State]):

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,27 +13,40 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from softmargin.core.errors import DataError
 from softmargin.estimators._callbacks import CallbackBridge, CallbackSupportMixin
-from softmargin.estimators._fit import fit_svm
-from softmargin.estimators._problems import warm_point
+from softmargin.estimators._fit import fit_problem
 from softmargin.estimators._warnings import NotCertifiedWarning, not_certified
 from softmargin.estimators._weights import loss_prices
-from softmargin.run import Status, Stop
+from softmargin.run import Result, Status, Stop
 
-__all__ = ["CertifiedClassifier"]
+__all__ = ["CertifiedClassifier", "Labelled"]
 
 Array = NDArray[Any]
 _X_KINDS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 
+class Labelled(NamedTuple):
+    """Data as they are trained on: validated, with a code for every label."""
+
+    X: Any
+    y: Array
+    classes: Array
+    codes: Array
+    sample_weight: Array | None
+
+
 class CertifiedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """A classifier that is trained to a certificate.
 
-    A subclass stores the settings and says how a problem is built from data (``_problem``), which attributes a point
-    gives (``_attributes``), and which model they are (``_predictor``).
+    A subclass stores the settings and says what a unit of loss costs (``_price``), how a problem is built from data
+    (``_problem``), where a warm start begins (``_first_point``), which attributes a point gives (``_attributes``),
+    which model they are (``_predictor``), and which problem it solves (``_claim``).
     """
 
     # Are predictions made from the dual variables alone? Then these are what is judged.
     _dual_only = False
+
+    def _price(self) -> Any:
+        return self.C
 
     def _problem(self, X: Any, codes: Array, n_classes: int, prices: Array, sample_weight: Array | None) -> Any:
         raise NotImplementedError
@@ -44,9 +57,13 @@ class CertifiedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _predictor(self, info: dict[str, Any]) -> Any:
         raise NotImplementedError
 
-    def _settings(self) -> dict[str, Any]:
-        """Return what a model remembers of its training beside the settings all have."""
-        return {}
+    def _first_point(self, problem: Any, n: int) -> Any:
+        """Return what the last fit left, where it can serve as a start; None to start afresh."""
+        return None
+
+    def _claim(self) -> dict[str, Any]:
+        """Return what a model remembers of its problem: enough for ``certify`` to build it again."""
+        raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
         """Say that sparse X is welcome."""
@@ -55,6 +72,9 @@ class CertifiedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return tags
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        return self._train(self._checked(X, y, sample_weight))
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any) -> Labelled:
         X, y = validate_data(self, X, y, order="C", accept_large_sparse=True, **_X_KINDS)
         check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
@@ -64,9 +84,12 @@ class CertifiedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             )
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        prices = loss_prices(codes, classes, self.C, self.class_weight, sample_weight)
+        return Labelled(X, y, classes, codes, sample_weight)
+
+    def _train(self, data: Labelled) -> Any:
+        X, y, classes, codes, sample_weight = data
+        prices = loss_prices(codes, classes, self._price(), self.class_weight, sample_weight)
         problem = self._problem(X, codes, len(classes), prices, sample_weight)
-        stop = Stop(self.tol, self.max_iter, math.inf if self.max_seconds is None else self.max_seconds)
         self.classes_ = classes
 
         def attributes(point: Any) -> dict[str, Any]:
@@ -79,37 +102,36 @@ class CertifiedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             watchers.append(ProgressBar())
         if CallbackBridge.wanted(self):
             watchers.append(CallbackBridge(self, X, y, sample_weight, attributes))
-        result = fit_svm(
+        result = fit_problem(
             problem,
             solver=self.solver,
-            stop=stop,
-            seed=check_random_state(self.random_state).randint(2**31 - 1),
-            init=self._last_dual(problem, len(codes)),
+            stop=self._stop(),
+            seed=self._seed(),
+            init=self._first_point(problem, len(codes)) if self.warm_start else None,
             watchers=watchers,
             dual_only=self._dual_only,
         )
-        for name, value in attributes(result.point).items():
+        self._keep(result, attributes(result.point), len(codes))
+        if result.status is not Status.CONVERGED:
+            warnings.warn(not_certified(result, self.tol), NotCertifiedWarning, stacklevel=4)
+        return self
+
+    def _keep(self, result: Result, attributes: dict[str, Any], n: int) -> Any:
+        for name, value in attributes.items():
             setattr(self, name, value)
         self.certificate_ = result.certificate
         self.dual_gap_ = result.certificate.gap
         self.status_ = result.status.value
         self.n_iter_ = result.n_iter
         self.trace_ = result.trace
-        self._n_samples = len(codes)
-        if result.status is not Status.CONVERGED:
-            warnings.warn(not_certified(result, self.tol), NotCertifiedWarning, stacklevel=3)
+        self._n_samples = n
         return self
 
-    def _last_dual(self, problem: Any, n: int) -> Any:
-        """Return the dual point of the last fit, where it can serve as a start."""
-        if not (self.warm_start and hasattr(self, "dual_coef_")):
-            return None
-        rows = len(self.classes_) if len(self.classes_) > 2 else 1
-        if self._n_samples != n or len(self.dual_coef_) != rows:
-            return None
-        dual = np.zeros((n, rows))
-        dual[self.support_] = self.dual_coef_.T
-        return warm_point(problem, dual)
+    def _stop(self) -> Stop:
+        return Stop(self.tol, self.max_iter, math.inf if self.max_seconds is None else self.max_seconds)
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def model(self) -> Any:
         """Return the fitted model apart from the estimator: it predicts, saves and loads without pickle."""
@@ -117,16 +139,9 @@ class CertifiedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return self._predictor(self._info())
 
     def _info(self) -> dict[str, Any]:
-        is_squared = self.loss == "squared_hinge"
         return {
-            "problem": "l2_svm" if is_squared else "multiclass_svm",
-            # Two classes need no joint loss; what was solved is one class against the other.
-            "multiclass": "one_vs_rest" if is_squared else self.multiclass,
-            "loss": self.loss,
-            "C": float(self.C),
-            **self._settings(),
+            **self._claim(),
             "fit_intercept": bool(self.fit_intercept),
-            "intercept_scaling": float(self.intercept_scaling),
             "class_weight": self.class_weight,
             "tol": float(self.tol),
             "status": self.status_,

@@ -5,12 +5,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.errors import IncompatibleError
+from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.estimators._problems import HINGES
 from softmargin.losses import LOSSES
 from softmargin.models import LinearModel
+from softmargin.models.shapes import dense
 
-__all__ = ["Claim", "claim_of"]
+__all__ = ["Claim", "claim_of", "codes_of", "known_price", "with_constant"]
 
 Array = NDArray[Any]
 _SHORT = {"ovr": "one_vs_rest"}  # scikit-learn's LinearSVC says "ovr"
@@ -59,7 +60,7 @@ def claim_of(model: Any) -> Claim:
             f"{', '.join(missing)}. Fit it first, or pass a LinearModel (read_liblinear makes one of a LIBLINEAR file)."
         )
     multiclass = getattr(model, "multi_class", None)
-    coef = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
+    coef = np.atleast_2d(dense(model.coef_).astype(np.float64))
     intercept = np.atleast_1d(np.asarray(model.intercept_, dtype=np.float64))
     return Claim(
         np.asarray(model.classes_),
@@ -80,7 +81,7 @@ def _of_linear_model(model: LinearModel) -> Claim:
     info = model.info
     return Claim(
         model.classes,
-        model.coef.astype(np.float64, copy=False),
+        dense(model.coef).astype(np.float64, copy=False),
         model.intercept,
         info.get("multiclass"),
         info.get("loss"),
@@ -91,3 +92,32 @@ def _of_linear_model(model: LinearModel) -> Claim:
         info.get("class_weight"),
         is_ours="problem" in info,
     )
+
+
+def with_constant(X: Any, value: float) -> Any:
+    """Return [X, value]: a constant column, whose weight is then penalised like every other."""
+    column = np.full((X.shape[0], 1), value, dtype=X.dtype)
+    if isinstance(X, np.ndarray):
+        return np.hstack([X, column])
+    from scipy.sparse import hstack
+
+    return hstack([X, column], format="csr")
+
+
+def known_price(C: float | None, own: float | None) -> float:
+    """Return C, or the model's own; refuse where neither is known."""
+    price = own if C is None else C
+    if price is None:
+        raise DataError("the model does not say which C it was trained with; pass C=... (LIBLINEAR's -c).")
+    return price
+
+
+def codes_of(classes: Array, y: Any) -> Array:
+    """Return the class code of every label; refuse labels the model does not know."""
+    y = np.asarray(y)
+    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    strange = classes[codes] != y
+    if np.any(strange):
+        label = y[strange][:1].tolist()[0]
+        raise DataError(f"y holds the label {label!r}, which the model does not know; pass the data it was trained on.")
+    return codes

@@ -1,10 +1,16 @@
 """The one fit path, shared by estimators and command line; it never imports scikit-learn, which takes a second.
 
 ``SOLVER_TABLES`` holds the solvers users may ask for by name, a table a kind of problem. Classes are named, not
-imported: a fit loads the solver it runs and no other.
+imported: a fit loads the solver it runs and no other. Where the fastest depends on the problem, "auto" is a function
+from the problem to a name of its table.
+
+A penalty that is not convex has many stationary points: the run starts at a solution of its convex relative, as spec
+3.4 asks.
 """
 
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,12 +18,32 @@ import numpy as np
 
 from softmargin import solvers
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import BlockDualProblem, FreeBiasProblem
+from softmargin.core.protocols import BlockDualProblem, CompositeProblem, FreeBiasProblem, RidgeProblem
+from softmargin.estimators._penalties import convex_relative
+from softmargin.problems import softmax_problem
 from softmargin.run import Result, Stop, solve
 
-__all__ = ["SOLVER_TABLES", "AtDualPoint", "find_solver", "fit_svm"]
+__all__ = ["SOLVER_TABLES", "AtDualPoint", "find_solver", "fit_problem"]
 
-SOLVER_TABLES: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
+Recipe = tuple[str, dict[str, Any]]
+MANY_FEATURES = 3000
+LOOSE = 1e-2  # tolerance of the convex relative, where a run starts
+
+
+def fastest_ridge(problem: Any) -> str:
+    """Name the solver for a ridge: on the dual where X is sparse and wide, else Newton's method."""
+    is_wide = not isinstance(problem.X, np.ndarray) and problem.X.shape[1] > MANY_FEATURES
+    return "dual_descent" if is_wide and problem.ridge > 0.0 else "newton_cg"
+
+
+_ANY_PENALTY: dict[str, Recipe] = {
+    "prox_newton": ("ProxNewton", {}),
+    "mm_descent": ("MMDescent", {}),
+    "accelerated_gradient": ("AcceleratedGradient", {}),
+    "block_prox_gradient": ("BlockProxGradient", {}),
+    "svrg": ("Svrg", {}),
+}
+SOLVER_TABLES: dict[str, dict[str, Recipe | Callable[[Any], str]]] = {
     "linear hinge": {
         "auto": ("DualBlockDescent", {}),
         "block_descent": ("DualBlockDescent", {}),
@@ -43,10 +69,19 @@ SOLVER_TABLES: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
         "smo": ("Smo", {}),
         "dual_prox_gradient": ("DualProxGradient", {}),
     },
+    "softmax ridge": {
+        "auto": fastest_ridge,
+        "lbfgs": ("Lbfgs", {}),
+        "newton_cg": ("NewtonCG", {}),
+        "trust_newton": ("TrustNewton", {}),
+        "dual_descent": ("SoftmaxDualDescent", {}),
+        **_ANY_PENALTY,
+    },
+    "softmax": {"auto": ("ProxNewton", {}), **_ANY_PENALTY},
 }
 
 
-def fit_svm(
+def fit_problem(
     problem: Any,
     *,
     solver: Any = "auto",
@@ -59,7 +94,29 @@ def fit_svm(
 ) -> Result:
     """Solve it by the solver of that name (or a solver object); one-vs-rest problems class by class."""
     chosen = find_solver(solver, problem, dual_only=dual_only)
+    if init is None and resume is None and not getattr(getattr(problem, "penalty", None), "is_convex", True):
+        began = time.perf_counter()
+        init = _convex_start(problem, stop, seed)
+        if math.isfinite(stop.max_seconds):
+            stop = stop._replace(max_seconds=max(stop.max_seconds - (time.perf_counter() - began), 0.0))
     return solve(problem, chosen, stop=stop, rng=seed, init=init, watchers=watchers, resume=resume)
+
+
+def _convex_start(problem: Any, stop: Stop, seed: Any) -> Any:
+    """Solve the problem with the convex relative of its penalty, loosely; None where the penalty has none."""
+    penalty = convex_relative(problem.penalty)
+    if penalty is None:
+        return None
+    relative = softmax_problem(
+        problem.X,
+        problem.y,
+        C=problem.C,
+        penalty=penalty,
+        n_classes=problem.n_classes,
+        fit_intercept=problem.fit_intercept,
+    )
+    loose = stop.checked()._replace(tol=max(stop.tol, LOOSE))
+    return solve(relative, find_solver("auto", relative), stop=loose, rng=seed).point
 
 
 def find_solver(solver: Any, problem: Any = None, *, dual_only: bool = False) -> Any:
@@ -70,7 +127,7 @@ def find_solver(solver: Any, problem: Any = None, *, dual_only: bool = False) ->
     """
     parts = getattr(problem, "parts", None)
     part = problem if parts is None else parts[0]
-    chosen = _by_name(solver, _kind(part)) if isinstance(solver, str) else solver
+    chosen = _by_name(solver, _kind(part), part) if isinstance(solver, str) else solver
     if parts is None or isinstance(chosen, solvers.EachClass):
         return chosen
     for needed in chosen.needs:
@@ -84,18 +141,21 @@ def find_solver(solver: Any, problem: Any = None, *, dual_only: bool = False) ->
 
 
 def _kind(problem: Any) -> str:
+    if isinstance(problem, CompositeProblem):
+        return "softmax ridge" if isinstance(problem, RidgeProblem) else "softmax"
     if isinstance(problem, FreeBiasProblem):
         return "linear squared_hinge" if problem.gram.is_linear else "kernel squared_hinge"
     return "linear hinge" if problem is None or isinstance(problem, BlockDualProblem) else "kernel hinge"
 
 
-def _by_name(name: str, kind: str) -> Any:
+def _by_name(name: str, kind: str, problem: Any) -> Any:
     table = SOLVER_TABLES[kind]
     if name not in table:
         fits = [other for other, names in SOLVER_TABLES.items() if name in names]
         found = f"solves {' and '.join(fits)} problems, not {kind} ones" if fits else "is unknown"
         raise IncompatibleError(f"solver={name!r} {found}; choose one of {', '.join(table)}.")
-    home, settings = table[name]
+    entry = table[name]
+    home, settings = table[entry(problem)] if callable(entry) else entry  # type: ignore[misc]
     return getattr(solvers, home)(**settings)
 
 

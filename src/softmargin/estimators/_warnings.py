@@ -19,9 +19,11 @@ class IndefiniteKernelWarning(UserWarning):
 def not_certified(result: Any, tol: float) -> str:
     """Say how far a run came and what to do."""
     certificate = result.certificate
+    is_gap = certificate.kind != "stationarity"
+    amount = f"{certificate.gap:.1e} = {certificate.residual:.1e} * primal" if is_gap else f"{certificate.residual:.1e}"
     return (
-        f"stopped after {result.n_iter} passes with {certificate.kind} {certificate.gap:.1e} "
-        f"= {certificate.residual:.1e} * primal, above tol {tol:.1e}. {result.status.sentence}"
+        f"stopped after {result.n_iter} passes with {certificate.kind} {amount}, above tol {tol:.1e}. "
+        f"{result.status.sentence}"
     )
 
 

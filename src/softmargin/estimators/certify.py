@@ -1,7 +1,7 @@
 """How far from optimal is this model? Ours, scikit-learn's, LIBLINEAR's.
 
 linear weights        P(W) is a property of the weights alone; the bound is ours: the dual value of a point our
-solver finds on the same data. P(W) - bound is then proven, whoever trained W.
+solver finds on the same data. P(W) - bound is then proven, whoever trained W. So it is for SVMs and softmax models.
 kernel expansions     coefficients and support say which dual point the model is, so it carries its own bound: the
 dual value there, or at the feasible point next to it.
 """
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.protocols import FreeBiasProblem
-from softmargin.estimators._claims import Claim, claim_of
-from softmargin.estimators._fit import fit_svm
+from softmargin.estimators._certify_softmax import certify_softmax, softmax_claim_of
+from softmargin.estimators._claims import Claim, claim_of, codes_of, known_price, with_constant
+from softmargin.estimators._fit import fit_problem
 from softmargin.estimators._problems import (
     as_point,
     gram_of,
@@ -58,7 +59,8 @@ def certify(
     Parameters
     ----------
     model : LinearModel, KernelExpansion, or a fitted classifier
-        Of softmargin: LinearSVC, KernelSVC. Of scikit-learn: LinearSVC (with l2 penalty), SVC (with two classes).
+        Of softmargin: LinearSVC, KernelSVC, SoftmaxRegression. Of scikit-learn: LinearSVC (with l2 penalty), SVC (with
+        two classes), LogisticRegression and LogisticRegressionCV.
         ``softmargin.models.read_liblinear`` makes a LinearModel of a LIBLINEAR file.
     X, y
         The data it was trained on; X is the kernel matrix where it was precomputed.
@@ -78,7 +80,8 @@ def certify(
     Returns
     -------
     Certificate
-        primal = P(model), bound <= optimum, residual = (primal - bound) / primal.
+        primal = P(model), bound <= optimum, residual = (primal - bound) / primal. A softmax model without a penalty,
+        or with one that is not convex, has no bound: its certificate is stationarity.
     """
     if hasattr(model, "model") and hasattr(model, "certificate_"):
         model = model.model()
@@ -91,16 +94,20 @@ def certify(
         return _certify_expansion(model, X, y, C, class_weight, sample_weight)
     if any(base.__name__ == "SVC" for base in type(model).__mro__):
         return _certify_svc(model, X, y, C, class_weight, sample_weight)
+    softmax = softmax_claim_of(model) if multiclass is None and loss is None else None
+    if softmax is not None:
+        stop = Stop(bound_tol, max_seconds=max_seconds)
+        return certify_softmax(softmax, X, y, C, class_weight, sample_weight, stop=stop, watchers=watchers)
     claim = claim_of(model)
     name, charge = claim.asked(multiclass, loss)
     if X.shape[1] != claim.coef.shape[1]:
         raise DataError(f"the model has {claim.coef.shape[1]} features, X has {X.shape[1]}; pass the training data.")
-    codes = _codes(claim.classes, y)
+    codes = codes_of(claim.classes, y)
     prices = _linear_prices(claim, codes, name, C, class_weight, sample_weight)
     coef, intercept, fit_intercept = claim.coef, claim.intercept, claim.fit_intercept
     if charge == "squared_hinge" and fit_intercept and not claim.is_ours:
         # An L2SVM has a free bias or none: the penalised one becomes the weight of a column.
-        X = _with_constant(X, claim.intercept_scaling)
+        X = with_constant(X, claim.intercept_scaling)
         coef = np.column_stack([coef, intercept / claim.intercept_scaling])
         intercept, fit_intercept = np.zeros_like(intercept), False
     problem = linear_problem(
@@ -113,7 +120,7 @@ def certify(
         fit_intercept=fit_intercept,
         intercept_scaling=claim.intercept_scaling,
     )
-    result = fit_svm(problem, stop=Stop(bound_tol, max_seconds=max_seconds), seed=0, watchers=watchers)
+    result = fit_problem(problem, stop=Stop(bound_tol, max_seconds=max_seconds), seed=0, watchers=watchers)
     bound = max(row.certificate.bound for row in result.trace)
     return duality_gap(_primal(problem, result.point, coef, intercept), bound)
 
@@ -123,10 +130,10 @@ def _linear_prices(
 ) -> Array:
     """Return the prices the model was trained with: (n,), or (n, k) where they depend on the class."""
     weight = claim.class_weight if class_weight is None else class_weight
-    prices = loss_prices(codes, claim.classes, _known(C, claim.C), weight, sample_weight)
+    prices = loss_prices(codes, claim.classes, known_price(C, claim.C), weight, sample_weight)
     if claim.is_ours or multiclass != "one_vs_rest" or len(claim.classes) == 2 or weight is None:
         return prices
-    others = loss_prices(codes, claim.classes, _known(C, claim.C), None, sample_weight)
+    others = loss_prices(codes, claim.classes, known_price(C, claim.C), None, sample_weight)
     is_own = codes[:, None] == np.arange(len(claim.classes))
     return np.where(is_own, prices[:, None], others[:, None])
 
@@ -144,33 +151,6 @@ def _primal(problem: Any, point: Any, coef: Array, intercept: Array) -> float:
     return float(problem.scale * sum(values))
 
 
-def _with_constant(X: Any, value: float) -> Any:
-    column = np.full((X.shape[0], 1), value, dtype=X.dtype)
-    if isinstance(X, np.ndarray):
-        return np.hstack([X, column])
-    from scipy.sparse import hstack
-
-    return hstack([X, column], format="csr")
-
-
-def _known(C: float | None, own: float | None) -> float:
-    price = own if C is None else C
-    if price is None:
-        raise DataError("the model does not say which C it was trained with; pass C=... (LIBLINEAR's -c).")
-    return price
-
-
-def _codes(classes: Array, y: Any) -> Array:
-    """Return the class code of every label; refuse labels the model does not know."""
-    y = np.asarray(y)
-    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-    strange = classes[codes] != y
-    if np.any(strange):
-        label = y[strange][:1].tolist()[0]
-        raise DataError(f"y holds the label {label!r}, which the model does not know; pass the data it was trained on.")
-    return codes
-
-
 def _certify_expansion(
     model: KernelExpansion, X: Any, y: Any, C: float | None, class_weight: Any, sample_weight: Any
 ) -> Certificate:
@@ -178,13 +158,13 @@ def _certify_expansion(
     if model.vectors is not None:
         X = X.astype(model.vectors.dtype, copy=False)
     _check_support(model.vectors, model.support, model.n_samples, X)
-    codes = _codes(model.classes, y)
+    codes = codes_of(model.classes, y)
     weight = info.get("class_weight") if class_weight is None else class_weight
     problem = kernel_problem(
         X,
         codes,
         len(model.classes),
-        loss_prices(codes, model.classes, _known(C, info.get("C")), weight, sample_weight),
+        loss_prices(codes, model.classes, known_price(C, info.get("C")), weight, sample_weight),
         kernel=model.kernel,
         multiclass=info["multiclass"],
         loss=info["loss"],
@@ -213,7 +193,7 @@ def _certify_svc(model: Any, X: Any, y: Any, C: float | None, class_weight: Any,
     X = X.astype(np.float64, copy=False)  # as scikit-learn does
     vectors = model.support_vectors_ if model.support_vectors_.shape[0] == len(model.support_) else None
     _check_support(vectors, model.support_, model.shape_fit_[0], X)
-    codes = _codes(model.classes_, y)
+    codes = codes_of(model.classes_, y)
     gamma = find_gamma(model.gamma, X) if isinstance(model.kernel, str) and not is_given else 1.0
     kernel = make_kernel(model.kernel, gamma=gamma, degree=model.degree, coef0=model.coef0)
     gram = Gram(kernel, X)
@@ -223,7 +203,9 @@ def _certify_svc(model: Any, X: Any, y: Any, C: float | None, class_weight: Any,
         dict(zip(model.classes_.tolist(), model.class_weight_, strict=True)) if class_weight is None else class_weight
     )
     signs = 2.0 * codes - 1.0
-    problem = HingeSVM(gram, signs, C=loss_prices(codes, model.classes_, _known(C, model.C), weight, sample_weight))
+    problem = HingeSVM(
+        gram, signs, C=loss_prices(codes, model.classes_, known_price(C, model.C), weight, sample_weight)
+    )
     coef = model.dual_coef_
     dual = np.zeros(len(codes))
     dual[model.support_] = (coef.toarray() if hasattr(coef, "toarray") else coef)[0]

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from softmargin.estimators._base import CertifiedClassifier
 from softmargin.estimators._callbacks import with_callbacks
+from softmargin.estimators._margin import MarginClassifier
 from softmargin.estimators._problems import gram_of, kernel_model, kernel_problem
 from softmargin.estimators._warnings import warn_if_indefinite
 from softmargin.estimators._weights import gamma_of
@@ -19,7 +19,7 @@ __all__ = ["KernelSVC"]
 Array = NDArray[Any]
 
 
-class KernelSVC(CertifiedClassifier):
+class KernelSVC(MarginClassifier):
     r"""Kernel support vector classifier for two or more classes, trained to a certificate.
 
     Minimises 1/2 \|W\|^2 + C sum_i loss_i over W in the space of the kernel; the losses are those of ``LinearSVC``. The
@@ -174,7 +174,7 @@ class KernelSVC(CertifiedClassifier):
             intercept_scaling=self.intercept_scaling,
             cache_size=self.cache_size,
         )
-        warn_if_indefinite(gram_of(problem), stacklevel=4)
+        warn_if_indefinite(gram_of(problem), stacklevel=5)
         return problem
 
     def _attributes(self, problem: Any, point: Any, classes: Array, codes: Array) -> dict[str, Any]:
@@ -204,11 +204,11 @@ class KernelSVC(CertifiedClassifier):
             info,
         )
 
-    def _settings(self) -> dict[str, Any]:
+    def _claim(self) -> dict[str, Any]:
         settings = {
             name: getattr(self._kernel, name) for name in ("gamma", "degree", "coef0") if hasattr(self._kernel, name)
         }
-        return {"kernel": self._kernel.name, **settings}
+        return {**super()._claim(), "kernel": self._kernel.name, **settings}
 
     @property
     def coef_(self) -> Any:

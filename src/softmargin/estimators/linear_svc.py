@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.estimators._base import CertifiedClassifier
 from softmargin.estimators._callbacks import with_callbacks
+from softmargin.estimators._margin import MarginClassifier
 from softmargin.estimators._problems import coef_and_intercept, dual_columns, linear_problem
 from softmargin.models import LinearModel
 
@@ -15,7 +15,7 @@ __all__ = ["LinearSVC"]
 Array = NDArray[Any]
 
 
-class LinearSVC(CertifiedClassifier):
+class LinearSVC(MarginClassifier):
     r"""Linear support vector classifier for two or more classes, trained to a certificate.
 
     Minimises 1/2 \|W\|^2 + C sum_i loss_i. A joint loss adds up (Weston-Watkins) or takes the largest (Crammer-Singer)

@@ -96,6 +96,11 @@ class KernelExpansion:
         """Number of columns of X: those of the training data, or its rows where the kernel is precomputed."""
         return self.n_samples if self.vectors is None else int(self.vectors.shape[1])
 
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether scores are logarithms of probabilities: never those of an SVM."""
+        return False
+
     @cached_property
     def as_linear(self) -> LinearModel:
         """The same model as weights; only of a linear kernel."""

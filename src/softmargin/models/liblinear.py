@@ -23,6 +23,7 @@ import numpy as np
 from softmargin.core.errors import DataError, IncompatibleError, ModelFileError
 from softmargin.core.files import atomic_write
 from softmargin.models.linear import LinearModel
+from softmargin.models.shapes import dense
 
 __all__ = ["looks_like_liblinear", "read_liblinear", "write_liblinear"]
 
@@ -203,7 +204,7 @@ def write_liblinear(model: LinearModel, path: str | os.PathLike[str]) -> None:
     bias = float(model.info.get("intercept_scaling") or 1.0) if has_bias else -1.0
     if has_bias and bias <= 0:
         raise DataError(f"intercept_scaling must be positive to write a bias; the model has {bias}.")
-    rows = np.column_stack([model.coef, model.intercept / bias]) if has_bias else model.coef
+    rows = np.column_stack([dense(model.coef), model.intercept / bias]) if has_bias else dense(model.coef)
     labels = classes.tolist()
     solver_type = "MCSVM_CS"
     if model.info.get("multiclass") == "one_vs_rest":

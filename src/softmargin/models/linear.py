@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from softmargin.core.errors import DataError, ModelFileError
+from softmargin.core.errors import DataError, IncompatibleError, ModelFileError
 from softmargin.core.files import read_archive, write_archive
 from softmargin.models.shapes import (
     check_columns,
     checked_labels,
     checked_scores,
+    dense,
     fitted_columns,
     floats,
+    log_probabilities,
     matrix,
     require_arrays,
     winners,
@@ -40,21 +42,22 @@ class LinearModel:
     ----------
     classes : ndarray, shape (k,)
         Labels, all different: numbers, bools or text (object arrays of text are stored as text).
-    coef : ndarray, shape (k, d), or (1, d) for two classes
+    coef : ndarray or sparse matrix, shape (k, d), or (1, d) for two classes
     intercept : ndarray, shape (k,), or (1,) for two classes
     info : mapping
         How it was trained, in JSON-able values: problem, multiclass, C, fit_intercept,
-        intercept_scaling, class_weight, tol, certificate, ...
+        intercept_scaling, class_weight, tol, certificate, ... Models of the problem "softmax" have probabilities.
     """
 
     classes: np.ndarray
-    coef: np.ndarray
+    coef: Any
     intercept: np.ndarray
     info: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         classes = checked_labels(self.classes)
-        coef, intercept = (floats(array) for array in (self.coef, self.intercept))
+        coef = self.coef.tocsr() if hasattr(self.coef, "tocsr") else floats(self.coef)
+        intercept = floats(self.intercept)
         k = len(classes)
         rows = 1 if k == 2 else k
         if coef.ndim != 2 or coef.shape[0] != rows:
@@ -89,6 +92,24 @@ class LinearModel:
         """Return the label of the highest score for every row, shape (n,)."""
         return winners(self.decision_function(X), self.classes)
 
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether scores are logarithms of probabilities, up to a constant a row: softmax models only."""
+        return self.info.get("problem") == "softmax"
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithm of every class's probability, shape (n, k); an SVM has none and refuses."""
+        if not self.has_probabilities:
+            raise IncompatibleError(
+                "this model has no probabilities: it was not trained as a softmax model. Use decision_function, or "
+                "train SoftmaxRegression."
+            )
+        return log_probabilities(self.decision_function(X))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of every class, shape (n, k); an SVM has none and refuses."""
+        return np.exp(self.predict_log_proba(X))
+
     def fit_columns(self, X: Any) -> Any:
         """Return sparse `X` with exactly the model's columns: short rows are padded, extra columns ignored.
 
@@ -104,7 +125,7 @@ class LinearModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as one archive (see `softmargin.core.files`), whole or not at all; no pickle."""
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays = {name: dense(getattr(self, name)) for name in _ARRAYS}
         write_archive(path, kind=_KIND, arrays=arrays, meta=self.info)
 
     @classmethod
@@ -118,9 +139,11 @@ class LinearModel:
             raise ModelFileError(f"{os.fspath(path)!r} is damaged: {problem}") from problem
 
 
-def _product(X: Any, weights: np.ndarray) -> np.ndarray:
+def _product(X: Any, weights: Any) -> np.ndarray:
     # Non-finite results are reported by the caller, with the row; NumPy's own warning names none.
     with np.errstate(over="ignore", invalid="ignore"):
+        if not isinstance(weights, np.ndarray):
+            return dense(X @ weights)
         if not isinstance(X, np.ndarray) or X.dtype == weights.dtype:
             return np.asarray(X @ weights)
         rows = max(1, _BLOCK_NUMBERS // max(1, X.shape[1]))

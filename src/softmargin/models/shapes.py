@@ -14,8 +14,10 @@ __all__ = [
     "check_columns",
     "checked_labels",
     "checked_scores",
+    "dense",
     "fitted_columns",
     "floats",
+    "log_probabilities",
     "matrix",
     "require_arrays",
     "winners",
@@ -37,6 +39,11 @@ def checked_labels(classes: Any) -> np.ndarray:
     if len(labels) < 2 or len(np.unique(labels)) != len(labels):
         raise DataError(f"a model needs at least 2 classes, all different; got {labels.tolist()}.")
     return labels
+
+
+def dense(array: Any) -> np.ndarray:
+    """Return an array, or a sparse matrix as one."""
+    return np.asarray(array.toarray() if hasattr(array, "toarray") else array)
 
 
 def floats(array: Any) -> np.ndarray:
@@ -101,6 +108,18 @@ def winners(scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
     codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
     labels: np.ndarray = classes[codes]
     return labels
+
+
+def log_probabilities(scores: np.ndarray) -> np.ndarray:
+    """Return the logarithms of the softmax of scores, without overflow; shape (n, k).
+
+    ``scores`` is (n, k), or (n,) for two classes: the log-odds of the second.
+    """
+    if scores.ndim == 1:
+        return -np.column_stack([np.logaddexp(0.0, scores), np.logaddexp(0.0, -scores)])
+    below = scores - scores.max(axis=1, keepdims=True)
+    logs: np.ndarray = below - np.log(np.exp(below).sum(axis=1, keepdims=True))
+    return logs
 
 
 def require_arrays(arrays: Mapping[str, np.ndarray], names: Sequence[str], path: str | os.PathLike[str]) -> None:

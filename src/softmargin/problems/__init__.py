@@ -1,5 +1,6 @@
 """Problems: data + loss + penalty. They own the objective, and they alone judge a point."""
 
+from softmargin.problems.composite import Composite, CompositePoint, RidgeComposite, softmax_problem
 from softmargin.problems.hinge_svm import HingePoint, HingeSVM
 from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM, KernelPoint
 from softmargin.problems.l2_svm import L2SVM, L2Point
@@ -8,6 +9,8 @@ from softmargin.problems.one_vs_rest import OneVsRest
 
 __all__ = [
     "L2SVM",
+    "Composite",
+    "CompositePoint",
     "DualPoint",
     "HingePoint",
     "HingeSVM",
@@ -16,4 +19,6 @@ __all__ = [
     "L2Point",
     "MulticlassSVM",
     "OneVsRest",
+    "RidgeComposite",
+    "softmax_problem",
 ]

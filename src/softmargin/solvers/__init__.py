@@ -4,17 +4,26 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
+    "AcceleratedGradient": "accelerated_gradient",
     "BlockFrankWolfe": "block_frank_wolfe",
+    "BlockProxGradient": "block_prox_gradient",
     "DualBlockDescent": "dual_block_descent",
     "DualProxGradient": "dual_prox_gradient",
     "EachClass": "one_vs_rest",
     "FrankWolfe": "frank_wolfe",
     "KernelBlockDescent": "kernel_block_descent",
+    "Lbfgs": "lbfgs",
+    "MMDescent": "mm_descent",
+    "NewtonCG": "newton_cg",
     "PairwiseFrankWolfe": "pairwise_frank_wolfe",
     "PrimalNewton": "newton",
     "ProjectedGradient": "projected_gradient",
+    "ProxNewton": "prox_newton",
     "QuadraticProgram": "quadratic_program",
     "Smo": "smo",
+    "SoftmaxDualDescent": "softmax_dual_descent",
+    "Svrg": "svrg",
+    "TrustNewton": "trust_newton",
 }
 
 __all__ = sorted(_HOMES)

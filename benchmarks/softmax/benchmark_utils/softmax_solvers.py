@@ -1,0 +1,103 @@
+"""Our solvers of multinomial regression, and how long each takes to a relative suboptimality.
+
+The objective is looked at after every step, off the solver's clock: the time of a level is that of the first step whose
+point is within it. A run thus needs no tolerance, which is what its peers are granted too: the tol that suits them
+best.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmark_utils.ours import ENDLESS, SoftmarginSolver, Standstill
+from benchmark_utils.racing import CONVERGED, OVER_CAP, STOPPED_SHORT, Lap
+from softmargin.problems import softmax_problem
+from softmargin.run import Stop, solve
+
+TOL_GRID = tuple(10.0 ** (-power / 2) for power in range(2, 19))  # of the estimators: half decades, 0.1 to 1e-9
+_FEW = 6  # rows of every class that are enough to compile everything
+_WARM_STEPS = 12
+WALL_SHARE = 5.0  # caps: what a run may take together with the judge's looks
+
+
+class Descent:
+    """A watcher that keeps when each suboptimality was reached, and ends a run that needs to go no further."""
+
+    def __init__(self, judge: Any, *, least: float, cap: float) -> None:
+        self.judge, self.least, self.cap = judge, least, cap
+        self.seconds: list[float] = []
+        self.suboptimality: list[float] = []
+
+    def begin(self, problem: Any, solver: Any, stop: Any) -> None:
+        """Nothing to prepare."""
+
+    def watch(self, progress: Any) -> bool:
+        """Look at the objective."""
+        self.seconds.append(progress.seconds)
+        self.suboptimality.append(self.judge.suboptimality(progress.solver.point(progress.problem, progress.state)))
+        return self.suboptimality[-1] <= self.least or progress.seconds > self.cap
+
+    def end(self, result: Any) -> None:
+        """Nothing to tidy up."""
+
+    def lap(self, level: float) -> Lap:
+        """Return the first step within a level, or how far the run came."""
+        for step, (seconds, value) in enumerate(zip(self.seconds, self.suboptimality, strict=True), start=1):
+            if value <= level and seconds <= self.cap:
+                return Lap(level, seconds, value, step, CONVERGED)
+        seconds, value = max(self.seconds, default=0.0), min(self.suboptimality, default=math.inf)
+        return Lap(level, seconds, value, len(self.seconds), OVER_CAP if seconds > self.cap else STOPPED_SHORT)
+
+
+class SoftmaxSolver(SoftmarginSolver):
+    """One solver of the library; a subclass says which settings."""
+
+    leans_on_bound = True
+
+    def skip(self, problem: Any, C: float) -> tuple[bool, str | None]:
+        self.problem = problem
+        method = self.method()
+        unmet = [needed.__name__ for needed in method.needs if not isinstance(problem, needed)]
+        return (True, f"it needs a {', '.join(unmet)}") if unmet else (False, None)
+
+    def few(self) -> Any:
+        """Return a small problem."""
+        return few_rows(self.problem)
+
+    def warm_up(self) -> None:
+        """Compile: some steps on a few rows."""
+        solve(self.few(), self.method(), stop=Stop(tol=0.0, max_iter=_WARM_STEPS), rng=0)
+
+    def laps(
+        self,
+        tols: Sequence[float],
+        *,
+        judge: Any,
+        cap: float,
+        repeat: int,
+        settings: Mapping[float, float],
+    ) -> Iterator[Lap]:
+        """Read all levels off one run."""
+        looks = Descent(judge, least=min(tols), cap=cap)
+        stop = Stop(tol=0.0, max_iter=ENDLESS, max_seconds=WALL_SHARE * cap)
+        solve(self.fresh(), self.method(), stop=stop, rng=repeat, watchers=[looks, Standstill()])
+        for tol in tols:
+            lap = looks.lap(tol)
+            yield lap
+            if lap.status != CONVERGED:
+                return
+
+
+def few_rows(problem: Any) -> Any:
+    """Return a small problem with some rows of every class, on the same types of arrays."""
+    index = np.sort(np.concatenate([np.flatnonzero(problem.y == label)[:_FEW] for label in range(problem.n_classes)]))
+    return softmax_problem(
+        problem.X[index],
+        problem.y[index],
+        C=problem.C[index],
+        penalty=problem.penalty,
+        n_classes=problem.n_classes,
+        fit_intercept=problem.fit_intercept,
+    )

@@ -1,0 +1,56 @@
+"""Names and defaults of the command line.
+
+The rooms know most of these names, but asking them would import Numba; tests hold the copies to the originals.
+"""
+
+from typing import Any
+
+__all__ = [
+    "DEFAULT_SEED",
+    "DEFAULT_TEST_SIZE",
+    "KERNELS",
+    "KERNEL_DEFAULTS",
+    "LOSSES",
+    "MODELS",
+    "MULTICLASS",
+    "SOFTMAX_DEFAULTS",
+    "SOLVERS",
+    "SVM_DEFAULTS",
+]
+
+MODELS = ("linear-svc", "kernel-svc", "softmax")
+SOLVERS = {
+    "linear hinge": ("auto", "block_descent", "walrus", "shark"),
+    "linear squared_hinge": ("auto", "newton", "smo", "dual_prox_gradient"),
+    "kernel hinge": (
+        "auto",
+        "block_descent",
+        "projected_gradient",
+        "frank_wolfe",
+        "block_frank_wolfe",
+        "pairwise_frank_wolfe",
+    ),
+    "kernel squared_hinge": ("auto", "smo", "dual_prox_gradient"),
+    "softmax ridge": (
+        "auto",
+        "lbfgs",
+        "newton_cg",
+        "trust_newton",
+        "dual_descent",
+        "prox_newton",
+        "mm_descent",
+        "accelerated_gradient",
+        "block_prox_gradient",
+        "svrg",
+    ),
+    "softmax": ("auto", "prox_newton", "mm_descent", "accelerated_gradient", "block_prox_gradient", "svrg"),
+}
+LOSSES = ("hinge", "squared_hinge")
+MULTICLASS = ("weston_watkins", "crammer_singer", "one_vs_rest")
+KERNELS = ("rbf", "linear", "laplacian", "polynomial", "sigmoid")
+# Filled in by `train` for the models that have them: that one of these was given at all is a mistake with another.
+SVM_DEFAULTS: dict[str, Any] = {"loss": "hinge", "multiclass": None, "intercept_scaling": 1.0}
+KERNEL_DEFAULTS = {"kernel": "rbf", "gamma": "scale", "degree": 3, "coef0": 0.0, "cache_size": 1000.0}
+SOFTMAX_DEFAULTS = {"l1_ratio": 0.0}
+DEFAULT_TEST_SIZE = 0.25
+DEFAULT_SEED = 0

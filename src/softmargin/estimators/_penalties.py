@@ -1,0 +1,76 @@
+"""What users say of a penalty, and what models remember of it; never imports scikit-learn.
+
+    objective                                      price C_i        penalty
+    C, l1_ratio                                    C                l1_ratio |W|_1 + (1 - l1_ratio) / 2 |W|^2
+    C = inf                                        1                none
+    C, penalty=a penalty object                    C                the object, with its own numbers
+
+The first two are scikit-learn's LogisticRegression.
+"""
+
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+from softmargin import penalties
+from softmargin.core.errors import DataError, IncompatibleError
+
+__all__ = ["convex_relative", "described", "priced_penalty", "read_penalty"]
+
+
+def priced_penalty(C: Any, l1_ratio: Any, penalty: Any = None, *, default_ratio: float = 0.0) -> tuple[Any, Any]:
+    """Return the price of one unit of loss, and the penalty; the price is checked where it is used."""
+    is_free = isinstance(C, numbers.Real) and math.inf == C
+    if penalty is not None:
+        if l1_ratio != default_ratio:
+            raise IncompatibleError(
+                f"penalty={penalty!r} and l1_ratio={l1_ratio!r} were asked for; a penalty object has its own numbers. "
+                "Leave out one of the two."
+            )
+        if is_free:
+            raise IncompatibleError(
+                f"C=inf means no penalty, but penalty={penalty!r} was asked for. Give a finite C, or leave out penalty."
+            )
+        return C, penalties.checked(penalty)
+    if not (isinstance(l1_ratio, numbers.Real) and 0.0 <= float(l1_ratio) <= 1.0):
+        raise DataError(f"l1_ratio must be a number from 0 (ridge) to 1 (l1); found {l1_ratio!r}.")
+    if is_free:
+        return 1.0, penalties.L2(0.0)
+    return C, penalties.ElasticNet(l1=float(l1_ratio), l2=1.0 - float(l1_ratio))
+
+
+def convex_relative(penalty: Any) -> Any:
+    """Return the convex penalty of the same strength: l1, or the group norm of a grouped penalty; None if unknown."""
+    inner = getattr(penalty, "inner", penalty)
+    strength = getattr(inner, "strength", None)
+    if strength is None:
+        return None
+    return penalties.L1(strength) if inner is penalty else penalties.Group(strength)
+
+
+def described(penalty: Any) -> dict[str, Any]:
+    """Return a penalty as its name and numbers, for a file."""
+    own = {
+        field: described(value) if hasattr(value, "_fields") else value
+        for field, value in zip(penalty._fields, penalty, strict=True)
+    }
+    return {"name": type(penalty).__name__, **own}
+
+
+def read_penalty(description: Any) -> Any:
+    """Undo ``described``; refuse what is no penalty of ours."""
+    if not isinstance(description, Mapping) or description.get("name") not in penalties.__all__:
+        raise DataError(
+            f"the model was trained with the penalty {description!r}, which is none of softmargin.penalties. "
+            "Build the problem with softmax_problem and your penalty, and ask it for a certificate."
+        )
+    own = {
+        field: read_penalty(value) if isinstance(value, Mapping) else value
+        for field, value in description.items()
+        if field != "name"
+    }
+    try:
+        return penalties.checked(getattr(penalties, description["name"])(**own))
+    except TypeError as problem:
+        raise DataError(f"the model's penalty {description!r} cannot be read: {problem}.") from problem

@@ -1,0 +1,191 @@
+"""softmax_path: one fit for every C, each started at the solution of the last, each with its certificate."""
+
+import math
+import numbers
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from sklearn.utils import check_random_state, check_X_y
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight
+
+from softmargin.core.certificate import Certificate
+from softmargin.core.errors import DataError
+from softmargin.estimators._fit import fit_problem
+from softmargin.estimators._penalties import convex_relative, priced_penalty
+from softmargin.estimators._warnings import NotCertifiedWarning, not_certified
+from softmargin.estimators._weights import loss_prices
+from softmargin.losses.multinomial import one_hot, softmax
+from softmargin.matrices.operator import canonical, rmatmul
+from softmargin.problems import softmax_problem
+from softmargin.run import Result, Status, Stop
+
+__all__ = ["SoftmaxPath", "grid_of", "softmax_path", "walk", "warn_of"]
+
+Array = NDArray[Any]
+RIDGE_GRID = (-4.0, 4.0)  # powers of ten, as in scikit-learn's LogisticRegressionCV
+
+
+class SoftmaxPath(NamedTuple):
+    """The models along a path, by increasing C: decreasing penalty."""
+
+    Cs: Array  # (m,)
+    coefs: Any  # (m, k, d), or (m, 1, d) for two classes; a list of CSR matrices where sparse results were asked for
+    intercepts: Array  # (m, k) or (m, 1)
+    classes: Array  # (k,)
+    certificates: list[Certificate]
+    n_iters: list[int]
+    statuses: list[str]
+
+
+def softmax_path(
+    X: Any,
+    y: Any,
+    *,
+    Cs: Any = 30,
+    l1_ratio: float = 1.0,
+    penalty: Any = None,
+    eps: float = 1e-2,
+    fit_intercept: bool = True,
+    solver: Any = "auto",
+    tol: float = 1e-3,
+    max_iter: int = 10_000,
+    max_seconds: float | None = None,
+    class_weight: Any = None,
+    sample_weight: Any = None,
+    sparse: bool = False,
+    random_state: Any = None,
+) -> SoftmaxPath:
+    """Fit SoftmaxRegression for every C of a grid, each from the solution of the last; X is looked at once.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, d)
+    y : array of shape (n,)
+    Cs : int or array, default=30
+        The grid, or its size. A grid of our own begins at the smallest C at which a weight is about to leave zero, and
+        ends at 1 / eps times that; where no C has all weights zero (a ridge), it is 1e-4 .. 1e4.
+    l1_ratio, penalty, fit_intercept, solver, tol, max_iter, max_seconds, class_weight, sample_weight, random_state
+        As in SoftmaxRegression; the budgets are those of one point of the path.
+    eps : float, default=1e-2
+        Length of a grid of our own: smallest C / largest C.
+    sparse : bool, default=False
+        Return the weights as a list of CSR matrices.
+
+    Returns
+    -------
+    SoftmaxPath
+        Cs, coefs, intercepts, classes, certificates, n_iters, statuses; by increasing C.
+    """
+    X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", accept_large_sparse=True)
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise DataError(
+            f"y has 1 class ({classes.tolist()[0]!r}) in {len(y)} samples; a path needs at least 2 classes."
+        )
+    if sample_weight is not None:
+        sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    weights = loss_prices(codes, classes, 1.0, class_weight, sample_weight)
+    _, g = priced_penalty(1.0, l1_ratio, penalty, default_ratio=1.0)
+    X = canonical(X)
+    settings = {"n_classes": len(classes), "fit_intercept": bool(fit_intercept)}
+    grid = grid_of(Cs, X, codes, weights, g, eps=eps, **settings)
+    stop = Stop(tol, max_iter, math.inf if max_seconds is None else max_seconds)
+    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    results, coefs = [], []
+    for result in walk(X, codes, weights, grid, g, solver=solver, stop=stop, seed=seed, **settings):
+        results.append(result)
+        coef = np.ascontiguousarray(result.point.weights.T)
+        coefs.append(csr_matrix(coef) if sparse else coef)
+    warn_of(results, tol, stacklevel=2)
+    return SoftmaxPath(
+        grid,
+        coefs if sparse else np.stack(coefs),
+        np.stack([result.point.intercept for result in results]),
+        classes,
+        [result.certificate for result in results],
+        [result.n_iter for result in results],
+        [result.status.value for result in results],
+    )
+
+
+def walk(
+    X: Any,
+    codes: Array,
+    weights: Array,
+    Cs: Array,
+    penalty: Any,
+    *,
+    solver: Any,
+    stop: Stop,
+    seed: int,
+    **settings: Any,
+) -> Iterator[Result]:
+    """Yield a result for every C, each from the point of the last; ``weights`` are the prices at C = 1."""
+    point = None
+    for C in Cs:
+        price, g = (1.0, priced_penalty(math.inf, 0.0)[1]) if math.inf == C else (C, penalty)
+        problem = softmax_problem(X, codes, C=price * weights, penalty=g, **settings)
+        result = fit_problem(problem, solver=solver, stop=stop, seed=seed, init=point)
+        point = result.point
+        yield result
+
+
+def warn_of(results: list[Result], tol: float, stacklevel: int) -> None:
+    """Say once how many points of a path were not certified, and what to do about the worst."""
+    missed = [result for result in results if result.status is not Status.CONVERGED]
+    if missed:
+        worst = max(missed, key=lambda result: result.certificate.residual)
+        message = f"{len(missed)} of {len(results)} fits along the path were not certified; the worst of them "
+        warnings.warn(message + not_certified(worst, tol), NotCertifiedWarning, stacklevel=stacklevel + 1)
+
+
+def grid_of(
+    Cs: Any, X: Any, codes: Array, weights: Array, penalty: Any, *, eps: float = 1e-2, **settings: Any
+) -> Array:
+    """Return the C of a path in increasing order: those given, or as many as asked for."""
+    if not isinstance(Cs, numbers.Integral):
+        grid = np.sort(np.asarray(Cs, dtype=np.float64).ravel())
+        if len(grid) == 0 or not (grid > 0).all():
+            raise DataError(f"Cs must be a count, or numbers > 0; found {Cs!r}.")
+        return grid
+    if Cs < 1:
+        raise DataError(f"Cs must be a count of at least 1, or numbers > 0; found {Cs!r}.")
+    if not 0.0 < eps < 1.0:
+        raise DataError(f"eps must lie between 0 and 1: it is the smallest C / the largest C; found {eps!r}.")
+    least = _least_C(X, codes, weights, penalty, **settings)
+    if least is None:
+        return np.logspace(*RIDGE_GRID, int(Cs))
+    return np.geomspace(least, least / eps, int(Cs))
+
+
+def _least_C(X: Any, codes: Array, weights: Array, penalty: Any, **settings: Any) -> float | None:
+    """Return the largest C at which W = 0 is optimal; None where there is no such C.
+
+    It is optimal while -C G lies in the subdifferential of g at zero, with G the gradient of the losses at W = 0 and
+    C = 1. Without its quadratic part, g has a finite conjugate exactly there, so ``reach`` finds the scale.
+    """
+    hull = penalty if penalty.is_convex else convex_relative(penalty)
+    if hull is None:
+        return None
+    hull = hull._replace(l2=0.0) if "l2" in hull._fields else hull
+    problem = softmax_problem(X, codes, C=weights, penalty=hull, **settings)
+    U = softmax(problem.scores(problem.zero())) - one_hot(problem.y, problem.n_classes)
+    U *= weights[:, None]
+    pull = -rmatmul(X, U[:, 1:] if problem.is_pinned else U, 0.0)[:-1]
+    scale = 1.0 / max(float(np.linalg.norm(pull, axis=1).max(initial=0.0)), np.finfo(float).tiny)
+    share = 1.0
+    for _ in range(2):  # once to find the size, once to be exact there
+        scale *= 2.0 * share
+        while (share := float(hull.reach(scale * pull))) == 1.0:
+            scale *= 10.0
+            if not math.isfinite(scale * np.abs(pull).max(initial=0.0)):
+                return None
+        if share == 0.0:
+            return None
+    return share * scale

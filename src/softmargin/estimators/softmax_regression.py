@@ -1,0 +1,193 @@
+"""SoftmaxRegression: multinomial logistic regression with any separable penalty, as a scikit-learn estimator."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from sklearn.utils.validation import check_is_fitted
+
+from softmargin.estimators._base import CertifiedClassifier
+from softmargin.estimators._callbacks import with_callbacks
+from softmargin.estimators._penalties import described, priced_penalty
+from softmargin.models import LinearModel
+from softmargin.models.shapes import dense, log_probabilities
+from softmargin.problems import CompositePoint, softmax_problem
+
+__all__ = ["SoftmaxRegression"]
+
+Array = NDArray[Any]
+
+
+class SoftmaxRegression(CertifiedClassifier):
+    r"""Multinomial logistic regression with any separable penalty, trained to a certificate.
+
+    Minimises C sum_i loss_i + g(W), loss_i = log sum_c exp(s_ic) - s_iy, s_i = W x_i + b. The intercept b is not
+    penalised. Every class has weights, as in scikit-learn; two classes have one row of weights, the log-odds of the
+    second. The fit stops when a duality gap proves that the objective is within ``tol`` (relative) of the optimum.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Price of one unit of loss; smaller means more regularisation. It means what it means in scikit-learn's
+        LogisticRegression; ``np.inf`` is no penalty at all.
+    l1_ratio : float, default=0.0
+        g = l1_ratio \|W\|_1 + (1 - l1_ratio) / 2 \|W\|^2, as in scikit-learn: 0 is a ridge, 1 is l1, between them lies
+        the elastic net.
+    penalty : penalty object or None, default=None
+        Another g: a member of ``softmargin.penalties`` such as ``Group(1.0)``, ``Nonnegative()`` or ``MCP(1.0)``, or
+        one of your own. Its strengths are its own numbers; ``l1_ratio`` is then left out.
+    fit_intercept : bool, default=True
+    solver : str or solver object, default="auto"
+        "auto" is the fastest for the penalty and the shape of X. Any penalty: "prox_newton", "mm_descent",
+        "accelerated_gradient", "block_prox_gradient", "svrg". Ridge only: "newton_cg", "lbfgs", "trust_newton",
+        "dual_descent". Or a solver object.
+    tol : float, default=1e-3
+        Relative duality gap, (primal - bound) / primal, at which the fit is done. Without any penalty, and with one
+        that is not convex, no gap can be proven: it is then the largest violation of stationarity, relative to the
+        largest gradient of a feature at W = 0.
+    max_iter : int, default=10000
+        Budget in passes over the data.
+    max_seconds : float or None, default=None
+        Budget in wall-clock seconds.
+    class_weight : dict, "balanced" or None, default=None
+        Multiplies C by the class of the sample.
+    warm_start : bool, default=False
+        Start from the weights of the last fit, if it had as many features and classes.
+    random_state : int, RandomState or None, default=None
+        Seed of the solvers that draw.
+    verbose : int, default=0
+        1 shows a progress bar with the gap.
+
+    Attributes
+    ----------
+    classes_ : array of shape (k,)
+    coef_ : array of shape (k, d), or (1, d) for two classes
+        A sparse matrix after ``sparsify()``.
+    intercept_ : array of shape (k,) or (1,)
+        Of three and more classes, with mean zero.
+    certificate_ : Certificate
+        kind, primal, bound, residual: what is proven about this model.
+    dual_gap_ : float
+        primal - bound; infinite where only stationarity is proven.
+    status_ : str
+        "converged", "max_iter", "max_seconds", "stopped" or "interrupted".
+    n_iter_ : int
+        Passes over the data.
+    trace_ : Trace
+        The certificates along the way.
+
+    Notes
+    -----
+    Where the penalty is not convex, the run starts at a solution of l1 (or the group norm) of the same strength, and
+    ends at a stationary point.
+
+    Examples
+    --------
+    >>> from softmargin import SoftmaxRegression
+    >>> clf = SoftmaxRegression(C=1.0, tol=1e-4).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> clf.certificate_.residual <= 1e-4
+    True
+    >>> clf.predict_proba([[1.5]]).round(3)
+    array([[0.5, 0.5]])
+    """
+
+    coef_: Any
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        l1_ratio: float = 0.0,
+        penalty: Any = None,
+        fit_intercept: bool = True,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 10_000,
+        max_seconds: float | None = None,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.l1_ratio = l1_ratio
+        self.penalty = penalty
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _chosen(self) -> tuple[Any, Any]:
+        """Return C and l1_ratio."""
+        return self.C, self.l1_ratio
+
+    def _price(self) -> Any:
+        return priced_penalty(*self._chosen(), self.penalty)[0]
+
+    def _penalty(self) -> Any:
+        return priced_penalty(*self._chosen(), self.penalty)[1]
+
+    def _problem(self, X: Any, codes: Array, n_classes: int, prices: Array, sample_weight: Array | None) -> Any:
+        return softmax_problem(
+            X, codes, C=prices, penalty=self._penalty(), n_classes=n_classes, fit_intercept=bool(self.fit_intercept)
+        )
+
+    def _first_point(self, problem: Any, n: int) -> Any:
+        if not hasattr(self, "coef_"):
+            return None
+        point = CompositePoint(dense(self.coef_).T, self.intercept_)
+        return point if point.weights.shape == (problem.X.shape[1], problem.n_columns) else None
+
+    def _attributes(self, problem: Any, point: Any, classes: Array, codes: Array) -> dict[str, Any]:
+        return {
+            "classes_": classes,
+            "coef_": np.ascontiguousarray(point.weights.T),
+            "intercept_": np.array(point.intercept),
+        }
+
+    def _predictor(self, info: dict[str, Any]) -> LinearModel:
+        return LinearModel(self.classes_, self.coef_, self.intercept_, info)
+
+    def _claim(self) -> dict[str, Any]:
+        C, _ = self._chosen()
+        return {"problem": "softmax", "C": float(C), "penalty": described(self._penalty())}
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SoftmaxRegression":
+        """Train to the tolerance.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+            float32 and float64 in C or CSR order are used as they are, without a copy.
+        y : array of shape (n,)
+        sample_weight : array of shape (n,), optional
+            A weight of 2 equals the sample given twice.
+        """
+        return self._fit(X, y, sample_weight)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithm of every class's probability; shape (n, k). Nothing overflows, nothing is cut off."""
+        return log_probabilities(self.decision_function(X))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of every class; shape (n, k)."""
+        return np.exp(self.predict_log_proba(X))
+
+    def sparsify(self) -> "SoftmaxRegression":
+        """Turn ``coef_`` into a sparse matrix: less memory where most weights are zero."""
+        check_is_fitted(self)
+        self.coef_ = csr_matrix(self.coef_)
+        return self
+
+    def densify(self) -> "SoftmaxRegression":
+        """Turn ``coef_`` back into an array."""
+        check_is_fitted(self)
+        self.coef_ = dense(self.coef_)
+        return self

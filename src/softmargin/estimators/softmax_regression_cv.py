@@ -1,0 +1,236 @@
+"""SoftmaxRegressionCV: C and l1_ratio chosen by cross-validation along warm-started paths."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.metrics import get_scorer, log_loss, make_scorer
+from sklearn.model_selection import check_cv
+from sklearn.utils import Bunch
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import _check_method_params
+
+from softmargin.core.errors import DataError
+from softmargin.estimators._base import Labelled
+from softmargin.estimators._callbacks import with_callbacks
+from softmargin.estimators._penalties import priced_penalty
+from softmargin.estimators._weights import loss_prices
+from softmargin.estimators.softmax_path import grid_of, walk, warn_of
+from softmargin.estimators.softmax_regression import SoftmaxRegression
+from softmargin.matrices.operator import canonical
+from softmargin.problems import CompositePoint
+from softmargin.run import Result, Status, Trace
+
+__all__ = ["SoftmaxRegressionCV"]
+
+Array = NDArray[Any]
+
+
+class SoftmaxRegressionCV(SoftmaxRegression):
+    r"""SoftmaxRegression with C and l1_ratio chosen by cross-validation.
+
+    On every fold and for every l1_ratio, one path is walked from the smallest C to the largest, each fit starting at
+    the last one's solution and ending with its own certificate. The pair with the best mean score is then fitted to
+    all data.
+
+    Parameters
+    ----------
+    Cs : int or array, default=10
+        The grid of C, or its size: a grid of our own is that of ``softmax_path``, on all data, for each l1_ratio.
+    l1_ratios : sequence of float, default=(0.0,)
+        What to choose l1_ratio from.
+    cv : int, splitter, iterable or None, default=None
+        Folds, as in scikit-learn; None is 5 stratified folds.
+    scoring : str, callable or None, default=None
+        How a model is judged on rows it has not seen, as in scikit-learn; None is accuracy. "neg_log_loss" judges the
+        probabilities.
+    refit : bool, default=True
+        False takes the mean of the best weights of every fold instead, and of their C and l1_ratio; the certificate
+        then says how far that mean is from the optimum.
+    penalty, fit_intercept, solver, tol, max_iter, max_seconds, class_weight, random_state, verbose
+        As in SoftmaxRegression; the budgets are those of one fit.
+
+    Attributes
+    ----------
+    C_ : float
+        The C that was chosen.
+    l1_ratio_ : float
+        The l1_ratio that was chosen; None with a penalty object.
+    Cs_ : array of shape (n_Cs,), or (n_l1_ratios, n_Cs) where every l1_ratio has a grid of its own
+    l1_ratios_ : array of shape (n_l1_ratios,)
+    scores_ : array of shape (n_folds, n_l1_ratios, n_Cs)
+    mean_score_ : float
+        The best mean over the folds: the score of (C_, l1_ratio_).
+    residuals_ : array of shape (n_folds, n_l1_ratios, n_Cs)
+        The residual of the certificate of every fit.
+    classes_, coef_, intercept_, certificate_, dual_gap_, status_, n_iter_, trace_
+        As in SoftmaxRegression, of the model fitted to all data.
+
+    Notes
+    -----
+    The weights along the paths are not kept; ``softmax_path`` returns them.
+    """
+
+    def __init__(
+        self,
+        Cs: Any = 10,
+        *,
+        l1_ratios: Any = (0.0,),
+        cv: Any = None,
+        scoring: Any = None,
+        refit: bool = True,
+        penalty: Any = None,
+        fit_intercept: bool = True,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 10_000,
+        max_seconds: float | None = None,
+        class_weight: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.Cs = Cs
+        self.l1_ratios = l1_ratios
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.penalty = penalty
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.verbose = verbose
+
+    warm_start = False  # the paths start where they must
+
+    def _chosen(self) -> tuple[Any, Any]:
+        return self.C_, 0.0 if self.penalty is not None else self.l1_ratio_
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> "SoftmaxRegressionCV":
+        """Choose C and l1_ratio, and train on all data.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+        y : array of shape (n,)
+        sample_weight : array of shape (n,), optional
+            A weight of 2 equals the sample given twice. Scores on held-out rows are weighted too; with scikit-learn's
+            metadata routing, only where the scorer asks for it.
+        **params
+            For the splitter and the scorer (``groups``, say), where metadata routing is enabled.
+        """
+        data = self._checked(X, y, sample_weight)
+        routed = self._routed("fit", data.sample_weight, params)
+        folds = list(check_cv(self.cv, data.y, classifier=True).split(data.X, data.y, **routed.splitter.split))
+        points = self._choose(data, folds, routed.scorer.score)
+        if self.refit:
+            return self._train(data)
+        return self._take_mean(data, points)
+
+    def _choose(self, data: Labelled, folds: list[Any], score_params: dict[str, Any]) -> list[CompositePoint]:
+        """Score every pair on every fold, and set what was chosen; return the best weights of every fold."""
+        ratios = [0.0] if self.penalty is not None else [float(ratio) for ratio in np.atleast_1d(self.l1_ratios)]
+        if not ratios:
+            raise DataError(f"l1_ratios must hold at least one number; found {self.l1_ratios!r}.")
+        X = canonical(data.X)
+        settings = {"n_classes": len(data.classes), "fit_intercept": bool(self.fit_intercept)}
+        prices = loss_prices(data.codes, data.classes, 1.0, self.class_weight, data.sample_weight)
+        penalties = [priced_penalty(1.0, ratio, self.penalty)[1] for ratio in ratios]
+        grids = np.stack([grid_of(self.Cs, X, data.codes, prices, g, **settings) for g in penalties])
+        scores, residuals = np.empty((len(folds), *grids.shape)), np.empty((len(folds), *grids.shape))
+        scorer, probe, seed = self._scorer(data.classes), self._probe(data), self._seed()
+        results: list[Result] = []
+        points = []
+        for f, (train, test) in enumerate(folds):
+            weight = None if data.sample_weight is None else data.sample_weight[train]
+            prices = loss_prices(data.codes[train], data.classes, 1.0, self.class_weight, weight)
+            X_train, X_test, y_test = canonical(X[train]), X[test], data.y[test]
+            own_params = _check_method_params(X, params=score_params, indices=test)
+            best = -np.inf
+            for r, (g, grid) in enumerate(zip(penalties, grids, strict=True)):
+                path = walk(
+                    X_train,
+                    data.codes[train],
+                    prices,
+                    grid,
+                    g,
+                    solver=self.solver,
+                    stop=self._stop(),
+                    seed=seed,
+                    **settings,
+                )
+                for c, result in enumerate(path):
+                    probe.coef_, probe.intercept_ = result.point.weights.T, result.point.intercept
+                    score = scores[f, r, c] = scorer(probe, X_test, y_test, **own_params)
+                    residuals[f, r, c] = result.certificate.residual
+                    results.append(result._replace(point=None))  # the weights of all would fill the memory
+                    if score > best or c == r == 0:
+                        best, best_point = score, result.point
+            points.append(best_point)
+        warn_of(results, self.tol, stacklevel=3)
+        self._set_choice(grids, np.array(ratios), scores)
+        self.residuals_ = residuals
+        return points
+
+    def _set_choice(self, grids: Array, ratios: Array, scores: Array) -> None:
+        means = scores.mean(axis=0)
+        best = [np.unravel_index(own.argmax(), own.shape) for own in ([means] if self.refit else scores)]
+        self.C_ = float(np.mean([grids[pair] for pair in best]))
+        self.l1_ratio_ = None if self.penalty is not None else float(np.mean([ratios[pair[0]] for pair in best]))
+        self.Cs_ = grids[0] if (grids == grids[0]).all() else grids
+        self.l1_ratios_ = ratios
+        self.scores_ = scores
+        self.mean_score_ = float(means.max())
+
+    def _take_mean(self, data: Labelled, points: list[CompositePoint]) -> "SoftmaxRegressionCV":
+        """Keep the mean of the folds' weights, judged as a solution of the problem with the mean C and l1_ratio."""
+        X, _, classes, codes, sample_weight = data
+        prices = loss_prices(codes, classes, self._price(), self.class_weight, sample_weight)
+        problem = self._problem(X, codes, len(classes), prices, sample_weight)
+        mean = CompositePoint(*(np.mean(parts, axis=0) for parts in zip(*points, strict=True)))
+        result = Result(mean, problem.certificate(mean), Status.STOPPED, Trace(), 0, 0.0, 0.0)
+        return self._keep(result, self._attributes(problem, mean, classes, codes), len(codes))
+
+    def _probe(self, data: Labelled) -> SoftmaxRegression:
+        """Return a classifier for scorers to ask; its weights are set for every fit."""
+        probe = SoftmaxRegression()
+        probe.classes_, probe.n_features_in_ = data.classes, data.X.shape[1]
+        return probe
+
+    def _scorer(self, classes: Array | None = None) -> Any:
+        if self.scoring == "neg_log_loss" and classes is not None:
+            # Held-out rows may lack a class.
+            return make_scorer(log_loss, greater_is_better=False, response_method="predict_proba", labels=classes)
+        return get_scorer("accuracy" if self.scoring is None else self.scoring)
+
+    def _routed(self, method: str, sample_weight: Any, params: dict[str, Any]) -> Any:
+        """Return what splitter and scorer are given."""
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        if get_config().get("enable_metadata_routing", False):
+            return process_routing(self, method, **weights, **params)
+        if params:
+            raise ValueError(
+                f"{method} got {', '.join(params)}, which go to the splitter or the scorer; that needs "
+                "sklearn.set_config(enable_metadata_routing=True)."
+            )
+        return Bunch(splitter=Bunch(split={}), scorer=Bunch(score=weights))
+
+    def score(self, X: Any, y: Any, *, sample_weight: Any = None, **params: Any) -> float:
+        """Score predictions for X by ``scoring``."""
+        routed = self._routed("score", sample_weight, params)
+        return float(self._scorer(self.classes_)(self, X, y, **routed.scorer.score))
+
+    def get_metadata_routing(self) -> Any:
+        """Say which metadata go to the splitter and which to the scorer."""
+        to_score = MethodMapping().add(caller="score", callee="score").add(caller="fit", callee="score")
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+            .add(scorer=self._scorer(), method_mapping=to_score)
+        )

@@ -1,0 +1,100 @@
+"""Weights within bounds, with an elastic net on top; nonnegative weights are one case.
+
+g(W) = l1 |W|_1 + l2 / 2 |W|^2  where low <= W <= high, else infinite                       spec 3.4, 3.5
+prox_t(v)  = clip(soft(v, t l1) / (1 + t l2), low, high)
+g*(V)      = sum V w - l1 |w| - l2 / 2 w^2  at  w = clip(soft(V, l1) / l2, low, high)
+
+Without l2 that w is an end of the box wherever |V| > l1.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.jit import compiled_struct
+from softmargin.penalties.parts import demand, demand_strengths, largest_scale, soft
+
+__all__ = ["Box", "Nonnegative"]
+
+Array = NDArray[Any]
+
+
+@compiled_struct("prox_row")
+class Box(NamedTuple):
+    """low <= W <= high, plus l1 |W|_1 + l2 / 2 |W|^2; an end may be infinite."""
+
+    low: float = -1.0
+    high: float = 1.0
+    l1: float = 0.0
+    l2: float = 0.0
+
+    def check(self) -> None:
+        """Refuse numbers that make no sense."""
+        demand_strengths(self, "l1", "l2")
+        demand(self.low <= self.high, self, "low must not be above high")
+        demand(self.low < math.inf and self.high > -math.inf, self, "the box must hold a finite number")
+
+    @property
+    def is_convex(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def has_bound(self) -> bool:
+        """Say whether the box is finite or has any other penalty."""
+        return self.l1 > 0.0 or self.l2 > 0.0 or (self.low > -math.inf and self.high < math.inf)
+
+    def value(self, W: Array) -> float:
+        """Return g(W)."""
+        if np.any((self.low > W) | (self.high < W)):
+            return math.inf
+        return self.l1 * float(np.abs(W).sum()) + 0.5 * self.l2 * float(np.vdot(W, W))
+
+    def prox(self, V: Array, t: Any) -> Array:
+        """Return the minimiser of g(W) + |W - V|^2 / (2 t)."""
+        return np.clip(soft(V, t * self.l1) / (1.0 + t * self.l2), self.low, self.high)
+
+    def prox_row(self, row: Any, first: int, k: int, t: float) -> None:
+        """Replace a row by its prox."""
+        threshold = t * self.l1
+        shrink = 1.0 / (1.0 + t * self.l2)
+        for c in range(first, first + k):
+            best = (max(row[c] - threshold, 0.0) + min(row[c] + threshold, 0.0)) * shrink
+            row[c] = min(max(best, self.low), self.high)
+
+    def conjugate(self, V: Array) -> float:
+        """Return g*(V)."""
+        pull = soft(V, self.l1)
+        if self.l2 > 0.0:
+            best = pull / self.l2
+        elif (self.high == math.inf and np.any(pull > 0.0)) or (self.low == -math.inf and np.any(pull < 0.0)):
+            return math.inf
+        else:
+            best = np.where(pull > 0.0, self.high, np.where(pull < 0.0, self.low, 0.0))
+        best = np.clip(best, self.low, self.high)
+        return float(np.vdot(V, best)) - self.value(best)
+
+    def reach(self, V: Array) -> float:
+        """Return the largest s in [0, 1] with g*(s V) finite."""
+        if self.l2 > 0.0:
+            return 1.0
+        up = float(V.max(initial=0.0)) if self.high == math.inf else 0.0
+        down = float(-V.min(initial=0.0)) if self.low == -math.inf else 0.0
+        return largest_scale(max(up, down), self.l1)
+
+    def distance(self, W: Array, V: Array) -> Array:
+        """Return the distance of each row of V to the subdifferential at W, infinite outside the box; shape (d,)."""
+        rest = V - self.l2 * W
+        off = np.where(W != 0.0, rest - self.l1 * np.sign(W), soft(rest, self.l1))
+        # At an end, the subdifferential goes on without end away from the box.
+        off = np.where(self.high <= W, np.minimum(off, 0.0), off)
+        off = np.where(self.low >= W, np.maximum(off, 0.0), off)
+        off = np.where((self.low > W) | (self.high < W), math.inf, off)
+        return np.linalg.norm(off, axis=1)
+
+
+def Nonnegative(l1: float = 0.0, l2: float = 0.0) -> Box:
+    """Return W >= 0, plus l1 sum W + l2 / 2 |W|^2."""
+    return Box(low=0.0, high=math.inf, l1=l1, l2=l2)

@@ -1,0 +1,205 @@
+"""Multinomial logistic regression with a separable penalty: a loss of linear scores, plus g.
+
+    F(W, b) = sum_i C_i l_i(W' x_i + b) + g(W),      l_i(s) = log sum_c exp(s_c) - s_{y_i}               spec 3.1
+    D(q)    = sum_i C_i H(q_i) - g*(-X' C (q - Y)),  q_i in the simplex, H the entropy                   spec 3.5
+              with an intercept also   sum_i C_i (q_i - y_i) = 0
+
+All classes have weights (the symmetric form, as in scikit-learn); two classes have one column, the weights of the
+second against the first. The intercept is not penalised. The dual point that judges W is q = Y + s (P - Y): P are the
+probabilities at the best intercept for W, made to give every class its own mass exactly, and s <= 1 brings
+-X' C (q - Y) to where g* is finite. Where g is not convex, or g* is nowhere finite near zero, the certificate is
+stationarity:
+
+    residual = max_j dist(-G_j, subdifferential of g at W_j) / max_j |G_j at W = 0| ,     G = X' C (P - Y)
+
+    paper 003           here
+    w_K = 0 pinned      not done: with a penalty that is another problem, spec 3.1
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.certificate import Certificate, duality_gap
+from softmargin.core.errors import DataError
+from softmargin.losses.multinomial import balanced, best_intercept, cross_entropy, entropy, one_hot, softmax
+from softmargin.matrices.operator import canonical, matmul, rmatmul
+from softmargin.penalties import checked
+from softmargin.problems.checks import checked_codes, checked_prices, digest_of
+
+__all__ = ["Composite", "CompositePoint", "RidgeComposite", "softmax_problem"]
+
+Array = NDArray[Any]
+_SCARCE = 1e-12  # share of mass that a class without samples is taken to have in a first guess of the intercept
+
+
+class CompositePoint(NamedTuple):
+    """Weights and intercepts; k = 1 for two classes."""
+
+    weights: Array  # (d, k)
+    intercept: Array  # (k,)
+
+
+class Composite:
+    """Penalised multinomial regression with one C for every sample.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+        float32 or float64; used as it comes.
+    y : int array of shape (n,)
+        Class codes 0 .. k-1.
+    C : float or array of shape (n,)
+        Price of one unit of loss, per sample.
+    penalty : Penalty
+        A member of ``softmargin.penalties``, or one of your own.
+    n_classes : int, optional
+        k; by default the largest code plus one.
+    fit_intercept : bool, default=True
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Array,
+        *,
+        C: float | Array = 1.0,
+        penalty: Any,
+        n_classes: int | None = None,
+        fit_intercept: bool = True,
+    ) -> None:
+        self.X = canonical(X)
+        n = self.X.shape[0]
+        self.y, self.n_classes = checked_codes(y, n, n_classes)
+        self.C = checked_prices(C, n)
+        self.penalty = checked(penalty)
+        self.fit_intercept = fit_intercept
+        self.is_pinned = self.n_classes == 2  # the first of two classes has the score zero
+        self.n_columns = 1 if self.is_pinned else self.n_classes
+        # The column of every sample's label; -1 where it is pinned.
+        self.target = self.y - 1 if self.is_pinned else self.y
+
+    @property
+    def bias(self) -> float:
+        """The value of the constant feature that carries the intercept: 1, or 0 where there is none."""
+        return 1.0 if self.fit_intercept else 0.0
+
+    def zero(self) -> CompositePoint:
+        """Return W = 0 with the best intercept for it: the logarithm of the classes' masses.
+
+        Where the penalty forbids zero, W is the nearest that it allows.
+        """
+        intercept = np.zeros(self.n_columns)
+        if self.fit_intercept and self.C.any():
+            mass = np.bincount(self.y, weights=self.C, minlength=self.n_classes)
+            logs = np.log(np.maximum(mass / mass.sum(), _SCARCE))
+            intercept = logs[1:] - logs[:1] if self.is_pinned else logs - logs.mean()
+        return CompositePoint(self.penalty.prox(np.zeros((self.X.shape[1], self.n_columns)), 1.0), intercept)
+
+    def checked_point(self, init: CompositePoint | None) -> CompositePoint:
+        """Return where to start: ``init``, if it has the right shape, or zero."""
+        if init is None:
+            return self.zero()
+        wanted = (self.X.shape[1], self.n_columns)
+        if np.shape(init.weights) != wanted or np.shape(init.intercept) != wanted[1:]:
+            raise DataError(
+                f"a warm start needs weights of shape {wanted} and as many intercepts as columns; found "
+                f"{np.shape(init.weights)} and {np.shape(init.intercept)}. Start afresh, or fit the same features."
+            )
+        intercept = np.asarray(init.intercept, dtype=np.float64) * self.bias
+        return CompositePoint(np.asarray(init.weights, dtype=np.float64), intercept)
+
+    def scores(self, point: CompositePoint) -> Array:
+        """Return the scores of all classes, the pinned one included; shape (n, n_classes)."""
+        return np.concatenate([scores for _, scores in self._score_blocks(point)])
+
+    def _score_blocks(self, point: CompositePoint) -> Iterator[tuple[slice, Array]]:
+        stacked = np.vstack([point.weights, point.intercept])
+        for rows, scores in matmul(self.X, stacked, self.bias):
+            yield rows, np.hstack([np.zeros((len(scores), 1)), scores]) if self.is_pinned else scores
+
+    def primal(self, point: CompositePoint) -> float:
+        """Return F(W, b)."""
+        losses = sum(
+            float(self.C[rows] @ cross_entropy(scores, self.y[rows])) for rows, scores in self._score_blocks(point)
+        )
+        return losses + self.penalty.value(point.weights)
+
+    def certificate(self, point: CompositePoint) -> Certificate:
+        """Judge a point: the scores are computed afresh."""
+        scores = self.scores(point)
+        primal = float(self.C @ cross_entropy(scores, self.y)) + self.penalty.value(point.weights)
+        if not np.isfinite(primal):
+            return Certificate("stationarity", primal, -np.inf, np.nan)
+        if self.penalty.is_convex and self.penalty.has_bound:
+            return duality_gap(primal, self._bound(scores))
+        gradient, off_mass = self._gradient(softmax(scores))
+        return Certificate("stationarity", primal, -np.inf, self._residual(point.weights, gradient, off_mass))
+
+    def _bound(self, scores: Array) -> float:
+        """Return D at the dual point that these scores suggest."""
+        if self.fit_intercept:
+            P = balanced(softmax(scores + best_intercept(scores, self.y, self.C)), self.y, self.C)
+        else:
+            P = softmax(scores)
+        gradient, _ = self._gradient(P)
+        share = self.penalty.reach(-gradient)
+        if share < 1.0:
+            P = one_hot(self.y, self.n_classes) * (1.0 - share) + share * P
+        return float(self.C @ entropy(P)) - self.penalty.conjugate(-share * gradient)
+
+    def _gradient(self, P: Array) -> tuple[Array, Array]:
+        """Return X' C (P - Y), and the same for the intercept: (d, n_columns) and (n_columns,)."""
+        U = P - one_hot(self.y, self.n_classes)
+        U *= self.C[:, None]
+        columns = U[:, 1:] if self.is_pinned else U
+        gradient = rmatmul(self.X, columns, self.bias)
+        return gradient[:-1], gradient[-1]
+
+    @cached_property
+    def _null_size(self) -> float:
+        """The largest gradient of a feature at W = 0: the scale of stationarity."""
+        gradient, _ = self._gradient(softmax(self.scores(self.zero())))
+        return float(np.linalg.norm(gradient, axis=1).max(initial=0.0))
+
+    def _residual(self, weights: Array, gradient: Array, off_mass: Array) -> float:
+        distance = float(self.penalty.distance(weights, -gradient).max(initial=0.0))
+        worst = max(distance, float(np.abs(off_mass).max(initial=0.0)))
+        return worst / self._null_size if self._null_size > 0.0 else worst
+
+    def rough_residual(self, weights: Array, primal: float, gradient: Array) -> float:
+        """Guess the residual at W where the intercept is about its best; gradient = X' C (P - Y), (d, n_columns).
+
+        At s = 1 the gap is g(W) + g*(-G) + <W, G>. A smaller s adds a term of second order in 1 - s, which at s = 0 is all
+        the losses: it is taken to be (1 - s)^2 of them.
+        """
+        if not (self.penalty.is_convex and self.penalty.has_bound):
+            return self._residual(weights, gradient, np.zeros(1))
+        share = self.penalty.reach(-gradient)
+        value = self.penalty.value(weights)
+        gap = value + self.penalty.conjugate(-share * gradient) + share * float(np.vdot(weights, gradient))
+        gap += (1.0 - share) ** 2 * (primal - value)
+        return duality_gap(primal, primal - gap).residual
+
+    def fingerprint(self) -> str:
+        """Return a hash of the data, the prices, the penalty and whether there is an intercept."""
+        settings = ("composite", self.penalty, self.n_classes, self.fit_intercept)
+        return digest_of(settings, self.X, self.y, self.C)
+
+
+class RidgeComposite(Composite):
+    """The same with the penalty ridge / 2 |W|^2: smooth, so that Newton and quasi-Newton methods apply."""
+
+    @property
+    def ridge(self) -> float:
+        """The strength of the penalty."""
+        return float(self.penalty.ridge)
+
+
+def softmax_problem(X: Any, y: Array, *, penalty: Any, **settings: Any) -> Composite:
+    """Build a ``Composite``, or a ``RidgeComposite`` where the penalty is ridge / 2 |W|^2."""
+    kind = Composite if getattr(penalty, "ridge", None) is None else RidgeComposite
+    return kind(X, y, penalty=penalty, **settings)

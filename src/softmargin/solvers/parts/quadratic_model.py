@@ -1,0 +1,307 @@
+"""Quadratic models of the losses around W: on all samples or a few, descended by entries or by rows of W.
+
+    q(D) = <G, D> + 1/2 <D, H D> + g(W + D)
+
+G is the exact gradient, so a D that lowers q is a direction in which the true objective falls, whatever H is. That
+allows H to be summed over few samples, drawn by how much each has to say about the features in play: sample i with
+probability
+
+    min(1, per_feature s_i),      s_i = sum over features j in play of  kappa_i x_ij^2 / sum_i' kappa_i' x_i'j^2
+
+kappa being a sample's price times its curvature; a sample drawn counts 1 / probability. Every feature is thus seen by
+``per_feature`` samples or by all it has. Where that makes most samples, all are taken.
+
+Passes that crawl are helped by Anderson's extrapolation: the affine combination of the last passes' ends whose steps
+nearly cancel, taken where it lowers q.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.lanes import zeros
+from softmargin.matrices.columns import as_columns, transposed
+from softmargin.matrices.products import times
+from softmargin.matrices.rows import as_rows
+from softmargin.solvers.parts.quadratic_passes import (
+    entry_curvatures,
+    entry_pass,
+    row_curvatures,
+    row_pass,
+    weighted_squares,
+    weighted_squares_of_rows,
+)
+from softmargin.solvers.parts.softmax_steps import matrix_of, width_of
+
+__all__ = ["EntryModel", "RowModel", "Sample", "descend", "draw", "with_constant"]
+
+Array = NDArray[Any]
+MOST_DRAWN = 0.5  # share of the samples above which drawing saves nothing
+LEAST_DRAWN = 1 / 8
+LEAST_CURVATURE = 1e-3  # share of the largest possible curvature that a sample is drawn for at least
+FLOOR = 1e-6  # share of the largest possible curvature that a block has at least
+PULL = 0.1
+TINY = 1e-300  # the curvature of a feature that is zero everywhere
+DEPTH = 5  # passes that an extrapolation looks back
+MOST_KEPT = 1 << 23  # numbers of one response above which no history is kept
+RIDGE = 1e-10  # share of the trace added before steps are combined
+
+
+def with_constant(X: Any, has_constant: bool) -> Any:
+    """Return columns of X, and a constant one where there is an intercept."""
+    if not has_constant:
+        return as_columns(transposed(X))
+    n, d = X.shape
+    if isinstance(X, np.ndarray):
+        columns = np.empty((d + 1, n), dtype=X.dtype)
+        columns[:d], columns[d] = X.T, 1.0
+        return as_columns(columns)
+    columns = transposed(X)
+    kind = columns.indices.dtype
+    return as_columns(
+        type(columns)(
+            (
+                np.concatenate([columns.data, np.ones(n, dtype=X.dtype)]),
+                np.concatenate([columns.indices, np.arange(n, dtype=kind)]),
+                np.append(columns.indptr, columns.indptr[-1:] + kind.type(n)),
+            ),
+            shape=(d + 1, n),
+        )
+    )
+
+
+@dataclass
+class Sample:
+    """The samples that a model is made of."""
+
+    rows: Array | None  # None: all
+    X: Any
+    columns: Any
+    C: Array  # (m,)
+    P: Array  # (m * k,)
+    damping: Array  # (m,)
+
+
+def draw(
+    problem: Any, P: Array, features: Array, per_feature: float, rng: np.random.Generator
+) -> tuple[Array, Array] | None:
+    """Draw samples for a model of some features; return which, and their prices, or None where all are needed."""
+    n, d = problem.X.shape
+    per_feature = max(per_feature, per_feature / 10.0 * LEAST_DRAWN * n / (len(features) + 1))
+    if per_feature * (len(features) + 1) > n:
+        return None
+    top = matrix_of(problem, P).max(axis=1)
+    kappa = problem.C * (top * (1.0 - top) + LEAST_CURVATURE / 4.0)
+    if not kappa.any():
+        return None
+    rows = as_rows(problem.X)
+    sums, inverse, share = np.empty(d), np.zeros(d), np.empty(n)
+    weighted_squares(rows, kappa, sums)
+    seen = features[sums[features] > 0.0]
+    inverse[seen] = 1.0 / sums[seen]
+    weighted_squares_of_rows(rows, inverse, share)
+    chance = np.minimum(per_feature * kappa * (share + 1.0 / kappa.sum()), 1.0)
+    if not chance.sum() < MOST_DRAWN * n:
+        return None
+    drawn = np.flatnonzero(rng.random(n) < chance)
+    return drawn, problem.C[drawn] / chance[drawn]
+
+
+def _floored(curvature: Array, largest: Array, stretch: float) -> Array:
+    """Keep curvatures away from zero, where a step would be endless; ``stretch`` them all."""
+    return stretch * np.maximum(curvature, FLOOR * largest + TINY)
+
+
+@dataclass
+class EntryModel:
+    """A model in single entries of W. ``features`` are ordered by class, from starts[c] to ends[c]."""
+
+    problem: Any
+    sample: Sample
+    W: Array
+    G: Array
+    features: Array
+    starts: Array
+    ends: Array
+    lipschitz: Array  # (d + 1,)
+    stretch: float
+    V: Array = field(init=False)
+    response: Array = field(init=False)  # (k * m,) T, class-major
+
+    def __post_init__(self) -> None:
+        """Compute the curvatures; begin at D = 0."""
+        m, k = len(self.sample.C), self.problem.n_columns
+        self.rows = np.unique(self.features)
+        self.V = self.W.copy()
+        self.P = np.ascontiguousarray(matrix_of(self.problem, self.sample.P).T).reshape(-1)
+        self.response, self.means = np.zeros(k * m), np.zeros(m)
+        bends = np.empty(len(self.features))
+        sample = self.sample
+        entry_curvatures(
+            sample.columns, sample.C, self.P, sample.damping, self.starts, self.ends, self.features, bends
+        )
+        self.curvature = _floored(bends, self.lipschitz[self.features], self.stretch)
+
+    def descend(self) -> float:
+        """Make a pass; return its sum h step^2."""
+        problem, sample = self.problem, self.sample
+        return float(
+            entry_pass(
+                sample.columns,
+                problem.penalty,
+                self.G,
+                self.W,
+                self.V,
+                PULL if sample.rows is not None else 0.0,
+                width_of(problem),
+                problem.X.shape[1],
+                sample.C,
+                self.P,
+                sample.damping,
+                problem.is_pinned,
+                self.response,
+                self.means,
+                self.starts,
+                self.ends,
+                self.features,
+                self.curvature,
+            )
+        )
+
+    def settle(self) -> None:
+        """Bring what is derived from the response up to date."""
+        if not self.problem.is_pinned:
+            np.einsum("ci,ci->i", self._by_class(self.P), self._by_class(self.response), out=self.means)
+
+    def bend(self) -> float:
+        """Return <D, H D>."""
+        P, T, sample = self._by_class(self.P), self._by_class(self.response), self.sample
+        squares = np.einsum("ci,ci,ci->i", P, T, T) + sample.damping * np.einsum("ci,ci->i", T, T)
+        means = P[0] * T[0] if self.problem.is_pinned else self.means
+        return float(sample.C @ (squares - means * means))
+
+    def fill_scores_move(self, out: Array) -> None:
+        """Write [X, 1] D to ``out``, for all samples."""
+        if self.sample.rows is None:
+            matrix_of(self.problem, out)[:] = self._by_class(self.response).T
+        else:
+            times(self.problem.X, self.V - self.W, self.problem.bias, width_of(self.problem), out)
+
+    def _by_class(self, flat: Array) -> Array:
+        return flat.reshape(self.problem.n_columns, -1)
+
+
+@dataclass
+class RowModel:
+    """A model in whole rows of W; ``width`` entries at a time have a prox of their own."""
+
+    problem: Any
+    sample: Sample
+    W: Array
+    G: Array
+    features: Array
+    width: int
+    is_coupled: bool
+    lipschitz: Array  # (d + 1,)
+    stretch: float
+    V: Array = field(init=False)
+    response: Array = field(init=False)  # (m * k,) R
+
+    def __post_init__(self) -> None:
+        """Compute the curvatures; begin at D = 0."""
+        k = width_of(self.problem)
+        self.rows = self.features.copy()
+        self.n_features = len(self.features)
+        self.V = self.W.copy()
+        self.response, self.scores = zeros(len(self.sample.P)), zeros(len(self.sample.P))
+        bends, sample = zeros(len(self.features) * k), self.sample
+        row_curvatures(
+            sample.columns, sample.C, sample.P, sample.damping, k, self.problem.is_pinned, self.features, bends
+        )
+        self.curvature = _floored(bends, np.repeat(self.lipschitz[self.features], k), self.stretch)
+
+    def descend(self) -> float:
+        """Make a pass; return its sum h step^2."""
+        problem, sample = self.problem, self.sample
+        change, self.n_features = row_pass(
+            sample.columns,
+            problem.penalty,
+            self.G,
+            self.W,
+            self.V,
+            PULL if sample.rows is not None else 0.0,
+            width_of(problem),
+            problem.n_columns,
+            self.width,
+            problem.X.shape[1],
+            sample.C,
+            sample.P,
+            sample.damping,
+            self.is_coupled,
+            self.response,
+            self.features,
+            self.n_features,
+            self.curvature,
+        )
+        return float(change)
+
+    def settle(self) -> None:
+        """Nothing is derived from the response."""
+
+    def bend(self) -> float:
+        """Return <D, H D>."""
+        times(self.sample.X, self.V - self.W, self.problem.bias, width_of(self.problem), self.scores)
+        return float(self.scores @ self.response)
+
+    def fill_scores_move(self, out: Array) -> None:
+        """Write [X, 1] D to ``out``, for all samples."""
+        times(self.problem.X, self.V - self.W, self.problem.bias, width_of(self.problem), out)
+
+
+def value_of(model: Any) -> float:
+    """Return q(D), with g of the features in play only."""
+    V, W, G = (matrix_of(model.problem, flat)[model.rows] for flat in (model.V, model.W, model.G))
+    is_feature = model.rows < model.problem.X.shape[1]
+    return float(np.vdot(G, V - W)) + 0.5 * model.bend() + float(model.problem.penalty.value(V[is_feature]))
+
+
+def descend(model: Any, accuracy: float, max_passes: int) -> bool:
+    """Pass over the model until a pass changes less than ``accuracy`` times the first one."""
+    V = matrix_of(model.problem, model.V)
+    keeps_history = model.response.size <= MOST_KEPT
+    points: list[Array] = []
+    responses: list[Array] = []
+    first = model.descend()
+    for _ in range(max_passes - 1):
+        if keeps_history:
+            points.append(V[model.rows])
+            responses.append(model.response.copy())
+        if len(points) > DEPTH:
+            _extrapolate(model, V, points, responses)
+            points, responses = [], []
+        if model.descend() <= accuracy * first:
+            return False
+    return True
+
+
+def _extrapolate(model: Any, V: Array, points: list[Array], responses: list[Array]) -> None:
+    """Replace the last point by the combination of all whose steps nearly cancel, if that lowers q."""
+    steps = np.diff(responses, axis=0)
+    gram = steps @ steps.T
+    gram += RIDGE * np.trace(gram) * np.eye(DEPTH)
+    share = np.linalg.lstsq(gram, np.ones(DEPTH), rcond=None)[0]
+    total = float(share.sum())
+    if total == 0.0:
+        return
+    before = value_of(model)
+    # As differences to the last point: what did not change stays as it is, to the last bit.
+    for s, point, response in zip(share[:-1] / total, points[1:-1], responses[1:-1], strict=True):
+        V[model.rows] += s * (point - points[-1])
+        model.response += s * (response - responses[-1])
+    model.settle()
+    if not value_of(model) < before:
+        V[model.rows] = points[-1]
+        model.response[:] = responses[-1]
+        model.settle()

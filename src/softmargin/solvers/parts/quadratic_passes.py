@@ -1,0 +1,307 @@
+"""Compiled passes of block descent on a quadratic model of the losses plus a penalty, feature by feature.
+
+    q(D) = <G, D> + 1/2 sum_i C_i (sum_c (p_ic + damping_i) t_ic^2 - <p_i, t_i>^2) + g(W + D),     t_i = D' x_i
+
+No exponential is computed inside. Two loops descend on the same model:
+
+    by entries   one weight W_jc at a time, class after class; for penalties of single entries, few of which are not
+                 zero. Class-major: the samples' numbers of one class stay in the fast caches. Exact minimisation.
+    by rows      all classes of a feature at once, four to a vector; for penalties of whole rows, and where most entries
+                 of a row are in use. The block's Hessian is bounded by its diagonal: diag(p) - p p' <= diag(2 p (1 - p)).
+
+Both keep what the model's gradient needs: entries the scores t themselves, and the mean <p_i, t_i>; rows the gradient by
+the scores, R_i = C_i (p_i (t_i - <p_i, t_i>) + damping_i t_i). The last feature, ``d``, is the constant one: its weights
+are the intercept, and have no penalty. A block that is zero and stays zero leaves the list of the passes to come.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.jit import inline, jit
+from softmargin.backends.lanes import WIDTH, load, pointer, splat, store, total
+
+__all__ = [
+    "entry_curvatures",
+    "entry_pass",
+    "row_curvatures",
+    "row_pass",
+    "score_blocks",
+    "weighted_squares",
+    "weighted_squares_of_rows",
+]
+
+Array = NDArray[Any]
+TINY = 1e-300  # the curvature of a feature that is zero everywhere
+
+
+@jit
+def score_blocks(
+    penalty: Any, W: Array, G: Array, lipschitz: Array, k: int, n_columns: int, width: int, scores: Array
+) -> int:
+    """Score blocks of ``width`` entries by L |step|^2, the step being one of proximal gradient; infinite where W is not 0.
+
+    Returns the number of the latter.
+    """
+    W_, G_ = pointer(W), pointer(G)
+    work = np.zeros(width)
+    new = pointer(work)
+    n_support = 0
+    b = 0
+    for j in range(lipschitz.shape[0]):
+        t = 1.0 / max(lipschitz[j], TINY)
+        for first in range(j * k, j * k + n_columns, width):
+            is_zero = True
+            for c in range(width):
+                is_zero = is_zero and W_[first + c] == 0.0
+                new[c] = W_[first + c] - t * G_[first + c]
+            if is_zero:
+                penalty.prox_row(new, 0, width, t)
+                length = 0.0
+                for c in range(width):
+                    length += new[c] * new[c]
+                scores[b] = length * lipschitz[j]
+            else:
+                scores[b] = np.inf
+                n_support += 1
+            b += 1
+    return n_support
+
+
+@jit
+def weighted_squares(rows: Any, weights: Array, out: Array) -> None:
+    """out[j] = sum_i weights_i x_ij^2."""
+    rows_ = rows.bare()
+    out[:] = 0.0
+    for i in range(weights.shape[0]):
+        begin, end = rows_.entries(i)
+        for p in range(begin, end):
+            out[rows_.column(i, p)] += weights[i] * rows_.value(p) * rows_.value(p)
+
+
+@jit
+def weighted_squares_of_rows(rows: Any, weights: Array, out: Array) -> None:
+    """out[i] = sum_j weights_j x_ij^2."""
+    rows_ = rows.bare()
+    for i in range(out.shape[0]):
+        begin, end = rows_.entries(i)
+        sum_ = 0.0
+        for p in range(begin, end):
+            sum_ += weights[rows_.column(i, p)] * rows_.value(p) * rows_.value(p)
+        out[i] = sum_
+
+
+@jit
+def entry_curvatures(
+    columns: Any, C: Array, P: Array, damping: Array, starts: Array, ends: Array, features: Array, out: Array
+) -> None:
+    """Write the model's second derivative by every entry; P is class-major."""
+    cols, P_ = columns.bare(), pointer(P)
+    n = C.shape[0]
+    weights = np.empty(n)
+    w = pointer(weights)
+    for c in range(starts.shape[0]):
+        for i in range(n):
+            w[i] = C[i] * (P_[c * n + i] * (1.0 - P_[c * n + i]) + damping[i])
+        for e in range(starts[c], ends[c]):
+            begin, end = cols.entries(features[e])
+            sum_ = 0.0
+            for p in range(begin, end):
+                sum_ += cols.value(p) * cols.value(p) * w[cols.column(features[e], p)]
+            out[e] = sum_
+
+
+@jit
+def entry_pass(
+    columns: Any,
+    penalty: Any,
+    G: Array,
+    W: Array,
+    V: Array,
+    pull: float,
+    k: int,
+    d: int,
+    C: Array,
+    P: Array,
+    damping: Array,
+    is_pinned: bool,
+    T: Array,
+    means: Array,
+    starts: Array,
+    ends: Array,
+    features: Array,
+    curvature: Array,
+) -> float:
+    """Minimise q over the listed entries, one after the other; V = W + D. Returns sum h step^2.
+
+    Entries of class c are features[starts[c] : ends[c]]; P and T are class-major, (k * n,).
+    """
+    W_ = pointer(W)
+    cols, V_, G_, T_, P_, m = columns.bare(), pointer(V), pointer(G), pointer(T), pointer(P), pointer(means)
+    n = C.shape[0]
+    slopes, weights, entry = np.empty(n), np.empty(n), np.empty(1)
+    u, w, new = pointer(slopes), pointer(weights), pointer(entry)
+    change = 0.0
+    for c in range(starts.shape[0]):
+        base = c * n
+        # u: the model's gradient by the scores of class c; w: its derivative. The mean is kept without class c.
+        for i in range(n):
+            p, t = P_[base + i], T_[base + i]
+            own = 0.0 if is_pinned else m[i] - p * t
+            m[i] = own
+            w[i] = C[i] * (p * (1.0 - p) + damping[i])
+            u[i] = w[i] * t - C[i] * p * own
+        kept = starts[c]
+        for e in range(starts[c], ends[c]):
+            j, h = features[e], curvature[e]
+            at = j * k + c
+            begin, end = cols.entries(j)
+            g = G_[at]
+            for p in range(begin, end):
+                g += cols.value(p) * u[cols.column(j, p)]
+            old = V_[at]
+            total_h = h + pull * h
+            new[0] = old - (g + pull * h * (old - W_[at])) / total_h
+            if j < d:
+                penalty.prox_row(new, 0, 1, 1.0 / total_h)
+            step = new[0] - old
+            if step != 0.0:
+                V_[at] = new[0]
+                for p in range(begin, end):
+                    i = cols.column(j, p)
+                    move = cols.value(p) * step
+                    u[i] += w[i] * move
+                    T_[base + i] += move
+                change += h * step * step
+            if step != 0.0 or old != 0.0:
+                features[kept], curvature[kept] = j, h
+                kept += 1
+        ends[c] = kept
+        if not is_pinned:
+            for i in range(n):
+                m[i] += P_[base + i] * T_[base + i]
+    return change
+
+
+@jit
+def row_curvatures(
+    columns: Any, C: Array, P: Array, damping: Array, k: int, is_pinned: bool, features: Array, out: Array
+) -> None:
+    """Write a diagonal bound on the model's second derivative by every listed row."""
+    cols, P_, out_ = columns.bare(), pointer(P), pointer(out)
+    one = splat(1.0)
+    share = 1.0 if is_pinned else 2.0
+    for f in range(features.shape[0]):
+        j = features[f]
+        begin, end = cols.entries(j)
+        for q in range(begin, end):
+            i = cols.column(j, q)
+            price = C[i] * cols.value(q) * cols.value(q)
+            bound, damp = splat(share * price), splat(price * damping[i])
+            for o in range(0, k, WIDTH):
+                p = load(P_, i * k + o)
+                store(out_, f * k + o, load(out_, f * k + o) + bound * p * (one - p) + damp)
+
+
+@inline
+def _row_gradient(cols: Any, j: int, R: Any, G: Any, k: int, out: Any) -> None:
+    """out = G_j + sum_i x_ij R_i."""
+    begin, end = cols.entries(j)
+    last = k - WIDTH
+    for o0 in range(0, k, 4 * WIDTH):
+        # Up to four tiles at once stay in registers while the samples go by; a missing one repeats the last.
+        o1, o2, o3 = min(o0 + WIDTH, last), min(o0 + 2 * WIDTH, last), min(o0 + 3 * WIDTH, last)
+        a0, a1, a2, a3 = load(G, j * k + o0), load(G, j * k + o1), load(G, j * k + o2), load(G, j * k + o3)
+        for q in range(begin, end):
+            x = splat(cols.value(q))
+            row = cols.column(j, q) * k
+            a0 = a0 + x * load(R, row + o0)
+            a1 = a1 + x * load(R, row + o1)
+            a2 = a2 + x * load(R, row + o2)
+            a3 = a3 + x * load(R, row + o3)
+        store(out, o0, a0)
+        store(out, o1, a1)
+        store(out, o2, a2)
+        store(out, o3, a3)
+
+
+@inline
+def _respond(cols: Any, j: int, step: Any, C: Any, P: Any, damping: Any, k: int, is_coupled: bool, R: Any) -> None:
+    """R_i += C_i (J_i + damping_i) x_ij step, with J_i = diag(p_i) - p_i p_i', or 0 where not coupled."""
+    begin, end = cols.entries(j)
+    for q in range(begin, end):
+        i = cols.column(j, q)
+        x = cols.value(q) * C[i]
+        damp = splat(x * damping[i])
+        if is_coupled:
+            means = splat(0.0)
+            for o in range(0, k, WIDTH):
+                means = means + load(P, i * k + o) * load(step, o)
+            mean, price = splat(total(means)), splat(x)
+            for o in range(0, k, WIDTH):
+                s = load(step, o)
+                answer = price * load(P, i * k + o) * (s - mean) + damp * s
+                store(R, i * k + o, load(R, i * k + o) + answer)
+        else:
+            for o in range(0, k, WIDTH):
+                store(R, i * k + o, load(R, i * k + o) + damp * load(step, o))
+
+
+@jit
+def row_pass(
+    columns: Any,
+    penalty: Any,
+    G: Array,
+    W: Array,
+    V: Array,
+    pull: float,
+    k: int,
+    n_columns: int,
+    width: int,
+    d: int,
+    C: Array,
+    P: Array,
+    damping: Array,
+    is_coupled: bool,
+    R: Array,
+    features: Array,
+    m: int,
+    curvature: Array,
+) -> tuple[float, int]:
+    """Make a proximal step on every listed row, ``width`` entries to a prox. Returns sum h step^2 and what is left of m."""
+    W_ = pointer(W)
+    cols, V_, G_, R_, P_, h = columns.bare(), pointer(V), pointer(G), pointer(R), pointer(P), pointer(curvature)
+    C_, damping_ = pointer(C), pointer(damping)
+    gradient, row = np.zeros(k), np.zeros(k)
+    g, step = pointer(gradient), pointer(row)
+    change = 0.0
+    kept = 0
+    for f in range(m):
+        j = features[f]
+        _row_gradient(cols, j, R_, G_, k, g)
+        n_moved, n_used = 0, 0
+        for first in range(0, n_columns, width):
+            bend = 0.0
+            for c in range(first, first + width):
+                bend = max(bend, h[f * k + c])
+            for c in range(first, first + width):
+                at = j * k + c
+                step[c] = V_[at] - (g[c] + pull * bend * (V_[at] - W_[at])) / (bend + pull * bend)
+            if j < d:
+                penalty.prox_row(step, first, width, 1.0 / (bend + pull * bend))
+            for c in range(first, first + width):
+                old, new = V_[j * k + c], step[c]
+                step[c] = new - old
+                V_[j * k + c] = new
+                change += bend * step[c] * step[c]
+                n_moved += step[c] != 0.0
+                n_used += old != 0.0
+        if n_moved > 0:
+            _respond(cols, j, step, C_, P_, damping_, k, is_coupled, R_)
+        if n_moved + n_used > 0:
+            features[kept] = j
+            for c in range(k):
+                h[kept * k + c] = h[f * k + c]
+            kept += 1
+    return change, kept

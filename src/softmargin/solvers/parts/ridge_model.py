@@ -1,0 +1,259 @@
+"""F of multinomial regression with a ridge, at one point and along lines through it: what smooth solvers share.
+
+    F(W, b) = sum_i C_i l_i(W' x_i + b) + ridge / 2 |W|^2                                                      spec 3.1
+
+Scores are linear in W, so a line W + t D costs one product T = [X, 1] D, and F, its slope and its curvature at any t
+cost n k exponentials. Every trial leaves its scores and probabilities behind: the one that is accepted costs no more.
+
+    W, G     state.weights, state.gradient     ((d + 1) * k,)   flat; the last row is the intercept
+    S        state.scores                      (n * k,)
+    P, T     model.P, model.T                  (n * k,)         probabilities at S, or at the last trial; X D
+
+k is padded to whole tiles (softmax_steps); two classes have one column, k = 1 without padding: there NumPy's own
+vectors along the samples are the faster ones.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+
+from softmargin.backends.jit import jit
+from softmargin.backends.lanes import WIDTH, load, pointer, splat, store, total, zeros
+from softmargin.losses.softmax import NEVER, curvature_times, residuals, softmax_row
+from softmargin.matrices.operator import row_blocks
+from softmargin.matrices.products import adjoint, times
+from softmargin.problems.composite import CompositePoint
+from softmargin.solvers.parts.softmax_steps import width_of
+
+__all__ = ["RidgeModel", "RidgeState", "Rows", "column_squares", "whole"]
+
+Array = NDArray[Any]
+FRESH = 20  # steps after which scores are computed anew: added up, they drift
+BLOCK = 1 << 20  # numbers of a dense X widened to float64 at once
+
+
+@dataclass
+class RidgeState:
+    """A point with all that F says about it."""
+
+    weights: Array  # ((d + 1) * k,)
+    gradient: Array  # ((d + 1) * k,) of F
+    scores: Array  # (n * k,)
+    value: float  # F
+    n_steps: int
+
+
+class Rows(NamedTuple):
+    """Samples with their probabilities and prices: all of them, or some that stand for all."""
+
+    X: Any
+    P: Array  # (n * k,)
+    C: Array  # (n,)
+
+
+class RidgeModel:
+    """Scratch and oracles of one problem."""
+
+    def __init__(self, problem: Any) -> None:
+        self.problem = problem
+        self.n, d = problem.X.shape
+        self.k = 1 if problem.is_pinned else width_of(problem)
+        self.P, self.T, self.trial = (zeros(self.n * self.k) for _ in range(3))
+        self.size = (d + 1) * self.k
+        self.free = self.size - self.k  # where the intercept begins, which nobody penalises
+        self.labels = np.asarray(problem.target == 0, dtype=np.float64)
+        self.along = (0.0, 0.0)  # ridge <W, D>, ridge |D|^2
+
+    def begin(self, point: CompositePoint) -> RidgeState:
+        """Return the state of a point."""
+        weights = zeros(self.size)
+        matrix = self.matrix(weights)
+        matrix[:-1], matrix[-1] = point.weights, point.intercept
+        state = RidgeState(weights, zeros(self.size), zeros(self.n * self.k), 0.0, 0)
+        self.renew(state)
+        self._fill_gradient(state)
+        return state
+
+    @cached_property
+    def largest(self) -> Array:
+        """What the diagonal of the Hessian can be at most, as p (1 - p) <= 1/4; 1 where that is nothing."""
+        quarter = 0.25 * self.problem.C[:, None]
+        squares = column_squares(self.problem.X, quarter)[:, 0] + self.problem.ridge
+        squares = np.append(squares, self.problem.bias * quarter.sum())
+        return np.repeat(np.where(squares > 0.0, squares, 1.0), self.k)
+
+    def matrix(self, flat: Array) -> Array:
+        """View a flat array without its padding; shape (rows, n_columns)."""
+        return flat.reshape(-1, self.k)[:, : self.problem.n_columns]
+
+    def point(self, state: RidgeState) -> CompositePoint:
+        """Return the point of a state, as a copy; intercepts of all classes have mean zero."""
+        matrix = self.matrix(state.weights)
+        intercept = matrix[-1] * self.problem.bias
+        return CompositePoint(matrix[:-1].copy(), intercept - (0.0 if self.k == 1 else intercept.mean()))
+
+    def estimate(self, state: RidgeState) -> float:
+        """Guess the residual from the gradient at hand."""
+        of_losses = state.gradient[: self.free] - self.problem.ridge * state.weights[: self.free]
+        matrix = self.matrix(state.weights)[:-1]
+        return float(self.problem.rough_residual(matrix, state.value, self.matrix(of_losses)))
+
+    def renew(self, state: RidgeState) -> None:
+        """Compute scores, probabilities and F from the weights."""
+        _times(self.problem.X, state.weights, self.problem.bias, self.k, state.scores)
+        if self.k > 1:
+            state.scores.reshape(-1, self.k)[:, self.problem.n_columns :] = NEVER
+        self.return_to(state)
+
+    def return_to(self, state: RidgeState) -> None:
+        """Compute probabilities and F from the scores: after a checkpoint, or a trial that was refused."""
+        self.T[:] = 0.0
+        penalised = state.weights[: self.free]
+        self.along = (0.0, 0.0)
+        losses, _, _ = self._losses_along(state.scores, 0.0)
+        state.value = losses + 0.5 * self.problem.ridge * float(penalised @ penalised)
+
+    def aim(self, state: RidgeState, D: Array) -> None:
+        """Look along D."""
+        _times(self.problem.X, D, self.problem.bias, self.k, self.T)
+        penalised = D[: self.free]
+        ridge = self.problem.ridge
+        self.along = (ridge * float(state.weights[: self.free] @ penalised), ridge * float(penalised @ penalised))
+        penalised = state.weights[: self.free]
+        self._penalty = 0.5 * ridge * float(penalised @ penalised)
+
+    def bend(self) -> float:
+        """Return the curvature of F along D at the point itself, before any trial."""
+        C = self.problem.C
+        if self.k == 1:
+            np.multiply(C, self.P * (1.0 - self.P), out=self.trial)
+            self.trial *= self.T
+        else:
+            curvature_times(self.P, self.T, C, self.k, self.trial)
+        return float(self.trial @ self.T) + self.along[1]
+
+    def attempt(self, state: RidgeState, length: float) -> tuple[float, float, float]:
+        """Return F at W + length D, its slope and its curvature; P follows."""
+        losses, slope, bend = self._losses_along(state.scores, length)
+        linear, quadratic = self.along
+        value = losses + self._penalty + length * (linear + 0.5 * length * quadratic)
+        return value, slope + linear + length * quadratic, bend + quadratic
+
+    def accept(self, state: RidgeState, D: Array, length: float, value: float) -> None:
+        """Go to the last trial, W + length D."""
+        state.weights += length * D
+        state.scores, self.trial = self.trial, state.scores
+        state.value = value
+        state.n_steps += 1
+        if state.n_steps % FRESH == 0:
+            self.renew(state)
+        self._fill_gradient(state)
+
+    def hessian_times(self, rows: Rows, V: Array, T: Array, out: Array) -> None:
+        """Write the Hessian of F, as some rows see it, times V to ``out``; T is scratch of rows * k."""
+        _times(rows.X, V, self.problem.bias, self.k, T)
+        if self.k == 1:
+            T *= rows.C * rows.P * (1.0 - rows.P)
+        else:
+            curvature_times(rows.P, T, rows.C, self.k, T)
+        _adjoint(rows.X, T, self.problem.bias, self.k, out)
+        out[: self.free] += self.problem.ridge * V[: self.free]
+
+    def _losses_along(self, S: Array, length: float) -> tuple[float, float, float]:
+        problem = self.problem
+        if self.k == 1:
+            return _logistic_along(S, self.T, length, self.labels, problem.C, self.trial, self.P)
+        return _softmax_along(S, self.T, length, problem.target, problem.C, self.k, self.trial, self.P)
+
+    def _fill_gradient(self, state: RidgeState) -> None:
+        problem, U = self.problem, self.trial
+        if self.k == 1:
+            np.multiply(problem.C, self.P - self.labels, out=U)
+        else:
+            residuals(self.P, problem.target, problem.C, self.k, U)
+        _adjoint(problem.X, U, problem.bias, self.k, state.gradient)
+        state.gradient[: self.free] += problem.ridge * state.weights[: self.free]
+
+
+def whole(model: RidgeModel) -> Rows:
+    """Return all rows."""
+    return Rows(model.problem.X, model.P, model.problem.C)
+
+
+def column_squares(X: Any, weights: Array) -> Array:
+    """Return sum_i weights_ic x_ij^2; shape (d, columns of weights)."""
+    if isinstance(X, np.ndarray):
+        blocks = row_blocks(X, weights.shape[1], numbers=BLOCK)
+        return sum((np.square(block).T @ weights[rows] for rows, block in blocks), np.zeros((X.shape[1], 1)))
+    squares = csr_matrix((np.square(X.data), X.indices, X.indptr), shape=X.shape)
+    return np.asarray(squares.T @ weights)
+
+
+def _times(X: Any, V: Array, bias: float, k: int, out: Array) -> None:
+    """Write [X, bias] V to ``out``."""
+    if k > 1:
+        times(X, V, bias, k, out)
+        return
+    if isinstance(X, np.ndarray):
+        for rows, block in row_blocks(X, 1, numbers=BLOCK):
+            np.matmul(block, V[:-1], out=out[rows])
+    else:
+        out[:] = X @ V[:-1]
+    out += bias * V[-1]
+
+
+def _adjoint(X: Any, U: Array, bias: float, k: int, out: Array) -> None:
+    """Write [X, bias]' U to ``out``."""
+    if k > 1:
+        adjoint(X, U, bias, k, out)
+        return
+    if isinstance(X, np.ndarray):
+        out[:-1] = 0.0
+        for rows, block in row_blocks(X, 1, numbers=BLOCK):
+            out[:-1] += block.T @ U[rows]
+    else:
+        out[:-1] = X.T @ U
+    out[-1] = bias * U.sum()
+
+
+def _logistic_along(
+    S: Array, T: Array, length: float, labels: Array, C: Array, new: Array, P: Array
+) -> tuple[float, float, float]:
+    """Do what ``_softmax_along`` does where there is one column: the log-odds of the second class."""
+    np.multiply(T, length, out=new)
+    new += S
+    e = np.exp(-np.abs(new))
+    np.divide(np.where(new >= 0.0, 1.0, e), 1.0 + e, out=P)
+    loss = float(C @ (np.log1p(e) + np.maximum(new, 0.0) - labels * new))
+    priced = C * T
+    return loss, float(priced @ (P - labels)), float((priced * T) @ (P * (1.0 - P)))
+
+
+@jit
+def _softmax_along(
+    S: Array, T: Array, length: float, target: Array, C: Array, k: int, new: Array, P: Array
+) -> tuple[float, float, float]:
+    """Write S + length T to ``new`` and its probabilities to P; return the losses and their first two derivatives."""
+    S_, T_, new_, P_ = pointer(S), pointer(T), pointer(new), pointer(P)
+    step = splat(length)
+    loss, slope, bend = 0.0, 0.0, 0.0
+    for i in range(target.shape[0]):
+        first = i * k
+        for o in range(first, first + k, WIDTH):
+            store(new_, o, load(S_, o) + step * load(T_, o))
+        partition = softmax_row(new_, first, k, False, P_, first)
+        mean_lanes, square_lanes = splat(0.0), splat(0.0)
+        for o in range(first, first + k, WIDTH):
+            t = load(T_, o)
+            weighted = load(P_, o) * t
+            mean_lanes = mean_lanes + weighted
+            square_lanes = square_lanes + weighted * t
+        mean, own = total(mean_lanes), first + target[i]
+        loss += C[i] * (partition - new_[own])
+        slope += C[i] * (mean - T_[own])
+        bend += C[i] * (total(square_lanes) - mean * mean)
+    return loss, slope, bend

@@ -1,0 +1,282 @@
+"""Proximal Newton with a working set, for multinomial regression with any separable penalty.
+
+    F(W, b) = sum_i C_i l_i(W' x_i + b) + g(W)                                                            spec 3.1, 3.7
+
+One step: the exact gradient G tells which blocks of W are worth while; block descent minimises, over these, the
+quadratic model q(D) = <G, D> + 1/2 <D, H D> + g(W + D) (parts/quadratic_model); a search along D ends it.
+
+A block is one entry of W where the penalty is a sum over entries, else the row of a feature. Those that are not zero are
+in the working set, and those that a step of proximal gradient would move most, as many again.
+
+H is the Hessian of the losses plus a damping. Plain Newton steps overshoot: a sample that the model gets wrong looks
+flat, though its loss bends on the way to being right. So sample i has damping rho (1 - p_own) in its scores; rho falls
+fourfold where the model foretold the fall of F well, and rises fourfold where it did not. From 1 / 2 on all samples are
+damped, and at rho = 1 by 1 / 2: then H is above the Hessian anywhere, and D itself lowers F. A penalty that is not convex
+relies on that, for between W and W + D it may be higher than at both.
+
+    spec            here
+    XD              state.move          scores of D
+    h_jk            quadratic_passes    exact second derivative (entries), bound (rows)
+    WS              _choose
+    [not there]     damping; Hessians of few samples; Anderson's extrapolation; how exactly a model is minimised
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.lanes import WIDTH, zeros
+from softmargin.core.protocols import CompositeProblem
+from softmargin.losses.softmax import loss_along
+from softmargin.matrices.rows import as_rows
+from softmargin.problems.composite import CompositePoint
+from softmargin.solvers.parts.quadratic_model import EntryModel, RowModel, Sample, descend, draw, with_constant
+from softmargin.solvers.parts.quadratic_passes import score_blocks, weighted_squares
+from softmargin.solvers.parts.softmax_steps import (
+    fill_gradient,
+    fill_probabilities,
+    fill_scores,
+    matrix_of,
+    pack,
+    unpack,
+    width_of,
+)
+
+__all__ = ["ProxNewton", "ProxNewtonState"]
+
+Array = NDArray[Any]
+
+FIRST_SET = 100  # rows, or as many entries as they have, in the smallest working set
+GROWTH = 2  # the working set is at most so many times what is not zero
+MANY = 2.0  # entries in play for every tile of the rows that hold them, from which descent goes by rows
+FIRST_DAMPING = 0.05
+LEAST_DAMPING = 1e-6  # below, there is none
+FALL, RISE = 3.0, 6.0
+RISEN_DAMPING = 1e-3  # where it rises from nothing
+GOOD, POOR, BAD = 0.75, 0.5, 0.25  # the fall of F, as a share of what the model foretold
+LEAST_EXACT, MOST_EXACT = 0.1, 1e-6  # change of the last pass over a model, as a share of the first
+ENOUGH = 0.01  # share of the foretold fall that a step must bring
+MAX_HALVINGS = 30
+MAX_PASSES = 1000
+ROUNDING = 1e-14  # share of F that its computed differences cannot tell
+CONCAVE = 1.1  # curvatures are raised so much where the penalty is not convex: spec 3.4
+
+
+@dataclass
+class ProxNewtonState:
+    """Where the descent stands: arrays and plain numbers for a checkpoint, and scratch."""
+
+    weights: Array  # ((d + 1) * k,)
+    scores: Array  # (n * k,)
+    probabilities: Array  # (n * k,)
+    gradient: Array  # ((d + 1) * k,)
+    lipschitz: Array  # (d + 1,) bound on the second derivative by an entry
+    width: int  # entries in a block
+    loss: float
+    penalty: float
+    damping: float
+    accuracy: float
+    per_feature: float  # samples that a model has for every feature
+    seed: int
+    max_passes: int
+    n_steps: int = 0
+    is_cut: bool = False
+    columns: Any = field(init=False, repr=False)  # of all samples; made where they are needed
+    move: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Allocate the scratch."""
+        self.columns = None
+        self.move = zeros(len(self.scores))
+
+
+@dataclass(frozen=True)
+class ProxNewton:
+    """Settings of the descent; one step is one model.
+
+    Parameters
+    ----------
+    max_passes : int
+        Most passes over one model.
+    per_feature : float
+        Samples that a model has for every feature in play, at first; infinite for all samples.
+    """
+
+    max_passes: int = 50
+    per_feature: float = 10.0
+
+    needs: ClassVar[tuple[type, ...]] = (CompositeProblem,)
+
+    def start(self, problem: Any, init: CompositePoint | None, rng: np.random.Generator) -> ProxNewtonState:
+        """Begin at zero or at ``init``; compute its gradient."""
+        point = problem.checked_point(init)
+        if not np.isfinite(problem.penalty.value(point.weights)):
+            nearest = problem.penalty.prox(point.weights, np.finfo(float).tiny)
+            point = CompositePoint(nearest, point.intercept)
+        (n, d), k = problem.X.shape, width_of(problem)
+        lipschitz = np.empty(d + 1)
+        weighted_squares(as_rows(problem.X), 0.25 * problem.C, lipschitz[:d])
+        lipschitz[d] = 0.25 * problem.C.sum()
+        state = ProxNewtonState(
+            weights=pack(problem, point),
+            scores=zeros(n * k),
+            probabilities=zeros(n * k),
+            gradient=zeros((d + 1) * k),
+            lipschitz=lipschitz,
+            width=1 if _is_entrywise(problem.penalty) else problem.n_columns,
+            loss=0.0,
+            penalty=float(problem.penalty.value(point.weights)),
+            damping=FIRST_DAMPING,
+            accuracy=LEAST_EXACT,
+            per_feature=self.per_feature,
+            max_passes=self.max_passes,
+            seed=int(rng.integers(2**32)),
+        )
+        fill_scores(problem, state.weights, state.scores)
+        _look_round(problem, state)
+        return state
+
+    def step(self, problem: Any, state: ProxNewtonState) -> ProxNewtonState:
+        """Choose blocks, minimise the model over them, and go there as far as F falls."""
+        model = self._model(problem, state, *_choose(problem, state))
+        state.is_cut = descend(model, state.accuracy, state.max_passes)
+        _go(problem, state, model)
+        state.n_steps += 1
+        _look_round(problem, state)
+        return state
+
+    def point(self, problem: Any, state: ProxNewtonState) -> CompositePoint:
+        """Return the weights."""
+        return unpack(problem, state.weights)
+
+    def estimate(self, problem: Any, state: ProxNewtonState) -> float:
+        """Guess the residual from the gradient at hand."""
+        W, G = matrix_of(problem, state.weights)[:-1], matrix_of(problem, state.gradient)[:-1]
+        return float(problem.rough_residual(W, state.loss + state.penalty, G))
+
+    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> ProxNewtonState:
+        """Rebuild the state from a checkpoint."""
+        aligned = {name: zeros(array.size) for name, array in arrays.items()}
+        for name, array in aligned.items():
+            array[:] = arrays[name]
+        return ProxNewtonState(**aligned, **plain)
+
+    def _hessian(self, problem: Any, P: Array, damping: Array) -> tuple[Array, Array, bool]:
+        """Return what the Hessian by the scores is made of: probabilities, damping, and whether there are the former."""
+        return P, damping, True
+
+    def _model(self, problem: Any, state: ProxNewtonState, features: Array, classes: Array) -> EntryModel | RowModel:
+        """Build the model of some entries (j, c), or of the rows that hold them where they are many."""
+        rows = np.unique(features)
+        by_rows = state.width > 1 or len(features) > MANY * len(rows) * (width_of(problem) // WIDTH)
+        if problem.fit_intercept:
+            d, k = problem.X.shape[1], problem.n_columns
+            rows = np.append(rows, d)
+            features, classes = np.append(features, np.full(k, d)), np.append(classes, np.arange(k))
+        sample, is_coupled = self._sample(problem, state, rows[rows < problem.X.shape[1]])
+        W, G, L = state.weights, state.gradient, state.lipschitz
+        stretch = 1.0 if problem.penalty.is_convex else CONCAVE
+        if by_rows and problem.n_columns > 1:
+            return RowModel(problem, sample, W, G, rows, state.width, is_coupled, L, stretch)
+        order = np.lexsort((features, classes))
+        bounds = np.searchsorted(classes[order], np.arange(problem.n_columns + 1))
+        return EntryModel(problem, sample, W, G, features[order], bounds[:-1].copy(), bounds[1:].copy(), L, stretch)
+
+    def _sample(self, problem: Any, state: ProxNewtonState, features: Array) -> tuple[Sample, bool]:
+        """Gather the samples of a model of some features."""
+        P = matrix_of(problem, state.probabilities)
+        own = np.where(problem.y == 1, P[:, 0], 1.0 - P[:, 0])
+        if not problem.is_pinned:
+            own = P[np.arange(len(P)), problem.target]
+        rho = state.damping
+        damping = np.minimum(rho * (1.0 - own) + max(rho - 0.5, 0.0), 0.5)
+        hessian, damping, is_coupled = self._hessian(problem, state.probabilities, damping)
+        rng = np.random.default_rng([state.seed, state.n_steps])
+        drawn = draw(problem, state.probabilities, features, state.per_feature, rng)
+        if drawn is None:
+            if state.columns is None:
+                state.columns = with_constant(problem.X, problem.fit_intercept)
+            return Sample(None, problem.X, state.columns, problem.C, hessian, damping), is_coupled
+        rows, prices = drawn
+        X = problem.X[rows]
+        some = np.ascontiguousarray(hessian.reshape(len(P), -1)[rows]).reshape(-1)
+        columns = with_constant(X, problem.fit_intercept)
+        return Sample(rows, X, columns, prices, some, damping[rows]), is_coupled
+
+
+def _is_entrywise(penalty: Any) -> bool:
+    """Say whether a penalty of a row is the sum over its entries, by trying a few."""
+    for size in (1e-3, 0.3, 2.0, 1e3):
+        for pair in (np.array([[1.0, 0.7]]), np.array([[1.0, -0.4]])):
+            together = penalty.value(size * pair)
+            apart = penalty.value(size * pair[:, :1]) + penalty.value(size * pair[:, 1:])
+            if not (together == apart or abs(together - apart) <= 1e-9 * abs(apart)):
+                return False
+    return True
+
+
+def _look_round(problem: Any, state: ProxNewtonState) -> None:
+    """Compute probabilities, losses and gradient at the scores."""
+    state.loss = fill_probabilities(problem, state.scores, state.probabilities)
+    fill_gradient(problem, state.probabilities, state.move, state.gradient)
+
+
+def _choose(problem: Any, state: ProxNewtonState) -> tuple[Array, Array]:
+    """Return the working set as (features, classes)."""
+    d, k = problem.X.shape[1], problem.n_columns
+    per_row = k // state.width
+    scores = np.empty(d * per_row)
+    n_support = score_blocks(
+        problem.penalty,
+        state.weights,
+        state.gradient,
+        state.lipschitz[:d],
+        width_of(problem),
+        k,
+        state.width,
+        scores,
+    )
+    blocks = np.flatnonzero(scores > 0.0)
+    most = max(FIRST_SET * per_row, GROWTH * n_support)
+    if len(blocks) > most:
+        blocks = np.sort(blocks[np.argpartition(-scores[blocks], most)[:most]])
+    return blocks // per_row, blocks % per_row
+
+
+def _go(problem: Any, state: ProxNewtonState, model: Any) -> None:
+    """Go to W + D, or less far, so that F falls; judge the model by it."""
+    rows = model.rows
+    W, V, G = (matrix_of(problem, flat)[rows] for flat in (state.weights, model.V, state.gradient))
+    D, own = V - W, rows < problem.X.shape[1]
+    before, after = problem.penalty.value(W[own]), problem.penalty.value(V[own])
+    foretold = before - after - float(np.vdot(G, D)) - 0.5 * model.bend()
+    model.fill_scores_move(state.move)
+    state.move.reshape(-1, width_of(problem))[:, problem.n_columns :] = 0.0
+    rounding = ROUNDING * abs(state.loss + state.penalty)
+    work = zeros(2 * width_of(problem))
+    length, ratio = 1.0, 0.0
+    for attempt in range(MAX_HALVINGS if problem.penalty.is_convex else 1):
+        loss, _, _ = loss_along(
+            state.scores, state.move, length, problem.target, problem.C, width_of(problem), problem.is_pinned, work
+        )
+        value = after if length == 1.0 else problem.penalty.value((W + length * D)[own])
+        fall = (state.loss - loss) + (before - value)
+        if attempt == 0:
+            ratio = fall / foretold if foretold > rounding else 1.0
+        if fall >= ENOUGH * length * foretold or (foretold <= rounding and fall >= -rounding):
+            matrix_of(problem, state.weights)[rows] = V if length == 1.0 else W + length * D
+            state.scores += length * state.move
+            state.penalty += value - before
+            break
+        length /= 2.0
+    if ratio > GOOD:
+        state.damping = state.damping / FALL if state.damping > LEAST_DAMPING else 0.0
+    elif not ratio >= BAD:
+        state.damping = min(max(RISE * state.damping, RISEN_DAMPING), 1.0)
+    if length < 1.0 and model.sample.rows is not None and state.damping > 0.2:
+        state.per_feature *= 2.0
+    if ratio > GOOD and state.is_cut:
+        state.max_passes = min(2 * state.max_passes, MAX_PASSES)
+    state.accuracy = float(np.clip(LEAST_EXACT * abs(1.0 - ratio), MOST_EXACT, LEAST_EXACT))

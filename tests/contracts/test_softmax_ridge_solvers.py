@@ -1,0 +1,450 @@
+"""Every smooth solver of multinomial regression meets the optimum of CVXPY and scikit-learn, also on awkward data."""
+
+import functools
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+from sklearn.linear_model import LogisticRegression
+
+from reference.softmax_optimum import objective, softmax_optimum
+from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.penalties import L1, L2
+from softmargin.problems import CompositePoint, softmax_problem
+from softmargin.run import Status, Stop, solve
+from softmargin.run.watchers import Checkpoint, load_checkpoint
+from softmargin.solvers import newton_cg
+from softmargin.solvers.lbfgs import Lbfgs
+from softmargin.solvers.newton_cg import NewtonCG
+from softmargin.solvers.parts import metric as metrics
+from softmargin.solvers.parts.conjugate_gradients import N_VECTORS, conjugate_gradients
+from softmargin.solvers.parts.metric import Identity, make_metric, thinned
+from softmargin.solvers.parts.ridge_model import RidgeModel, whole
+from softmargin.solvers.trust_newton import TrustNewton
+
+SOLVERS = {
+    "lbfgs": Lbfgs(),
+    "lbfgs plain": Lbfgs(memory=5, preconditioner="none"),
+    "lbfgs diagonal": Lbfgs(preconditioner="diagonal"),
+    "newton": NewtonCG(),
+    "newton plain": NewtonCG(preconditioner="none", sampled=False),
+    "newton diagonal": NewtonCG(preconditioner="diagonal"),
+    "newton gram": NewtonCG(preconditioner="gram"),
+    "trust": TrustNewton(),
+}
+MAIN = ("lbfgs", "newton", "trust")
+FORMS = {
+    "dense": np.asarray,
+    "csr": csr_matrix,
+    "float32": lambda X: X.astype(np.float32),
+    "csr float32": lambda X: csr_matrix(X.astype(np.float32)),
+}
+PRICES = {"small": 0.05, "large": 20.0, "vector": np.tile([0.0, 0.3, 1.0, 2.0, 0.7, 1.5], 10)}
+RIDGE = 0.5
+
+# Clarabel warns where it stops a little short of 1e-11.
+pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
+every_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
+main_solvers = pytest.mark.parametrize("solver", [SOLVERS[name] for name in MAIN], ids=MAIN)
+every_k = pytest.mark.parametrize("k", [2, 3, 5])
+with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
+
+
+@functools.cache
+def samples(n=60, d=6, k=3, seed=0):
+    """Return classes that overlap, with numbers that float32 holds exactly."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % k
+    X = rng.standard_normal((n, d)) + 0.6 * rng.standard_normal((k, d))[y] + 0.3
+    return X.astype(np.float32).astype(np.float64), y
+
+
+def make(k=3, *, X=None, y=None, C=1.0, ridge=RIDGE, form=np.asarray, **settings):
+    if X is None:
+        X, y = samples(k=k)
+    return softmax_problem(form(X), y, C=C, penalty=L2(ridge), **settings)
+
+
+def fit(problem, solver, *, tol=1e-9, max_iter=3000, rng=0, **more):
+    return solve(problem, solver, stop=Stop(tol, max_iter), rng=rng, **more)
+
+
+@functools.cache
+def optimum(k, prices, fit_intercept):
+    X, y = samples(k=k)
+    ridge = lambda W: (0.5 * RIDGE * cp.sum_squares(W), [])  # noqa: E731
+    return softmax_optimum(X, y, PRICES[prices], ridge, n_classes=k, fit_intercept=fit_intercept)
+
+
+class Witness:
+    """Notes the objective after every step."""
+
+    def begin(self, problem, solver, stop):
+        self.values = []
+
+    def watch(self, progress):
+        self.values.append(progress.problem.primal(progress.solver.point(progress.problem, progress.state)))
+
+    def end(self, result): ...
+
+
+@every_solver
+@every_k
+@with_and_without_intercept
+@pytest.mark.parametrize("prices", PRICES)
+def test_solver_meets_the_optimum_of_cvxpy_honestly(solver, k, fit_intercept, prices):
+    value, W, b = optimum(k, prices, fit_intercept)
+    problem = make(k, C=PRICES[prices], fit_intercept=fit_intercept)
+    result = fit(problem, solver)
+    assert result.status is Status.CONVERGED
+    assert result.certificate == problem.certificate(result.point)
+    assert result.certificate.primal == pytest.approx(value, rel=1e-8)
+    assert max(row.certificate.bound for row in result.trace) <= value * (1 + 1e-8)
+    np.testing.assert_allclose(result.point.weights, W, atol=2e-3)
+    np.testing.assert_allclose(result.point.intercept, b, atol=5e-3)
+
+
+@main_solvers
+@every_k
+@with_and_without_intercept
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_solver_meets_scikit_learn(solver, k, fit_intercept, C):
+    X, y = samples(k=k)
+    theirs = LogisticRegression(C=C / RIDGE, fit_intercept=fit_intercept, tol=1e-12, max_iter=10_000).fit(X, y)
+    value = objective(X, y, C, theirs.coef_.T, theirs.intercept_, lambda W: 0.5 * RIDGE * np.sum(W**2))
+    result = fit(make(k, C=C, fit_intercept=fit_intercept), solver, tol=1e-11)
+    assert result.certificate.primal == pytest.approx(value, rel=1e-8)
+    np.testing.assert_allclose(result.point.weights, theirs.coef_.T, atol=1e-4)
+    np.testing.assert_allclose(
+        result.point.intercept, theirs.intercept_ - theirs.intercept_.mean() * (k > 2), atol=1e-4
+    )
+
+
+@main_solvers
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_dense_is_csr_is_float32(solver, k, form):
+    value, _, _ = optimum(k, "vector", True)
+    assert fit(make(k, C=PRICES["vector"], form=form), solver).certificate.primal == pytest.approx(value, rel=1e-8)
+
+
+@every_solver
+@every_k
+def test_objective_never_rises(solver, k):
+    witness = Witness()
+    fit(make(k, C=5.0), solver, tol=0.0, max_iter=25, watchers=[witness])
+    values = np.array(witness.values)
+    assert (np.diff(values) <= 1e-13 * values[:-1]).all()
+    assert values[-1] < values[0]
+
+
+@every_solver
+@every_k
+@with_and_without_intercept
+def test_estimate_and_value_belong_to_the_point(solver, k, fit_intercept):
+    problem = make(k, C=PRICES["vector"], fit_intercept=fit_intercept)
+    state = solver.start(problem, None, np.random.default_rng(0))
+    for _ in range(4):
+        state = solver.step(problem, state)
+        point = solver.point(problem, state)
+        assert state.value == pytest.approx(problem.primal(point), rel=1e-12)
+        P_gradient, _ = problem._gradient(_probabilities(problem, point))
+        guess = problem.rough_residual(point.weights, state.value, P_gradient)
+        assert solver.estimate(problem, state) == pytest.approx(guess, rel=1e-6, abs=1e-12)
+
+
+def _probabilities(problem, point):
+    scores = problem.scores(point)
+    scores -= scores.max(axis=1, keepdims=True)
+    return np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+
+
+@every_solver
+@pytest.mark.parametrize("k", [2, 3])
+def test_restart_at_the_optimum_stops_at_once(solver, k):
+    problem = make(k, C=PRICES["vector"])
+    first = fit(problem, solver, tol=1e-9)
+    again = fit(problem, solver, tol=2e-9, init=first.point)
+    assert again.n_iter == 0
+    assert again.status is Status.CONVERGED
+
+
+@every_solver
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_any_garbage_is_a_valid_start(solver, k, scale):
+    problem = make(k, C=PRICES["vector"])
+    rng = np.random.default_rng(0)
+    columns = problem.n_columns
+    garbage = CompositePoint(scale * rng.standard_normal((6, columns)), scale * rng.standard_normal(columns))
+    kept = garbage.weights.copy()
+    value, _, _ = optimum(k, "vector", True)
+    assert fit(problem, solver, init=garbage).certificate.primal == pytest.approx(value, rel=1e-8)
+    np.testing.assert_array_equal(garbage.weights, kept)
+
+
+@main_solvers
+def test_start_of_another_shape_is_refused(solver):
+    with pytest.raises(DataError, match="weights of shape"):
+        fit(make(3), solver, init=CompositePoint(np.zeros((6, 2)), np.zeros(2)))
+
+
+@every_solver
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("cut", [1, 3])
+def test_split_run_is_the_whole_run(solver, k, cut, tmp_path):
+    problem = make(k, C=5.0, form=csr_matrix)
+    whole_run = fit(problem, solver, tol=0.0, max_iter=6)
+    fit(problem, solver, tol=0.0, max_iter=cut, watchers=[Checkpoint(tmp_path / "run", every=0.0)])
+    saved = load_checkpoint(tmp_path / "run", solver)
+    rest = fit(problem, solver, tol=0.0, max_iter=6, rng=99, resume=saved)
+    np.testing.assert_array_equal(rest.point.weights, whole_run.point.weights)
+    assert rest.certificate == whole_run.certificate
+
+
+@every_solver
+def test_same_seed_gives_the_same_bits(solver):
+    one, two = (fit(make(), solver, tol=0.0, max_iter=5, rng=3).point for _ in "12")
+    np.testing.assert_array_equal(one.weights, two.weights)
+
+
+@every_solver
+def test_further_steps_do_not_move_a_point_already_handed_out(solver):
+    problem = make()
+    state = solver.step(problem, solver.start(problem, None, np.random.default_rng(0)))
+    point = solver.point(problem, state)
+    kept = point.weights.copy()
+    solver.step(problem, state)
+    np.testing.assert_array_equal(point.weights, kept)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("form", [np.asarray, csr_matrix], ids=["dense", "csr"])
+@pytest.mark.parametrize("solver", [NewtonCG(), Lbfgs()], ids=["newton", "lbfgs"])
+def test_samples_of_the_rows_lead_to_the_same_optimum(solver, k, form, monkeypatch):
+    monkeypatch.setattr(newton_cg, "FIRST_ROWS", 60)
+    monkeypatch.setattr(newton_cg, "ROWS_PER_FEATURE", 1)
+    monkeypatch.setattr(metrics, "LEAST_ROWS", 40)
+    X, y = samples(600, 6, k, seed=1)
+    problem = make(X=X, y=y, C=3.0, form=form)
+    exact = fit(problem, TrustNewton(), tol=1e-13)
+    result = fit(problem, solver, tol=1e-12, max_iter=500)
+    assert result.status is Status.CONVERGED
+    np.testing.assert_allclose(result.point.weights, exact.point.weights, atol=1e-4)
+
+
+def awkward(name):
+    rng = np.random.default_rng(5)
+    X, y = samples()
+    if name == "scales":
+        return X * np.array([1e6, 1.0, 1e-6, 1e3, 1.0, 10.0]), y
+    if name == "zero and constant columns":
+        return np.hstack([X, np.zeros((60, 1)), np.ones((60, 2)), X[:, :1]]), y
+    if name == "one sample a class":
+        return rng.standard_normal((7, 4)), np.arange(7)
+    if name == "hundred classes":
+        return rng.standard_normal((300, 5)), np.arange(300) % 100
+    if name == "more features than samples":
+        return rng.standard_normal((12, 60)), np.arange(12) % 3
+    if name == "zero rows":
+        return np.vstack([np.zeros((6, 6)), X]), np.append([0, 0, 0, 1, 1, 2], y)
+    return np.zeros((9, 3)), np.arange(9) % 3  # nothing but the intercept
+
+
+AWKWARD = (
+    "scales",
+    "zero and constant columns",
+    "one sample a class",
+    "hundred classes",
+    "more features than samples",
+    "zero rows",
+    "nothing",
+)
+
+
+@main_solvers
+@with_and_without_intercept
+@pytest.mark.parametrize("name", AWKWARD)
+def test_awkward_data_have_their_optimum(solver, fit_intercept, name):
+    if name == "scales" and isinstance(solver, TrustNewton):
+        pytest.skip("the baseline has no preconditioner")
+    X, y = awkward(name)
+    problem = make(X=X, y=y, C=2.0, form=csr_matrix, fit_intercept=fit_intercept)
+    result = fit(problem, solver, tol=1e-7)
+    assert result.status is Status.CONVERGED
+    assert np.isfinite(result.point.weights).all()
+
+
+@main_solvers
+@pytest.mark.parametrize("k", [2, 3])
+@with_and_without_intercept
+def test_separable_data_without_a_ridge_keep_falling(solver, k, fit_intercept):
+    """There is no minimiser: the infimum is zero."""
+    X, y = samples(k=k)
+    X = X + 20.0 * np.eye(6)[y]
+    problem, witness = make(X=X, y=y, ridge=0.0, fit_intercept=fit_intercept), Witness()
+    result = fit(problem, solver, tol=0.0, max_iter=60, watchers=[witness])
+    assert (np.diff(witness.values) <= 1e-12).all()
+    assert witness.values[-1] < 1e-3 * witness.values[0]
+    assert np.isfinite(result.point.weights).all()
+
+
+@main_solvers
+@every_k
+def test_overlapping_data_without_a_ridge_are_stationary_in_the_end(solver, k):
+    X, y = samples(200, 3, k, seed=2)
+    result = fit(make(X=X, y=y, ridge=0.0), solver, tol=1e-7)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.kind == "stationarity"
+
+
+@main_solvers
+@pytest.mark.parametrize("k", [2, 3])
+def test_no_price_costs_nothing(solver, k):
+    result = fit(make(k, C=0.0), solver, max_iter=5)
+    assert result.certificate.primal == 0.0
+    np.testing.assert_array_equal(result.point.weights, 0.0)
+
+
+@main_solvers
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_absent_classes_do_no_harm(solver, n_classes):
+    X, y = samples(k=2)
+    present = np.zeros_like(y) if n_classes == 2 else y
+    problem = make(X=X, y=present, n_classes=n_classes)
+    result = fit(problem, solver, tol=1e-5, max_iter=200)
+    assert np.isfinite(result.point.weights).all()
+    assert result.certificate.primal <= problem.primal(problem.zero())
+
+
+@main_solvers
+def test_penalty_with_l1_is_refused(solver):
+    X, y = samples()
+    with pytest.raises(IncompatibleError, match="needs a RidgeProblem"):
+        fit(softmax_problem(X, y, penalty=L1(1.0)), solver)
+
+
+@pytest.mark.parametrize("solver", [Lbfgs, NewtonCG])
+def test_preconditioner_that_does_not_exist_is_refused(solver):
+    with pytest.raises(IncompatibleError, match="preconditioner='guess' is unknown; choose auto, none, diagonal, gram"):
+        solver(preconditioner="guess")
+
+
+def test_memory_of_nothing_is_refused():
+    with pytest.raises(IncompatibleError, match="memory=0"):
+        Lbfgs(memory=0)
+
+
+def model_at(problem, seed=0):
+    """Return a model, with the state of a random point."""
+    rng = np.random.default_rng(seed)
+    columns = problem.n_columns
+    model = RidgeModel(problem)
+    point = CompositePoint(rng.standard_normal((problem.X.shape[1], columns)), rng.standard_normal(columns))
+    return model, model.begin(problem.checked_point(point))
+
+
+def random_direction(model, rng):
+    D = np.zeros(model.size)
+    model.matrix(D)[:] = rng.standard_normal((model.size // model.k, model.problem.n_columns))
+    D[model.free :] *= model.problem.bias
+    return D
+
+
+@every_k
+@with_and_without_intercept
+@given(seed=st.integers(0, 100), length=st.floats(-2.0, 2.0))
+def test_line_has_the_slope_and_the_curvature_it_tells(k, fit_intercept, seed, length):
+    model, state = model_at(make(k, C=PRICES["vector"], fit_intercept=fit_intercept), seed)
+    D = random_direction(model, np.random.default_rng(seed))
+    model.aim(state, D)
+    bend = model.bend()
+    low, _, _ = model.attempt(state, length - 1e-4)
+    high, _, _ = model.attempt(state, length + 1e-4)
+    value, slope, curvature = model.attempt(state, length)
+    assert slope == pytest.approx((high - low) / 2e-4, rel=1e-4, abs=1e-4)
+    assert curvature == pytest.approx((high - 2 * value + low) / 1e-8, rel=1e-2, abs=1e-2)
+    value, slope, curvature = model.attempt(state, 0.0)
+    assert value == pytest.approx(state.value, rel=1e-12)
+    assert slope == pytest.approx(state.gradient @ D, rel=1e-9, abs=1e-9)
+    assert curvature == pytest.approx(bend, rel=1e-9)
+
+
+@every_k
+@with_and_without_intercept
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_hessian_times_a_direction_is_the_change_of_the_gradient(k, fit_intercept, form):
+    model, state = model_at(make(k, C=PRICES["vector"], form=form, fit_intercept=fit_intercept))
+    D, out, before = random_direction(model, np.random.default_rng(1)), np.zeros(model.size), state.gradient.copy()
+    model.hessian_times(whole(model), D, np.zeros(len(state.scores)), out)
+    model.aim(state, D)
+    value, _, _ = model.attempt(state, 1e-6)
+    model.accept(state, D, 1e-6, value)
+    np.testing.assert_allclose(out, (state.gradient - before) / 1e-6, atol=1e-4 * np.abs(out).max())
+
+
+@every_k
+def test_thinned_rows_have_the_true_hessian_on_average(k):
+    X, y = samples(400, 6, k, seed=3)
+    model, _ = model_at(make(X=X, y=y, C=np.linspace(0.1, 3.0, 400)))
+    D, exact = random_direction(model, np.random.default_rng(1)), np.zeros(model.size)
+    model.hessian_times(whole(model), D, np.zeros(400 * model.k), exact)
+    mean, out, rng = np.zeros(model.size), np.zeros(model.size), np.random.default_rng(0)
+    sizes = []
+    for _ in range(300):
+        rows = thinned(model, whole(model), 100, rng)
+        sizes.append(len(rows.C))
+        model.hessian_times(rows, D, np.zeros(len(rows.P)), out)
+        mean += out / 300
+    assert np.mean(sizes) == pytest.approx(100, rel=0.1)
+    np.testing.assert_allclose(mean, exact, atol=0.05 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@with_and_without_intercept
+def test_gram_of_all_rows_inverts_the_hessian_of_two_classes(form, fit_intercept):
+    model, _ = model_at(make(2, C=PRICES["vector"], form=form, fit_intercept=fit_intercept))
+    D, out = random_direction(model, np.random.default_rng(1)), np.zeros(model.size)
+    model.hessian_times(whole(model), D, np.zeros(60), out)
+    gram = make_metric("gram", model, whole(model), np.random.default_rng(0))
+    np.testing.assert_allclose(gram.solve(out), D, atol=1e-3)
+
+
+@pytest.mark.parametrize("few", [0, 50], ids=["shared", "each class"])
+@pytest.mark.parametrize("name", ["diagonal", "gram"])
+@every_k
+def test_metric_is_symmetric_positive_and_leaves_padding_alone(name, few, k, monkeypatch):
+    monkeypatch.setattr(metrics, "FEW", few)
+    model, _ = model_at(make(k, form=csr_matrix))
+    metric = make_metric(name, model, whole(model), np.random.default_rng(0))
+    rng = np.random.default_rng(1)
+    D, E = random_direction(model, rng), random_direction(model, rng)
+    assert D @ metric.solve(D) > 0.0
+    assert D @ metric.solve(E) == pytest.approx(E @ metric.solve(D), rel=1e-3, abs=1e-3)
+    padding = metric.solve(D).reshape(-1, model.k)[:, model.problem.n_columns :]
+    np.testing.assert_array_equal(padding, 0.0)
+
+
+@given(seed=st.integers(0, 200), radius=st.floats(1e-3, 10.0))
+def test_conjugate_gradients_solve_or_stop_at_the_edge(seed, radius):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((12, 8))
+    H, right = A.T @ A + 0.1 * np.eye(8), rng.standard_normal(8)
+
+    def product(v, out):
+        out[:] = H @ v
+
+    x, residual, at_edge = conjugate_gradients(
+        product, right, Identity(), 1e-10, np.zeros((N_VECTORS, 8)), radius=radius
+    )
+    exact = np.linalg.solve(H, right)
+    np.testing.assert_allclose(residual, right - H @ x, atol=1e-9)
+    assert at_edge == (np.linalg.norm(exact) > radius)
+    if at_edge:
+        assert np.linalg.norm(x) == pytest.approx(radius)
+        assert 0.5 * x @ H @ x - right @ x < 0.0
+    else:
+        np.testing.assert_allclose(x, exact, atol=1e-6)
