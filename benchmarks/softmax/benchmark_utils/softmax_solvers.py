@@ -19,6 +19,7 @@ from softmargin.run import Stop, solve
 TOL_GRID = tuple(10.0 ** (-power / 2) for power in range(2, 19))  # of the estimators: half decades, 0.1 to 1e-9
 _FEW = 6  # rows of every class that are enough to compile everything
 _WARM_STEPS = 12
+_WARM_SECONDS = 10.0
 WALL_SHARE = 5.0  # caps: what a run may take together with the judge's looks
 
 
@@ -62,13 +63,9 @@ class SoftmaxSolver(SoftmarginSolver):
         unmet = [needed.__name__ for needed in method.needs if not isinstance(problem, needed)]
         return (True, f"it needs a {', '.join(unmet)}") if unmet else (False, None)
 
-    def few(self) -> Any:
-        """Return a small problem."""
-        return few_rows(self.problem)
-
     def warm_up(self) -> None:
-        """Compile: some steps on a few rows."""
-        solve(self.few(), self.method(), stop=Stop(tol=0.0, max_iter=_WARM_STEPS), rng=0)
+        """Compile: some steps on the problem itself, as a few rows would not need every loop."""
+        solve(self.problem, self.method(), stop=Stop(tol=0.0, max_iter=_WARM_STEPS, max_seconds=_WARM_SECONDS), rng=0)
 
     def laps(
         self,

@@ -4,7 +4,7 @@ import warnings
 from typing import Any
 
 from benchmark_utils.racing import EpsSolver
-from benchmark_utils.softmax_solvers import TOL_GRID, few_rows
+from benchmark_utils.softmax_solvers import TOL_GRID
 from softmargin import SoftmaxRegression
 
 _ENDLESS = 10**9
@@ -23,7 +23,7 @@ class Solver(EpsSolver):
 
     def warm_up(self) -> None:
         """Compile."""
-        self._fit(few_rows(self.problem), self.eps_grid[-1], max_iter=12)
+        self._fit(self.problem, self.eps_grid[-1], max_iter=12)
 
     def run(self, eps: float) -> None:
         self.model = self._fit(self.problem, min(eps, self.eps_grid[0]))

@@ -49,7 +49,7 @@ def softmax_path(
     Cs: Any = 30,
     l1_ratio: float = 1.0,
     penalty: Any = None,
-    eps: float = 1e-2,
+    eps: float = 1e-3,
     fit_intercept: bool = True,
     solver: Any = "auto",
     tol: float = 1e-3,
@@ -71,7 +71,7 @@ def softmax_path(
         ends at 1 / eps times that; where no C has all weights zero (a ridge), it is 1e-4 .. 1e4.
     l1_ratio, penalty, fit_intercept, solver, tol, max_iter, max_seconds, class_weight, sample_weight, random_state
         As in SoftmaxRegression; the budgets are those of one point of the path.
-    eps : float, default=1e-2
+    eps : float, default=1e-3
         Length of a grid of our own: smallest C / largest C.
     sparse : bool, default=False
         Return the weights as a list of CSR matrices.
@@ -146,7 +146,7 @@ def warn_of(results: list[Result], tol: float, stacklevel: int) -> None:
 
 
 def grid_of(
-    Cs: Any, X: Any, codes: Array, weights: Array, penalty: Any, *, eps: float = 1e-2, **settings: Any
+    Cs: Any, X: Any, codes: Array, weights: Array, penalty: Any, *, eps: float = 1e-3, **settings: Any
 ) -> Array:
     """Return the C of a path in increasing order: those given, or as many as asked for."""
     if not isinstance(Cs, numbers.Integral):

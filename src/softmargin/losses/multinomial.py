@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["balanced", "best_intercept", "cross_entropy", "entropy", "one_hot", "softmax"]
+__all__ = ["balanced", "best_intercept", "cross_entropy", "entropy", "intercept_step", "one_hot", "softmax"]
 
 Array = NDArray[Any]
 MAX_STEPS = 100
 MAX_HALVINGS = 40
-EXACT = 1e-13  # share of all mass by which a class may be off
+ROUNDING = 1e-13  # share of the masses that their computed curvature cannot tell
+LAST_FALL = 1e-12  # share of the losses below which a Newton step is the last: it cannot be seen in them
 
 
 def softmax(scores: Array) -> Array:
@@ -32,10 +33,14 @@ def softmax(scores: Array) -> Array:
 def cross_entropy(scores: Array, y: Array) -> Array:
     """Return l_i; shape (n,)."""
     rows = np.arange(len(y))
-    below = scores - scores[rows, y][:, None]
-    top = below.max(axis=1)
-    below -= top[:, None]
-    return top + np.log(np.exp(below, out=below).sum(axis=1))
+    margins = scores - scores[rows, y][:, None]
+    top = margins.max(axis=1)
+    margins -= top[:, None]
+    others = np.exp(margins, out=margins)
+    others[rows, y] = 0.0
+    rest = others.sum(axis=1)
+    # Where the label leads, the loss may be far below one: log(1 + rest) keeps its digits.
+    return np.where(top > 0.0, top + np.log(rest + np.exp(-top)), np.log1p(rest))
 
 
 def entropy(q: Array) -> Array:
@@ -51,6 +56,19 @@ def one_hot(y: Array, k: int) -> Array:
     return Y
 
 
+def intercept_step(P: Array, C: Array, mass: Array) -> tuple[Array, float]:
+    """Return the Newton step of the intercept at probabilities P, and the fall of the losses that it promises, twice.
+
+    Directions without curvature, such as the constant one, are left alone. ``mass`` is sum_i C_i e_{y_i} by columns.
+    """
+    expected = C @ P
+    values, vectors = np.linalg.eigh(np.diag(expected) - (P * C[:, None]).T @ P)
+    vectors = vectors[:, values > ROUNDING * expected.max(initial=0.0)]
+    slopes = vectors.T @ (expected - mass)
+    steps = slopes / values[-len(slopes) :] if len(slopes) else slopes
+    return -vectors @ steps, float(slopes @ steps)
+
+
 def best_intercept(scores: Array, y: Array, C: Array) -> Array:
     """Return the b that minimises sum_i C_i l_i(s_i + b), by Newton's method; shape (k,), with mean zero.
 
@@ -59,18 +77,14 @@ def best_intercept(scores: Array, y: Array, C: Array) -> Array:
     k = scores.shape[1]
     mass = np.bincount(y, weights=C, minlength=k)
     present = mass > 0.0
-    intercept = np.zeros(k)
+    intercept, step = np.zeros(k), np.zeros(k)
     loss = float(C @ cross_entropy(scores, y))
     for _ in range(MAX_STEPS):
         P = softmax(scores + intercept)
-        expected = C @ P
-        off = np.where(present, expected - mass, 0.0)
-        if np.abs(off).max() <= EXACT * mass.sum():
+        step[present], fall = intercept_step(P[:, present], C, mass[present])
+        if fall <= LAST_FALL * loss:
+            intercept += step
             break
-        hessian = (np.diag(expected) - (P * C[:, None]).T @ P)[np.ix_(present, present)]
-        step = np.zeros(k)
-        # The Hessian has the constant vector in its kernel: the least step is the one with mean zero.
-        step[present] = -np.linalg.lstsq(hessian, off[present], rcond=None)[0]
         length = 1.0
         for _ in range(MAX_HALVINGS):
             new = float(C @ cross_entropy(scores + intercept + length * step, y))

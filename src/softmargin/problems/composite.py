@@ -173,8 +173,8 @@ class Composite:
     def rough_residual(self, weights: Array, primal: float, gradient: Array) -> float:
         """Guess the residual at W where the intercept is about its best; gradient = X' C (P - Y), (d, n_columns).
 
-        At s = 1 the gap is g(W) + g*(-G) + <W, G>. A smaller s adds a term of second order in 1 - s, which at s = 0 is all
-        the losses: it is taken to be (1 - s)^2 of them.
+        At s = 1 the gap is g(W) + g*(-G) + <W, G>. A smaller s adds a term of second order in 1 - s, which at s = 0 is
+        all the losses: it is taken to be (1 - s)^2 of them.
         """
         if not (self.penalty.is_convex and self.penalty.has_bound):
             return self._residual(weights, gradient, np.zeros(1))

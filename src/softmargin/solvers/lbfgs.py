@@ -159,7 +159,8 @@ class Lbfgs:
         D = state.metric.solve(D)
         if slots:
             last = state.changes[slots[-1]]
-            D = D * (state.products[slots[-1]] / float(last @ state.metric.solve(last)))
+            size = float(last @ state.metric.solve(last))
+            D = D * (state.products[slots[-1]] / size if size > 0.0 else 1.0)
         for slot in slots:
             D += (shares[slot] - float(state.changes[slot] @ D) / state.products[slot]) * state.moves[slot]
         return D

@@ -109,6 +109,7 @@ class NewtonCG:
         D, residual, _ = conjugate_gradients(product, -state.gradient, metric, exactness, state.work)
         slope = float(state.gradient @ D)
         if not slope < 0.0:
+            self._damp(state, helped=False)
             return state
         guessed = -slope - float(residual @ D)  # <D, H D>
         model.aim(state, D)
@@ -116,13 +117,10 @@ class NewtonCG:
         if rows is not every:
             bend = model.bend()
             first = -slope / bend if bend > 0.0 else 1.0
-            if not 1.0 / MISJUDGED < bend / guessed < MISJUDGED:
+            if not guessed < MISJUDGED * bend < MISJUDGED**2 * guessed:
                 state.n_rows *= 2
         length = search_line(model, state, D, slope, first)
-        if length < SHORT * first:
-            state.damping = max(LEAST_DAMPING, WORSE * state.damping)
-        else:
-            state.damping = state.damping / WORSE if state.damping > LEAST_DAMPING else 0.0
+        self._damp(state, helped=length >= SHORT * first)
         return state
 
     def point(self, problem: Any, state: NewtonCGState) -> CompositePoint:
@@ -136,6 +134,13 @@ class NewtonCG:
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> NewtonCGState:
         """Rebuild the state from a checkpoint."""
         return NewtonCGState(**arrays, **plain)
+
+    def _damp(self, state: NewtonCGState, *, helped: bool) -> None:
+        """Trust the Hessian more where its direction helped, else less."""
+        if helped:
+            state.damping = state.damping / WORSE if state.damping > LEAST_DAMPING else 0.0
+        else:
+            state.damping = min(max(LEAST_DAMPING, WORSE * state.damping), 1.0)
 
     def _awake(self, problem: Any, state: NewtonCGState) -> RidgeModel:
         """Return the scratch of the state, made anew after a checkpoint."""

@@ -5,14 +5,14 @@
 One step: the exact gradient G tells which blocks of W are worth while; block descent minimises, over these, the
 quadratic model q(D) = <G, D> + 1/2 <D, H D> + g(W + D) (parts/quadratic_model); a search along D ends it.
 
-A block is one entry of W where the penalty is a sum over entries, else the row of a feature. Those that are not zero are
-in the working set, and those that a step of proximal gradient would move most, as many again.
+A block is one entry of W where the penalty is a sum over entries, else the row of a feature. Those that are not zero
+are in the working set, and those that a step of proximal gradient would move most, as many again.
 
 H is the Hessian of the losses plus a damping. Plain Newton steps overshoot: a sample that the model gets wrong looks
 flat, though its loss bends on the way to being right. So sample i has damping rho (1 - p_own) in its scores; rho falls
-fourfold where the model foretold the fall of F well, and rises fourfold where it did not. From 1 / 2 on all samples are
-damped, and at rho = 1 by 1 / 2: then H is above the Hessian anywhere, and D itself lowers F. A penalty that is not convex
-relies on that, for between W and W + D it may be higher than at both.
+where the model foretold the fall of F well, and rises where it did not. From 1 / 2 on all samples are damped, and at
+rho = 1 by 1 / 2: then H is above the Hessian anywhere, and D itself lowers F. A penalty that is not convex relies on
+that, for between W and W + D it may be higher than at both.
 
     spec            here
     XD              state.move          scores of D
@@ -32,8 +32,9 @@ from softmargin.core.protocols import CompositeProblem
 from softmargin.losses.softmax import loss_along
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.parts.quadratic_model import EntryModel, RowModel, Sample, descend, draw, with_constant
-from softmargin.solvers.parts.quadratic_passes import score_blocks, weighted_squares
+from softmargin.solvers.parts.model_samples import Sample, draw, weighted_squares, with_constant
+from softmargin.solvers.parts.quadratic_model import EntryModel, RowModel, descend
+from softmargin.solvers.parts.quadratic_passes import score_blocks
 from softmargin.solvers.parts.softmax_steps import (
     fill_gradient,
     fill_probabilities,
@@ -53,13 +54,14 @@ GROWTH = 2  # the working set is at most so many times what is not zero
 MANY = 2.0  # entries in play for every tile of the rows that hold them, from which descent goes by rows
 FIRST_DAMPING = 0.05
 LEAST_DAMPING = 1e-6  # below, there is none
-FALL, RISE = 3.0, 6.0
 RISEN_DAMPING = 1e-3  # where it rises from nothing
-GOOD, POOR, BAD = 0.75, 0.5, 0.25  # the fall of F, as a share of what the model foretold
-LEAST_EXACT, MOST_EXACT = 0.1, 1e-6  # change of the last pass over a model, as a share of the first
+HEAVY_DAMPING = 0.2  # a model that is no good even so has too few samples
+FALL, RISE = 3.0, 6.0  # by how much the damping changes
+GOOD, BAD = 0.75, 0.25  # the fall of F, as a share of what the model foretold
+LEAST_EXACT, MOST_EXACT = 0.1, 1e-4  # change of the last pass over a model, as a share of the first
 ENOUGH = 0.01  # share of the foretold fall that a step must bring
 MAX_HALVINGS = 30
-MAX_PASSES = 1000
+MAX_PASSES = 400  # over one model, where models are good and passes crawl
 ROUNDING = 1e-14  # share of F that its computed differences cannot tell
 CONCAVE = 1.1  # curvatures are raised so much where the penalty is not convex: spec 3.4
 
@@ -78,18 +80,19 @@ class ProxNewtonState:
     penalty: float
     damping: float
     accuracy: float
-    per_feature: float  # samples that a model has for every feature
-    seed: int
     max_passes: int
+    seed: int
+    more: float = 1.0  # times as many samples as usual
     n_steps: int = 0
-    is_cut: bool = False
     columns: Any = field(init=False, repr=False)  # of all samples; made where they are needed
-    move: Array = field(init=False, repr=False)
+    move: Array = field(init=False, repr=False)  # (n * k,) scores of D
+    work: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""
         self.columns = None
         self.move = zeros(len(self.scores))
+        self.work = zeros(2 * len(self.weights) // len(self.lipschitz))
 
 
 @dataclass(frozen=True)
@@ -99,9 +102,9 @@ class ProxNewton:
     Parameters
     ----------
     max_passes : int
-        Most passes over one model.
+        Most passes over one model, at first.
     per_feature : float
-        Samples that a model has for every feature in play, at first; infinite for all samples.
+        Samples drawn for every feature in play, at least; infinite for all samples.
     """
 
     max_passes: int = 50
@@ -130,7 +133,6 @@ class ProxNewton:
             penalty=float(problem.penalty.value(point.weights)),
             damping=FIRST_DAMPING,
             accuracy=LEAST_EXACT,
-            per_feature=self.per_feature,
             max_passes=self.max_passes,
             seed=int(rng.integers(2**32)),
         )
@@ -141,8 +143,9 @@ class ProxNewton:
     def step(self, problem: Any, state: ProxNewtonState) -> ProxNewtonState:
         """Choose blocks, minimise the model over them, and go there as far as F falls."""
         model = self._model(problem, state, *_choose(problem, state))
-        state.is_cut = descend(model, state.accuracy, state.max_passes)
-        _go(problem, state, model)
+        is_cut = descend(model, state.accuracy, state.max_passes)
+        length, ratio = _go(problem, state, model)
+        _adapt(state, length, ratio, model.sample.rows is not None, is_cut)
         state.n_steps += 1
         _look_round(problem, state)
         return state
@@ -158,13 +161,13 @@ class ProxNewton:
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> ProxNewtonState:
         """Rebuild the state from a checkpoint."""
-        aligned = {name: zeros(array.size) for name, array in arrays.items()}
+        aligned: dict[str, Any] = {name: zeros(array.size) for name, array in arrays.items()}
         for name, array in aligned.items():
             array[:] = arrays[name]
         return ProxNewtonState(**aligned, **plain)
 
     def _hessian(self, problem: Any, P: Array, damping: Array) -> tuple[Array, Array, bool]:
-        """Return what the Hessian by the scores is made of: probabilities, damping, and whether there are the former."""
+        """Return the parts of the Hessian by the scores: probabilities, damping, and whether classes meet in it."""
         return P, damping, True
 
     def _model(self, problem: Any, state: ProxNewtonState, features: Array, classes: Array) -> EntryModel | RowModel:
@@ -194,7 +197,7 @@ class ProxNewton:
         damping = np.minimum(rho * (1.0 - own) + max(rho - 0.5, 0.0), 0.5)
         hessian, damping, is_coupled = self._hessian(problem, state.probabilities, damping)
         rng = np.random.default_rng([state.seed, state.n_steps])
-        drawn = draw(problem, state.probabilities, features, state.per_feature, rng)
+        drawn = draw(problem, state.probabilities, features, self.per_feature, state.more, rng)
         if drawn is None:
             if state.columns is None:
                 state.columns = with_constant(problem.X, problem.fit_intercept)
@@ -245,38 +248,42 @@ def _choose(problem: Any, state: ProxNewtonState) -> tuple[Array, Array]:
     return blocks // per_row, blocks % per_row
 
 
-def _go(problem: Any, state: ProxNewtonState, model: Any) -> None:
-    """Go to W + D, or less far, so that F falls; judge the model by it."""
-    rows = model.rows
+def _go(problem: Any, state: ProxNewtonState, model: Any) -> tuple[float, float]:
+    """Go to W + D, or less far, so that F falls; return how far, and how well the model foretold F(W + D)."""
+    rows, k = model.rows, width_of(problem)
     W, V, G = (matrix_of(problem, flat)[rows] for flat in (state.weights, model.V, state.gradient))
     D, own = V - W, rows < problem.X.shape[1]
     before, after = problem.penalty.value(W[own]), problem.penalty.value(V[own])
     foretold = before - after - float(np.vdot(G, D)) - 0.5 * model.bend()
     model.fill_scores_move(state.move)
-    state.move.reshape(-1, width_of(problem))[:, problem.n_columns :] = 0.0
+    state.move.reshape(-1, k)[:, problem.n_columns :] = 0.0
     rounding = ROUNDING * abs(state.loss + state.penalty)
-    work = zeros(2 * width_of(problem))
-    length, ratio = 1.0, 0.0
-    for attempt in range(MAX_HALVINGS if problem.penalty.is_convex else 1):
+    length, ratio = 1.0, 1.0
+    for _ in range(MAX_HALVINGS if problem.penalty.is_convex else 1):
         loss, _, _ = loss_along(
-            state.scores, state.move, length, problem.target, problem.C, width_of(problem), problem.is_pinned, work
+            state.scores, state.move, length, problem.target, problem.C, k, problem.is_pinned, state.work
         )
         value = after if length == 1.0 else problem.penalty.value((W + length * D)[own])
         fall = (state.loss - loss) + (before - value)
-        if attempt == 0:
-            ratio = fall / foretold if foretold > rounding else 1.0
+        if length == 1.0 and foretold > rounding:
+            ratio = fall / foretold
         if fall >= ENOUGH * length * foretold or (foretold <= rounding and fall >= -rounding):
             matrix_of(problem, state.weights)[rows] = V if length == 1.0 else W + length * D
             state.scores += length * state.move
             state.penalty += value - before
-            break
+            return length, ratio
         length /= 2.0
+    return 0.0, ratio
+
+
+def _adapt(state: ProxNewtonState, length: float, ratio: float, is_drawn: bool, is_cut: bool) -> None:
+    """Set the next model's damping, exactness and number of samples by how this one did."""
     if ratio > GOOD:
         state.damping = state.damping / FALL if state.damping > LEAST_DAMPING else 0.0
+        if is_cut:
+            state.max_passes = min(2 * state.max_passes, MAX_PASSES)
     elif not ratio >= BAD:
         state.damping = min(max(RISE * state.damping, RISEN_DAMPING), 1.0)
-    if length < 1.0 and model.sample.rows is not None and state.damping > 0.2:
-        state.per_feature *= 2.0
-    if ratio > GOOD and state.is_cut:
-        state.max_passes = min(2 * state.max_passes, MAX_PASSES)
+    if length < 1.0 and is_drawn and state.damping > HEAVY_DAMPING:
+        state.more *= 2.0
     state.accuracy = float(np.clip(LEAST_EXACT * abs(1.0 - ratio), MOST_EXACT, LEAST_EXACT))

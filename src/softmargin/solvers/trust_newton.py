@@ -84,7 +84,7 @@ class TrustNewton:
         if fall > ACCEPTED * promised:
             model.accept(state, D, 1.0, value)
         else:
-            model.return_to(state)
+            model.stay(state)
         return state
 
     def point(self, problem: Any, state: TrustNewtonState) -> CompositePoint:

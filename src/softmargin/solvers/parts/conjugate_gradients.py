@@ -17,7 +17,7 @@ __all__ = ["N_VECTORS", "Solved", "conjugate_gradients"]
 Array = NDArray[Any]
 N_VECTORS = 4  # rows of scratch
 MAX_PRODUCTS = 250
-LONGEST = 1e100
+LONGEST = 1e30  # number that a step may hold
 
 
 class Solved(NamedTuple):
@@ -54,7 +54,7 @@ def conjugate_gradients(
         product(direction, image)
         bend = float(direction @ image)
         length = size / bend if bend > 0.0 else math.inf
-        if length > LONGEST:  # the kernel of H: nothing is gained there
+        if not length * float(np.abs(direction).max()) < LONGEST:  # about the kernel of H: nothing is gained there
             break
         edge = _length_to_edge(x, direction, radius)
         if not length < edge:

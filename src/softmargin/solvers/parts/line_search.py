@@ -25,7 +25,7 @@ def search_line(model: RidgeModel, state: RidgeState, D: Array, slope: float, fi
 
     Returns the length of the step; 0 where rounding hides every fall.
     """
-    low, high, length = 0.0, math.inf, first
+    low, high, length = 0.0, math.inf, first if first < math.inf else 1.0
     highest = state.value + ROUNDING * abs(state.value)
     for _ in range(MAX_TRIALS):
         value, rise, bend = model.attempt(state, length)
@@ -43,7 +43,7 @@ def search_line(model: RidgeModel, state: RidgeState, D: Array, slope: float, fi
         length = low
         value, _, _ = model.attempt(state, length)
     if not value <= highest:
-        length = 0.0
-        value, _, _ = model.attempt(state, length)
+        model.stay(state)
+        return 0.0
     model.accept(state, D, length, value)
     return length

@@ -71,8 +71,12 @@ class SharedGram(NamedTuple):
 
     def solve(self, V: Array) -> Array:
         """Solve for every class."""
-        right = (V.reshape(self.scales.shape) / self.scales).astype(np.float32)
-        return (cho_solve(self.factor, right, check_finite=False) / self.scales).ravel()
+        right = V.reshape(self.scales.shape) / self.scales
+        size = float(np.abs(right).max())
+        if not size > 0.0:
+            return V
+        right /= size  # so that float32 holds it
+        return (cho_solve(self.factor, right.astype(np.float32), check_finite=False) * (size / self.scales)).ravel()
 
 
 class ClassGrams(NamedTuple):

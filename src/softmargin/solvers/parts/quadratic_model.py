@@ -1,15 +1,6 @@
-"""Quadratic models of the losses around W: on all samples or a few, descended by entries or by rows of W.
+"""Quadratic models of the losses around W, descended by entries or by rows of W.
 
     q(D) = <G, D> + 1/2 <D, H D> + g(W + D)
-
-G is the exact gradient, so a D that lowers q is a direction in which the true objective falls, whatever H is. That
-allows H to be summed over few samples, drawn by how much each has to say about the features in play: sample i with
-probability
-
-    min(1, per_feature s_i),      s_i = sum over features j in play of  kappa_i x_ij^2 / sum_i' kappa_i' x_i'j^2
-
-kappa being a sample's price times its curvature; a sample drawn counts 1 / probability. Every feature is thus seen by
-``per_feature`` samples or by all it has. Where that makes most samples, all are taken.
 
 Passes that crawl are helped by Anderson's extrapolation: the affine combination of the last passes' ends whose steps
 nearly cancel, taken where it lowers q.
@@ -22,91 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.lanes import zeros
-from softmargin.matrices.columns import as_columns, transposed
 from softmargin.matrices.products import times
-from softmargin.matrices.rows import as_rows
+from softmargin.solvers.parts.model_samples import Sample
 from softmargin.solvers.parts.quadratic_passes import (
     entry_curvatures,
     entry_pass,
     row_curvatures,
     row_pass,
-    weighted_squares,
-    weighted_squares_of_rows,
 )
 from softmargin.solvers.parts.softmax_steps import matrix_of, width_of
 
-__all__ = ["EntryModel", "RowModel", "Sample", "descend", "draw", "with_constant"]
+__all__ = ["EntryModel", "RowModel", "descend", "value_of"]
 
 Array = NDArray[Any]
-MOST_DRAWN = 0.5  # share of the samples above which drawing saves nothing
-LEAST_DRAWN = 1 / 8
-LEAST_CURVATURE = 1e-3  # share of the largest possible curvature that a sample is drawn for at least
 FLOOR = 1e-6  # share of the largest possible curvature that a block has at least
-PULL = 0.1
 TINY = 1e-300  # the curvature of a feature that is zero everywhere
 DEPTH = 5  # passes that an extrapolation looks back
 MOST_KEPT = 1 << 23  # numbers of one response above which no history is kept
 RIDGE = 1e-10  # share of the trace added before steps are combined
-
-
-def with_constant(X: Any, has_constant: bool) -> Any:
-    """Return columns of X, and a constant one where there is an intercept."""
-    if not has_constant:
-        return as_columns(transposed(X))
-    n, d = X.shape
-    if isinstance(X, np.ndarray):
-        columns = np.empty((d + 1, n), dtype=X.dtype)
-        columns[:d], columns[d] = X.T, 1.0
-        return as_columns(columns)
-    columns = transposed(X)
-    kind = columns.indices.dtype
-    return as_columns(
-        type(columns)(
-            (
-                np.concatenate([columns.data, np.ones(n, dtype=X.dtype)]),
-                np.concatenate([columns.indices, np.arange(n, dtype=kind)]),
-                np.append(columns.indptr, columns.indptr[-1:] + kind.type(n)),
-            ),
-            shape=(d + 1, n),
-        )
-    )
-
-
-@dataclass
-class Sample:
-    """The samples that a model is made of."""
-
-    rows: Array | None  # None: all
-    X: Any
-    columns: Any
-    C: Array  # (m,)
-    P: Array  # (m * k,)
-    damping: Array  # (m,)
-
-
-def draw(
-    problem: Any, P: Array, features: Array, per_feature: float, rng: np.random.Generator
-) -> tuple[Array, Array] | None:
-    """Draw samples for a model of some features; return which, and their prices, or None where all are needed."""
-    n, d = problem.X.shape
-    per_feature = max(per_feature, per_feature / 10.0 * LEAST_DRAWN * n / (len(features) + 1))
-    if per_feature * (len(features) + 1) > n:
-        return None
-    top = matrix_of(problem, P).max(axis=1)
-    kappa = problem.C * (top * (1.0 - top) + LEAST_CURVATURE / 4.0)
-    if not kappa.any():
-        return None
-    rows = as_rows(problem.X)
-    sums, inverse, share = np.empty(d), np.zeros(d), np.empty(n)
-    weighted_squares(rows, kappa, sums)
-    seen = features[sums[features] > 0.0]
-    inverse[seen] = 1.0 / sums[seen]
-    weighted_squares_of_rows(rows, inverse, share)
-    chance = np.minimum(per_feature * kappa * (share + 1.0 / kappa.sum()), 1.0)
-    if not chance.sum() < MOST_DRAWN * n:
-        return None
-    drawn = np.flatnonzero(rng.random(n) < chance)
-    return drawn, problem.C[drawn] / chance[drawn]
 
 
 def _floored(curvature: Array, largest: Array, stretch: float) -> Array:
@@ -139,9 +63,7 @@ class EntryModel:
         self.response, self.means = np.zeros(k * m), np.zeros(m)
         bends = np.empty(len(self.features))
         sample = self.sample
-        entry_curvatures(
-            sample.columns, sample.C, self.P, sample.damping, self.starts, self.ends, self.features, bends
-        )
+        entry_curvatures(sample.columns, sample.C, self.P, sample.damping, self.starts, self.ends, self.features, bends)
         self.curvature = _floored(bends, self.lipschitz[self.features], self.stretch)
 
     def descend(self) -> float:
@@ -152,9 +74,7 @@ class EntryModel:
                 sample.columns,
                 problem.penalty,
                 self.G,
-                self.W,
                 self.V,
-                PULL if sample.rows is not None else 0.0,
                 width_of(problem),
                 problem.X.shape[1],
                 sample.C,
@@ -229,9 +149,7 @@ class RowModel:
             sample.columns,
             problem.penalty,
             self.G,
-            self.W,
             self.V,
-            PULL if sample.rows is not None else 0.0,
             width_of(problem),
             problem.n_columns,
             self.width,
@@ -268,7 +186,7 @@ def value_of(model: Any) -> float:
 
 
 def descend(model: Any, accuracy: float, max_passes: int) -> bool:
-    """Pass over the model until a pass changes less than ``accuracy`` times the first one."""
+    """Pass over the model until a pass changes less than ``accuracy`` times the first; say whether it was cut short."""
     V = matrix_of(model.problem, model.V)
     keeps_history = model.response.size <= MOST_KEPT
     points: list[Array] = []

@@ -7,11 +7,11 @@ No exponential is computed inside. Two loops descend on the same model:
     by entries   one weight W_jc at a time, class after class; for penalties of single entries, few of which are not
                  zero. Class-major: the samples' numbers of one class stay in the fast caches. Exact minimisation.
     by rows      all classes of a feature at once, four to a vector; for penalties of whole rows, and where most entries
-                 of a row are in use. The block's Hessian is bounded by its diagonal: diag(p) - p p' <= diag(2 p (1 - p)).
+                 of a row are in use. The block's Hessian is bounded by a diagonal: diag(p) - p p' <= diag(2 p (1 - p)).
 
-Both keep what the model's gradient needs: entries the scores t themselves, and the mean <p_i, t_i>; rows the gradient by
-the scores, R_i = C_i (p_i (t_i - <p_i, t_i>) + damping_i t_i). The last feature, ``d``, is the constant one: its weights
-are the intercept, and have no penalty. A block that is zero and stays zero leaves the list of the passes to come.
+Both keep what the model's gradient needs: entries the scores t themselves, and the mean <p_i, t_i>; rows the gradient
+by the scores, R_i = C_i (p_i (t_i - <p_i, t_i>) + damping_i t_i). The last feature, ``d``, is the constant one: its
+weights are the intercept, and have no penalty. A block that is zero and stays zero leaves the list of later passes.
 """
 
 from typing import Any
@@ -28,8 +28,6 @@ __all__ = [
     "row_curvatures",
     "row_pass",
     "score_blocks",
-    "weighted_squares",
-    "weighted_squares_of_rows",
 ]
 
 Array = NDArray[Any]
@@ -40,7 +38,7 @@ TINY = 1e-300  # the curvature of a feature that is zero everywhere
 def score_blocks(
     penalty: Any, W: Array, G: Array, lipschitz: Array, k: int, n_columns: int, width: int, scores: Array
 ) -> int:
-    """Score blocks of ``width`` entries by L |step|^2, the step being one of proximal gradient; infinite where W is not 0.
+    """Score blocks of ``width`` entries by L |step|^2 of a proximal gradient step; infinite where W is not zero.
 
     Returns the number of the latter.
     """
@@ -70,29 +68,6 @@ def score_blocks(
 
 
 @jit
-def weighted_squares(rows: Any, weights: Array, out: Array) -> None:
-    """out[j] = sum_i weights_i x_ij^2."""
-    rows_ = rows.bare()
-    out[:] = 0.0
-    for i in range(weights.shape[0]):
-        begin, end = rows_.entries(i)
-        for p in range(begin, end):
-            out[rows_.column(i, p)] += weights[i] * rows_.value(p) * rows_.value(p)
-
-
-@jit
-def weighted_squares_of_rows(rows: Any, weights: Array, out: Array) -> None:
-    """out[i] = sum_j weights_j x_ij^2."""
-    rows_ = rows.bare()
-    for i in range(out.shape[0]):
-        begin, end = rows_.entries(i)
-        sum_ = 0.0
-        for p in range(begin, end):
-            sum_ += weights[rows_.column(i, p)] * rows_.value(p) * rows_.value(p)
-        out[i] = sum_
-
-
-@jit
 def entry_curvatures(
     columns: Any, C: Array, P: Array, damping: Array, starts: Array, ends: Array, features: Array, out: Array
 ) -> None:
@@ -117,9 +92,7 @@ def entry_pass(
     columns: Any,
     penalty: Any,
     G: Array,
-    W: Array,
     V: Array,
-    pull: float,
     k: int,
     d: int,
     C: Array,
@@ -137,7 +110,6 @@ def entry_pass(
 
     Entries of class c are features[starts[c] : ends[c]]; P and T are class-major, (k * n,).
     """
-    W_ = pointer(W)
     cols, V_, G_, T_, P_, m = columns.bare(), pointer(V), pointer(G), pointer(T), pointer(P), pointer(means)
     n = C.shape[0]
     slopes, weights, entry = np.empty(n), np.empty(n), np.empty(1)
@@ -161,10 +133,9 @@ def entry_pass(
             for p in range(begin, end):
                 g += cols.value(p) * u[cols.column(j, p)]
             old = V_[at]
-            total_h = h + pull * h
-            new[0] = old - (g + pull * h * (old - W_[at])) / total_h
+            new[0] = old - g / h
             if j < d:
-                penalty.prox_row(new, 0, 1, 1.0 / total_h)
+                penalty.prox_row(new, 0, 1, 1.0 / h)
             step = new[0] - old
             if step != 0.0:
                 V_[at] = new[0]
@@ -206,7 +177,7 @@ def row_curvatures(
 
 @inline
 def _row_gradient(cols: Any, j: int, R: Any, G: Any, k: int, out: Any) -> None:
-    """out = G_j + sum_i x_ij R_i."""
+    """Write G_j + sum_i x_ij R_i to ``out``."""
     begin, end = cols.entries(j)
     last = k - WIDTH
     for o0 in range(0, k, 4 * WIDTH):
@@ -253,9 +224,7 @@ def row_pass(
     columns: Any,
     penalty: Any,
     G: Array,
-    W: Array,
     V: Array,
-    pull: float,
     k: int,
     n_columns: int,
     width: int,
@@ -269,8 +238,10 @@ def row_pass(
     m: int,
     curvature: Array,
 ) -> tuple[float, int]:
-    """Make a proximal step on every listed row, ``width`` entries to a prox. Returns sum h step^2 and what is left of m."""
-    W_ = pointer(W)
+    """Make a proximal step on every listed row, ``width`` entries to a prox; features[:m] are listed.
+
+    Returns sum h step^2, and what is left of m.
+    """
     cols, V_, G_, R_, P_, h = columns.bare(), pointer(V), pointer(G), pointer(R), pointer(P), pointer(curvature)
     C_, damping_ = pointer(C), pointer(damping)
     gradient, row = np.zeros(k), np.zeros(k)
@@ -286,10 +257,9 @@ def row_pass(
             for c in range(first, first + width):
                 bend = max(bend, h[f * k + c])
             for c in range(first, first + width):
-                at = j * k + c
-                step[c] = V_[at] - (g[c] + pull * bend * (V_[at] - W_[at])) / (bend + pull * bend)
+                step[c] = V_[j * k + c] - g[c] / bend
             if j < d:
-                penalty.prox_row(step, first, width, 1.0 / (bend + pull * bend))
+                penalty.prox_row(step, first, width, 1.0 / bend)
             for c in range(first, first + width):
                 old, new = V_[j * k + c], step[c]
                 step[c] = new - old

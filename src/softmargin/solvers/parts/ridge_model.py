@@ -110,7 +110,7 @@ class RidgeModel:
         self.return_to(state)
 
     def return_to(self, state: RidgeState) -> None:
-        """Compute probabilities and F from the scores: after a checkpoint, or a trial that was refused."""
+        """Compute probabilities and F from the scores, as after a checkpoint."""
         self.T[:] = 0.0
         penalised = state.weights[: self.free]
         self.along = (0.0, 0.0)
@@ -152,6 +152,11 @@ class RidgeModel:
         if state.n_steps % FRESH == 0:
             self.renew(state)
         self._fill_gradient(state)
+
+    def stay(self, state: RidgeState) -> None:
+        """Refuse all trials."""
+        self.return_to(state)
+        state.n_steps += 1
 
     def hessian_times(self, rows: Rows, V: Array, T: Array, out: Array) -> None:
         """Write the Hessian of F, as some rows see it, times V to ``out``; T is scratch of rows * k."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.lanes import padded, zeros
+from softmargin.losses.multinomial import intercept_step
 from softmargin.losses.softmax import NEVER, loss_along, residuals, softmax_rows
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
@@ -80,14 +81,11 @@ def improve_intercept(problem: Any, W: Array, S: Array, P: Array, loss: float) -
     if not problem.fit_intercept:
         return loss
     k = width_of(problem)
-    rows = matrix_of(problem, P)
-    expected = problem.C @ rows
-    counts = np.bincount(problem.y, weights=problem.C, minlength=problem.n_classes)
-    off = expected - (counts[1:] if problem.is_pinned else counts)
-    hessian = np.diag(expected) - (rows * problem.C[:, None]).T @ rows
+    mass = np.bincount(problem.y, weights=problem.C, minlength=problem.n_classes)
     step = np.zeros(k)
-    # The kernel of the Hessian is the constant vector: the least step has mean zero.
-    step[: problem.n_columns] = -np.linalg.lstsq(hessian, off, rcond=None)[0]
+    step[: problem.n_columns], _ = intercept_step(
+        matrix_of(problem, P), problem.C, mass[1:] if problem.is_pinned else mass
+    )
     move = np.tile(step, len(problem.y))
     work = zeros(2 * k)
     length = 1.0

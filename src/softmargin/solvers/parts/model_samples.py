@@ -1,0 +1,114 @@
+"""The samples that a quadratic model of the losses is made of: all, or a few that say most.
+
+The gradient of a model is exact, so whatever lowers it is a direction in which the true objective falls, whatever its
+Hessian is. That allows the Hessian to be summed over few samples: i is drawn with probability
+
+    min(1, per_feature s_i),      s_i = sum over features j in play of  kappa_i x_ij^2 / sum_i' kappa_i' x_i'j^2
+
+kappa being a sample's price times its curvature, and then counts 1 / probability. Every feature is thus seen by about
+``per_feature`` samples, or by all it has. Where that makes most samples, all are taken.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.jit import jit
+from softmargin.matrices.columns import as_columns, transposed
+from softmargin.matrices.rows import as_rows
+from softmargin.solvers.parts.softmax_steps import matrix_of
+
+__all__ = ["Sample", "draw", "weighted_squares", "with_constant"]
+
+Array = NDArray[Any]
+MOST_DRAWN = 0.5  # share of the samples above which drawing saves nothing
+LEAST_DRAWN = 1 / 8  # share of the samples that are drawn at least: fewer would not make a step cheaper
+LEAST_CURVATURE = 1e-3  # share of the largest possible curvature that a sample is drawn for at least
+
+
+def with_constant(X: Any, has_constant: bool) -> Any:
+    """Return columns of X, and a constant one where there is an intercept."""
+    if not has_constant:
+        return as_columns(transposed(X))
+    n, d = X.shape
+    if isinstance(X, np.ndarray):
+        columns = np.empty((d + 1, n), dtype=X.dtype)
+        columns[:d], columns[d] = X.T, 1.0
+        return as_columns(columns)
+    columns = transposed(X)
+    kind = columns.indices.dtype
+    return as_columns(
+        type(columns)(
+            (
+                np.concatenate([columns.data, np.ones(n, dtype=X.dtype)]),
+                np.concatenate([columns.indices, np.arange(n, dtype=kind)]),
+                np.append(columns.indptr, columns.indptr[-1:] + kind.type(n)),
+            ),
+            shape=(d + 1, n),
+        )
+    )
+
+
+@dataclass
+class Sample:
+    """The samples that a model is made of."""
+
+    rows: Array | None  # None: all
+    X: Any
+    columns: Any
+    C: Array  # (m,)
+    P: Array  # (m * k,)
+    damping: Array  # (m,)
+
+
+def draw(
+    problem: Any, P: Array, features: Array, per_feature: float, more: float, rng: np.random.Generator
+) -> tuple[Array, Array] | None:
+    """Draw samples for a model of some features; return which, and their prices, or None where all are needed.
+
+    ``more`` times as many are drawn as usual.
+    """
+    n, d = problem.X.shape
+    wanted = more * max(per_feature * (len(features) + 1), LEAST_DRAWN * n)
+    if wanted > n:
+        return None
+    top = matrix_of(problem, P).max(axis=1)
+    kappa = problem.C * (top * (1.0 - top) + LEAST_CURVATURE / 4.0)
+    if not kappa.any():
+        return None
+    rows = as_rows(problem.X)
+    sums, inverse, share = np.empty(d), np.zeros(d), np.empty(n)
+    weighted_squares(rows, kappa, sums)
+    seen = features[sums[features] > 0.0]
+    inverse[seen] = 1.0 / sums[seen]
+    _weighted_squares_of_rows(rows, inverse, share)
+    chance = np.minimum(wanted / (len(features) + 1) * kappa * (share + 1.0 / kappa.sum()), 1.0)
+    if not chance.sum() < MOST_DRAWN * n:
+        return None
+    drawn = np.flatnonzero(rng.random(n) < chance)
+    return drawn, problem.C[drawn] / chance[drawn]
+
+
+@jit
+def weighted_squares(rows: Any, weights: Array, out: Array) -> None:
+    """out[j] = sum_i weights_i x_ij^2."""
+    rows_ = rows.bare()
+    out[:] = 0.0
+    for i in range(weights.shape[0]):
+        begin, end = rows_.entries(i)
+        for p in range(begin, end):
+            out[rows_.column(i, p)] += weights[i] * rows_.value(p) * rows_.value(p)
+
+
+@jit
+def _weighted_squares_of_rows(rows: Any, weights: Array, out: Array) -> None:
+    """out[i] = sum_j weights_j x_ij^2."""
+    rows_ = rows.bare()
+    for i in range(out.shape[0]):
+        begin, end = rows_.entries(i)
+        sum_ = 0.0
+        for p in range(begin, end):
+            sum_ += weights[rows_.column(i, p)] * rows_.value(p) * rows_.value(p)
+        out[i] = sum_
