@@ -325,7 +325,6 @@ def test_check_penalty_catches_a_prox_that_is_wrong_in_both_forms():
         ("l1", "it has no is_convex, no has_bound, no value, no prox"),
         (None, "it has no is_convex"),
     ],
-    ids=str,
 )
 def test_numbers_that_make_no_sense_are_refused(penalty, advice):
     with pytest.raises(DataError, match=advice) as refused:

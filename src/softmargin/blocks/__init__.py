@@ -9,6 +9,8 @@ Every block is a compiled struct with the same two verbs, written on tiles of cl
         of the duality gap *before* the step: it is zero exactly where the row is already optimal.
     block.within_bounds(...)
         The same with the bounds already in work.bound: this is where per-class C comes in.
+
+The softmax blocks have ``block_step`` only, and their row is log q instead of alpha_i = C (e_y - q): see ``softmax``.
 """
 
 from typing import Any
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import padded, pointer
 from softmargin.blocks.crammer_singer import CrammerSingerProjection
+from softmargin.blocks.softmax import LogisticNewton, SoftmaxNewton
 from softmargin.blocks.weston_watkins import WestonWatkinsGreedy, WestonWatkinsNewton, WestonWatkinsSort
 from softmargin.blocks.workspace import Workspace, new_workspace
 from softmargin.core.errors import IncompatibleError
@@ -26,6 +29,8 @@ from softmargin.core.errors import IncompatibleError
 __all__ = [
     "BLOCKS",
     "CrammerSingerProjection",
+    "LogisticNewton",
+    "SoftmaxNewton",
     "WestonWatkinsGreedy",
     "WestonWatkinsNewton",
     "WestonWatkinsSort",

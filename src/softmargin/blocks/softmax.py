@@ -30,7 +30,6 @@ __all__ = ["SURE", "LogisticNewton", "SoftmaxNewton"]
 
 SURE = -800.0  # the log-probability of a class that has none: its exponential is zero
 MAX_STEPS = 100  # from the highest start, Q = 1e8 needs about 25; NaN would never end
-STILL = 0.01  # a tile stays as it is where its probabilities move by less than this share of the largest move
 
 
 @inline
@@ -74,9 +73,10 @@ def _newton(u: Any, Q: float, mass: float, tiles: Any, m: int, t: Any, p: Any, h
 
 @compiled_struct("block_step")
 class SoftmaxNewton(NamedTuple):
-    """Newton's method in the log-probabilities, until what it neglects is less than ``accuracy`` of its step."""
+    """Newton's method in the log-probabilities."""
 
-    accuracy: float = 0.1
+    accuracy: float = 0.1  # Newton ends where what it neglects is at most this share of its step
+    still: float = 0.01  # a tile stays as it is where it would move by at most this share of the largest move
 
     def block_step(
         self,
@@ -132,7 +132,7 @@ class SoftmaxNewton(NamedTuple):
             likely = maximum(likely, p_tile)
         if largest(furthest) == 0.0:
             return max(gap, 0.0), 0, 0
-        least, highest = STILL * largest(furthest), largest(likely)
+        least, highest = self.still * largest(furthest), largest(likely)
         n_changed = 0
         sums, olds = zero, zero
         for j in range(m):
@@ -145,8 +145,8 @@ class SoftmaxNewton(NamedTuple):
                 n_changed += 1
                 sums = sums + p_tile
                 olds = olds + (p_tile - move)
-        # The tiles that move share what they had before, so that the row still sums to one; the likeliest class is among
-        # them, or this would be next to nothing.
+        # The tiles that move share what they had before, so that the row still sums to one. The likeliest class is
+        # always among them: what the others had may be nothing at all.
         scale = total(olds) / total(sums)
         shift, times, price = splat(np.log(scale)), splat(scale), splat(C)
         for j in range(n_changed):
@@ -160,7 +160,8 @@ class SoftmaxNewton(NamedTuple):
 @inline
 def _share(t: float) -> float:
     """Return the probability of a logit."""
-    return 1.0 / (1.0 + np.exp(-t))
+    e = np.exp(-abs(t))
+    return (1.0 if t > 0.0 else e) / (1.0 + e)
 
 
 @inline
@@ -171,9 +172,9 @@ def _partition(t: float) -> float:
 
 @compiled_struct("block_step")
 class LogisticNewton(NamedTuple):
-    """Newton's method in the logit of the second of two classes, until a step is relatively below ``accuracy``."""
+    """Newton's method in the logit of the second of two classes."""
 
-    accuracy: float = 1e-6
+    accuracy: float = 1e-6  # Newton ends after a step of at most this size, relatively
 
     def block_step(
         self,

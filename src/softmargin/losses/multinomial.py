@@ -111,5 +111,5 @@ def balanced(P: Array, y: Array, C: Array) -> Array:
     sums = q.sum(axis=1, keepdims=True)
     q = np.divide(q, sums, out=np.tile(mass / total, (len(y), 1)), where=sums > 0.0)
     expected = C @ q
-    keep = min(1.0, float(np.min(mass[mass > 0.0] / np.maximum(expected[mass > 0.0], np.finfo(float).tiny))))
+    keep = float(np.min(mass[mass > 0.0] / np.maximum(expected, mass)[mass > 0.0]))
     return keep * q + np.maximum(mass - keep * expected, 0.0) / total

@@ -8,7 +8,7 @@ A model is coarser, so it is minimised less exactly.
 
     spec            here
     R               RowModel.response less its start, C (P - Y)
-    c_i             _hessian
+    c_i             _hessian; no least value, as damping keeps it from vanishing
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from softmargin.solvers.prox_newton import ProxNewton
 __all__ = ["MMDescent"]
 
 Array = NDArray[Any]
-LEAST, MOST = 0.02, 0.5  # of c_i: spec 3.7
+LARGEST = 0.5  # J_i <= 1 / 2 times the identity, whatever p_i: spec 3.2
 
 
 @dataclass(frozen=True)
@@ -38,4 +38,4 @@ class MMDescent(ProxNewton):
         rows = matrix_of(problem, P)
         largest = (rows * (1.0 - rows)).max(axis=1)
         bound = largest if problem.is_pinned else 2.0 * largest
-        return np.zeros_like(P), np.clip(bound + damping, LEAST, MOST), False
+        return np.zeros_like(P), np.minimum(bound + damping, LARGEST), False

@@ -35,6 +35,7 @@ from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.parts.model_samples import Sample, draw, weighted_squares, with_constant
 from softmargin.solvers.parts.quadratic_model import EntryModel, RowModel, descend
 from softmargin.solvers.parts.quadratic_passes import score_blocks
+from softmargin.solvers.parts.row_shifts import best_shifts
 from softmargin.solvers.parts.softmax_steps import (
     fill_gradient,
     fill_probabilities,
@@ -60,6 +61,7 @@ FALL, RISE = 3.0, 6.0  # by how much the damping changes
 GOOD, BAD = 0.75, 0.25  # the fall of F, as a share of what the model foretold
 LEAST_EXACT, MOST_EXACT = 0.1, 1e-4  # change of the last pass over a model, as a share of the first
 ENOUGH = 0.01  # share of the foretold fall that a step must bring
+FLOOR = 1e-6  # share of the largest possible curvature that a block has at least
 MAX_HALVINGS = 30
 MAX_PASSES = 400  # over one model, where models are good and passes crawl
 ROUNDING = 1e-14  # share of F that its computed differences cannot tell
@@ -146,6 +148,8 @@ class ProxNewton:
         is_cut = descend(model, state.accuracy, state.max_passes)
         length, ratio = _go(problem, state, model)
         _adapt(state, length, ratio, model.sample.rows is not None, is_cut)
+        if length > 0.0 and problem.penalty.is_convex and not problem.is_pinned:
+            _centre(problem, state, model.rows[model.rows < problem.X.shape[1]])
         state.n_steps += 1
         _look_round(problem, state)
         return state
@@ -179,20 +183,20 @@ class ProxNewton:
             rows = np.append(rows, d)
             features, classes = np.append(features, np.full(k, d)), np.append(classes, np.arange(k))
         sample, is_coupled = self._sample(problem, state, rows[rows < problem.X.shape[1]])
-        W, G, L = state.weights, state.gradient, state.lipschitz
+        W, G = state.weights, state.gradient
         stretch = 1.0 if problem.penalty.is_convex else CONCAVE
         if by_rows and problem.n_columns > 1:
-            return RowModel(problem, sample, W, G, rows, state.width, is_coupled, L, stretch)
+            return RowModel(problem, sample, W, G, rows, state.width, is_coupled, stretch)
         order = np.lexsort((features, classes))
         bounds = np.searchsorted(classes[order], np.arange(problem.n_columns + 1))
-        return EntryModel(problem, sample, W, G, features[order], bounds[:-1].copy(), bounds[1:].copy(), L, stretch)
+        return EntryModel(problem, sample, W, G, features[order], bounds[:-1].copy(), bounds[1:].copy(), stretch)
 
     def _sample(self, problem: Any, state: ProxNewtonState, features: Array) -> tuple[Sample, bool]:
         """Gather the samples of a model of some features."""
         P = matrix_of(problem, state.probabilities)
-        own = np.where(problem.y == 1, P[:, 0], 1.0 - P[:, 0])
-        if not problem.is_pinned:
-            own = P[np.arange(len(P)), problem.target]
+        own = P[np.arange(len(P)), problem.target]
+        if problem.is_pinned:
+            own = np.where(problem.y == 1, P[:, 0], 1.0 - P[:, 0])
         rho = state.damping
         damping = np.minimum(rho * (1.0 - own) + max(rho - 0.5, 0.0), 0.5)
         hessian, damping, is_coupled = self._hessian(problem, state.probabilities, damping)
@@ -201,12 +205,13 @@ class ProxNewton:
         if drawn is None:
             if state.columns is None:
                 state.columns = with_constant(problem.X, problem.fit_intercept)
-            return Sample(None, problem.X, state.columns, problem.C, hessian, damping), is_coupled
-        rows, prices = drawn
+            least = FLOOR * state.lipschitz
+            return Sample(None, problem.X, state.columns, problem.C, hessian, damping, least), is_coupled
+        rows, prices, least = drawn
         X = problem.X[rows]
         some = np.ascontiguousarray(hessian.reshape(len(P), -1)[rows]).reshape(-1)
         columns = with_constant(X, problem.fit_intercept)
-        return Sample(rows, X, columns, prices, some, damping[rows]), is_coupled
+        return Sample(rows, X, columns, prices, some, damping[rows], least), is_coupled
 
 
 def _is_entrywise(penalty: Any) -> bool:
@@ -231,16 +236,8 @@ def _choose(problem: Any, state: ProxNewtonState) -> tuple[Array, Array]:
     d, k = problem.X.shape[1], problem.n_columns
     per_row = k // state.width
     scores = np.empty(d * per_row)
-    n_support = score_blocks(
-        problem.penalty,
-        state.weights,
-        state.gradient,
-        state.lipschitz[:d],
-        width_of(problem),
-        k,
-        state.width,
-        scores,
-    )
+    W, G, L = state.weights, state.gradient, state.lipschitz[:d]
+    n_support = score_blocks(problem.penalty, W, G, L, width_of(problem), k, state.width, scores)
     blocks = np.flatnonzero(scores > 0.0)
     most = max(FIRST_SET * per_row, GROWTH * n_support)
     if len(blocks) > most:
@@ -274,6 +271,16 @@ def _go(problem: Any, state: ProxNewtonState, model: Any) -> tuple[float, float]
             return length, ratio
         length /= 2.0
     return 0.0, ratio
+
+
+def _centre(problem: Any, state: ProxNewtonState, rows: Array) -> None:
+    """Shift rows of W to where the penalty is least; probabilities do not change, so scores may stay."""
+    W = matrix_of(problem, state.weights)[rows]
+    V = W - best_shifts(problem.penalty, W)[:, None]
+    gain = problem.penalty.value(W) - problem.penalty.value(V)
+    if gain > 0.0:
+        matrix_of(problem, state.weights)[rows] = V
+        state.penalty -= gain
 
 
 def _adapt(state: ProxNewtonState, length: float, ratio: float, is_drawn: bool, is_cut: bool) -> None:

@@ -3,14 +3,14 @@
     F(W, b) = ridge/2 |W|^2 + sum_i C_i l(W'x_i + b)                                                      spec 3.1, 3.5
     D(q)    = sum_i C_i H(q_i) - ridge/2 |W|^2,    W = sum_i x_i alpha_i' / ridge,    alpha_i = C_i (e_y - q_i)
 
-    visit sample i:   s = W'x_i + b;   q_i <- argmax of D over q_i, others fixed;   W += x_i (new - old alpha_i)' / ridge
+    visit sample i:   s = W'x_i + b;   q_i <- argmax of D over q_i alone;   W += x_i (new - old alpha_i)' / ridge
 
 Rows of q start at e_y: W = 0. No step size, and the gap of every row is known as it is visited: their sum is F - D.
 
-Intercept. It is the multiplier of sum_i alpha_i = 0. Every sample carries a constant feature v, which adds
-rho / 2 |sum alpha / ridge|^2 (rho = v^2) to the dual, and after a step the multiplier takes over what this term pulled
-with: b += rho sum alpha / ridge. rho slows the descent where it exceeds |x_i|^2 + 4 ridge / C_i, the curvature of one
-row, and a small rho slows b; a tenth of that curvature does neither.
+Intercept. It is the multiplier of sum_i alpha_i = 0. Every sample carries a constant feature v, which takes
+rho / 2 |sum alpha|^2 / ridge (rho = v^2) from the dual, and after a step the multiplier takes over what this term
+pulled with: b += rho sum alpha / ridge. Next to |x_i|^2 + 4 ridge / C_i, the curvature of one row, a large rho slows
+the descent and a small one slows b.
 
 Working set. Most rows soon carry little of the gap. Between two full passes only rows with more than half the mean gap
 are visited, each with the tiles of classes that still move, until their gap has fallen to a fifth.
@@ -32,8 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.lanes import WIDTH, zeros
-from softmargin.blocks import new_workspace
-from softmargin.blocks.softmax import SURE, LogisticNewton, SoftmaxNewton
+from softmargin.blocks import LogisticNewton, SoftmaxNewton, new_workspace
+from softmargin.blocks.softmax import SURE
 from softmargin.core.certificate import duality_gap
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.protocols import RidgeProblem
@@ -41,14 +41,7 @@ from softmargin.losses.softmax import residuals
 from softmargin.matrices.rows import as_rows, squared_norms
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.parts.block_passes import descend
-from softmargin.solvers.parts.softmax_steps import (
-    fill_gradient,
-    fill_probabilities,
-    matrix_of,
-    pack,
-    unpack,
-    width_of,
-)
+from softmargin.solvers.parts.softmax_steps import fill_gradient, fill_probabilities, matrix_of, pack, unpack, width_of
 
 __all__ = ["SoftmaxDescentState", "SoftmaxDualDescent"]
 
@@ -86,10 +79,12 @@ class SoftmaxDescentState:
     outside: float = 0.0  # what the rows outside the set had at the last full pass
     dual: float = 0.0  # D after the last full pass
     work: Any = field(init=False, repr=False)  # scratch, made anew
+    U: Array = field(init=False, repr=False)  # (n * k,) scratch for C (q - Y)
 
     def __post_init__(self) -> None:
-        """Allocate the scratch of the block steps."""
+        """Allocate the scratch."""
         self.work = new_workspace(self.n_columns)
+        self.U = zeros(len(self.alpha))
 
 
 @dataclass(frozen=True)
@@ -118,7 +113,7 @@ class SoftmaxDualDescent:
         """Begin at W = 0, or at dual variables whose weights are near those of ``init``."""
         if not problem.ridge > 0.0:
             raise IncompatibleError(
-                f"SoftmaxDualDescent needs a ridge > 0; the ridge is {problem.ridge}, and weights = X' alpha / ridge. Use Lbfgs."
+                f"SoftmaxDualDescent needs a ridge > 0, to divide by; found {problem.ridge}. Use Lbfgs."
             )
         n, k = len(problem.y), width_of(problem)
         sqnorms = np.empty(n)
@@ -162,12 +157,12 @@ class SoftmaxDualDescent:
 
     def step(self, problem: Any, state: SoftmaxDescentState) -> SoftmaxDescentState:
         """Make one full pass, or passes over the working set that cost about as much; then move the multiplier."""
-        state.first = state.first[:0]
+        state.first = np.empty(0)
         if state.n_active == 0:
             state.gap, _, _ = self._descend(problem, state, state.n_open, full=True, target=math.inf, budget=0)
             state.outside = 0.0
             weights = state.weights[: -width_of(problem)]
-            state.dual = _entropy(problem, state.alpha) - 0.5 * problem.ridge * float(weights @ weights)
+            state.dual = _entropy(problem, state.alpha, state.U) - 0.5 * problem.ridge * float(weights @ weights)
             if self.working_set:
                 _choose_active(state)
         else:
@@ -178,11 +173,10 @@ class SoftmaxDualDescent:
             state.visits_left -= visits
             if state.gap <= state.target or state.visits_left <= 0:
                 state.n_active = 0
-        if state.constant > 0.0:
-            carrier = state.weights[-width_of(problem) :]
-            pull = carrier - state.multiplier
-            state.multiplier += pull
-            carrier += pull
+        carrier = state.weights[-width_of(problem) :]
+        pull = carrier - state.multiplier
+        state.multiplier += pull
+        carrier += pull
         return state
 
     def point(self, problem: Any, state: SoftmaxDescentState) -> CompositePoint:
@@ -190,7 +184,7 @@ class SoftmaxDualDescent:
         if len(state.first):
             return unpack(problem, state.first)
         k = width_of(problem)
-        W = _weights_of(problem, state.alpha)
+        W = _weights_of(problem, state.alpha, state.U)
         W[-k:] = state.constant * state.weights[-k:]
         return unpack(problem, W)
 
@@ -239,23 +233,23 @@ def _first_rows(problem: Any, point: CompositePoint, *, is_cold: bool) -> tuple[
     The rows of a warm start are q = Y + s (P - Y), P its probabilities: the weights are s times what P implies, and s
     brings them nearest to those of the point. A point of another C thus keeps about its own weights.
     """
-    n, labels = len(problem.y), problem.y
+    own = np.arange(len(problem.y)), problem.y
     if is_cold:
-        logs = np.full((n, problem.n_classes), SURE)
-        logs[np.arange(n), labels] = 0.0
+        logs = np.full((len(problem.y), problem.n_classes), SURE)
+        logs[own] = 0.0
         return _padded_rows(problem, logs), zeros((problem.X.shape[1] + 1) * width_of(problem)), np.empty(0)
     logs = problem.scores(point)
     logs -= logs.max(axis=1, keepdims=True)
     logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
-    weights = _weights_of(problem, _padded_rows(problem, logs))
+    alpha = _padded_rows(problem, logs)
+    weights = _weights_of(problem, alpha, np.empty_like(alpha))
     first = pack(problem, point)
     inside = slice(0, -width_of(problem))
     size = float(weights[inside] @ weights[inside])
     share = float(np.clip(weights[inside] @ first[inside] / size, 0.0, 1.0)) if size > 0.0 else 1.0
     with np.errstate(divide="ignore"):
         logs += np.log(share)
-        own = logs[np.arange(n), labels]
-        logs[np.arange(n), labels] = np.logaddexp(own, np.log1p(-share))
+        logs[own] = np.logaddexp(logs[own], np.log1p(-share))
     weights *= share
     return _padded_rows(problem, np.maximum(logs, SURE)), weights, first
 
@@ -269,17 +263,15 @@ def _padded_rows(problem: Any, logs: Array) -> Array:
     return alpha
 
 
-def _entropy(problem: Any, alpha: Array) -> float:
-    """Return sum_i C_i H(q_i): the loss of scores log q, less what <e_y - q, log q> adds to it."""
-    U = zeros(len(alpha))
+def _entropy(problem: Any, alpha: Array, U: Array) -> float:
+    """Return sum_i C_i H(q_i): the losses at the scores log q, less <q - e_y, log q>; write C (q - Y) to U."""
     loss = fill_probabilities(problem, alpha, U)
     residuals(U, problem.target, problem.C, width_of(problem), U)
     return loss - float(U @ alpha)
 
 
-def _weights_of(problem: Any, alpha: Array) -> Array:
-    """Return X' alpha / ridge, flat and padded; its last row is sum alpha / ridge."""
-    U = zeros(len(alpha))
+def _weights_of(problem: Any, alpha: Array, U: Array) -> Array:
+    """Return X' C (Y - q) / ridge, flat and padded, the sums over all samples last; U is scratch."""
     W = zeros((problem.X.shape[1] + 1) * width_of(problem))
     fill_probabilities(problem, alpha, U)
     fill_gradient(problem, U, U, W)

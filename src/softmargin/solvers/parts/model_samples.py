@@ -25,6 +25,7 @@ __all__ = ["Sample", "draw", "weighted_squares", "with_constant"]
 Array = NDArray[Any]
 MOST_DRAWN = 0.5  # share of the samples above which drawing saves nothing
 LEAST_DRAWN = 1 / 8  # share of the samples that are drawn at least: fewer would not make a step cheaper
+UNSEEN = 0.03  # share of a feature's curvature, summed over all samples, that the drawn ones may not go below
 LEAST_CURVATURE = 1e-3  # share of the largest possible curvature that a sample is drawn for at least
 
 
@@ -61,14 +62,15 @@ class Sample:
     C: Array  # (m,)
     P: Array  # (m * k,)
     damping: Array  # (m,)
+    least: Array  # (d + 1,) curvature that a feature has at least
 
 
 def draw(
     problem: Any, P: Array, features: Array, per_feature: float, more: float, rng: np.random.Generator
-) -> tuple[Array, Array] | None:
-    """Draw samples for a model of some features; return which, and their prices, or None where all are needed.
+) -> tuple[Array, Array, Array] | None:
+    """Draw samples for a model of some features, ``more`` times as many as usual.
 
-    ``more`` times as many are drawn as usual.
+    Returns which, their prices, and the least curvature of every feature; or None where all samples are needed.
     """
     n, d = problem.X.shape
     wanted = more * max(per_feature * (len(features) + 1), LEAST_DRAWN * n)
@@ -88,7 +90,7 @@ def draw(
     if not chance.sum() < MOST_DRAWN * n:
         return None
     drawn = np.flatnonzero(rng.random(n) < chance)
-    return drawn, problem.C[drawn] / chance[drawn]
+    return drawn, problem.C[drawn] / chance[drawn], UNSEEN * np.append(sums, kappa.sum())
 
 
 @jit

@@ -26,16 +26,15 @@ from softmargin.solvers.parts.softmax_steps import matrix_of, width_of
 __all__ = ["EntryModel", "RowModel", "descend", "value_of"]
 
 Array = NDArray[Any]
-FLOOR = 1e-6  # share of the largest possible curvature that a block has at least
 TINY = 1e-300  # the curvature of a feature that is zero everywhere
 DEPTH = 5  # passes that an extrapolation looks back
 MOST_KEPT = 1 << 23  # numbers of one response above which no history is kept
 RIDGE = 1e-10  # share of the trace added before steps are combined
 
 
-def _floored(curvature: Array, largest: Array, stretch: float) -> Array:
+def _floored(curvature: Array, least: Array, stretch: float) -> Array:
     """Keep curvatures away from zero, where a step would be endless; ``stretch`` them all."""
-    return stretch * np.maximum(curvature, FLOOR * largest + TINY)
+    return stretch * np.maximum(curvature, least + TINY)
 
 
 @dataclass
@@ -49,7 +48,6 @@ class EntryModel:
     features: Array
     starts: Array
     ends: Array
-    lipschitz: Array  # (d + 1,)
     stretch: float
     V: Array = field(init=False)
     response: Array = field(init=False)  # (k * m,) T, class-major
@@ -64,7 +62,17 @@ class EntryModel:
         bends = np.empty(len(self.features))
         sample = self.sample
         entry_curvatures(sample.columns, sample.C, self.P, sample.damping, self.starts, self.ends, self.features, bends)
-        self.curvature = _floored(bends, self.lipschitz[self.features], self.stretch)
+        self.curvature = _floored(bends, sample.least[self.features], self.stretch)
+        self.all = self.features.copy(), self.ends.copy(), self.curvature.copy()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no block has left the list."""
+        return bool((self.ends == self.all[1]).all())
+
+    def reopen(self) -> None:
+        """Put back the blocks that have left the list."""
+        self.features[:], self.ends[:], self.curvature[:] = self.all
 
     def descend(self) -> float:
         """Make a pass; return its sum h step^2."""
@@ -124,7 +132,6 @@ class RowModel:
     features: Array
     width: int
     is_coupled: bool
-    lipschitz: Array  # (d + 1,)
     stretch: float
     V: Array = field(init=False)
     response: Array = field(init=False)  # (m * k,) R
@@ -140,7 +147,18 @@ class RowModel:
         row_curvatures(
             sample.columns, sample.C, sample.P, sample.damping, k, self.problem.is_pinned, self.features, bends
         )
-        self.curvature = _floored(bends, np.repeat(self.lipschitz[self.features], k), self.stretch)
+        self.curvature = _floored(bends, np.repeat(sample.least[self.features], k), self.stretch)
+        self.all = self.features.copy(), self.curvature.copy()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no block has left the list."""
+        return self.n_features == len(self.features)
+
+    def reopen(self) -> None:
+        """Put back the blocks that have left the list."""
+        self.features[:], self.curvature[:] = self.all
+        self.n_features = len(self.features)
 
     def descend(self) -> float:
         """Make a pass; return its sum h step^2."""
@@ -199,8 +217,11 @@ def descend(model: Any, accuracy: float, max_passes: int) -> bool:
         if len(points) > DEPTH:
             _extrapolate(model, V, points, responses)
             points, responses = [], []
+        saw_all = model.is_complete
         if model.descend() <= accuracy * first:
-            return False
+            if saw_all:
+                return False
+            model.reopen()
     return True
 
 

@@ -66,7 +66,7 @@ class RidgeModel:
         self.size = (d + 1) * self.k
         self.free = self.size - self.k  # where the intercept begins, which nobody penalises
         self.labels = np.asarray(problem.target == 0, dtype=np.float64)
-        self.along = (0.0, 0.0)  # ridge <W, D>, ridge |D|^2
+        self.along = (0.0, 0.0, 0.0)  # the penalty along D: ridge times |W|^2 / 2, <W, D>, |D|^2
 
     def begin(self, point: CompositePoint) -> RidgeState:
         """Return the state of a point."""
@@ -111,20 +111,16 @@ class RidgeModel:
 
     def return_to(self, state: RidgeState) -> None:
         """Compute probabilities and F from the scores, as after a checkpoint."""
+        W = state.weights[: self.free]
         self.T[:] = 0.0
-        penalised = state.weights[: self.free]
-        self.along = (0.0, 0.0)
-        losses, _, _ = self._losses_along(state.scores, 0.0)
-        state.value = losses + 0.5 * self.problem.ridge * float(penalised @ penalised)
+        self.along = (0.5 * self.problem.ridge * float(W @ W), 0.0, 0.0)
+        state.value, _, _ = self.attempt(state, 0.0)
 
     def aim(self, state: RidgeState, D: Array) -> None:
         """Look along D."""
         _times(self.problem.X, D, self.problem.bias, self.k, self.T)
-        penalised = D[: self.free]
-        ridge = self.problem.ridge
-        self.along = (ridge * float(state.weights[: self.free] @ penalised), ridge * float(penalised @ penalised))
-        penalised = state.weights[: self.free]
-        self._penalty = 0.5 * ridge * float(penalised @ penalised)
+        W, V, ridge = state.weights[: self.free], D[: self.free], self.problem.ridge
+        self.along = (0.5 * ridge * float(W @ W), ridge * float(W @ V), ridge * float(V @ V))
 
     def bend(self) -> float:
         """Return the curvature of F along D at the point itself, before any trial."""
@@ -134,13 +130,13 @@ class RidgeModel:
             self.trial *= self.T
         else:
             curvature_times(self.P, self.T, C, self.k, self.trial)
-        return float(self.trial @ self.T) + self.along[1]
+        return float(self.trial @ self.T) + self.along[2]
 
     def attempt(self, state: RidgeState, length: float) -> tuple[float, float, float]:
         """Return F at W + length D, its slope and its curvature; P follows."""
         losses, slope, bend = self._losses_along(state.scores, length)
-        linear, quadratic = self.along
-        value = losses + self._penalty + length * (linear + 0.5 * length * quadratic)
+        penalty, linear, quadratic = self.along
+        value = losses + penalty + length * (linear + 0.5 * length * quadratic)
         return value, slope + linear + length * quadratic, bend + quadratic
 
     def accept(self, state: RidgeState, D: Array, length: float, value: float) -> None:
@@ -190,12 +186,14 @@ def whole(model: RidgeModel) -> Rows:
 
 
 def column_squares(X: Any, weights: Array) -> Array:
-    """Return sum_i weights_ic x_ij^2; shape (d, columns of weights)."""
+    """Return sum_i weights_ic x_ij^2; shape (d, k), with one column of weights or whole tiles."""
     if isinstance(X, np.ndarray):
         blocks = row_blocks(X, weights.shape[1], numbers=BLOCK)
         return sum((np.square(block).T @ weights[rows] for rows, block in blocks), np.zeros((X.shape[1], 1)))
-    squares = csr_matrix((np.square(X.data), X.indices, X.indptr), shape=X.shape)
-    return np.asarray(squares.T @ weights)
+    squares, k = csr_matrix((np.square(X.data), X.indices, X.indptr), shape=X.shape), weights.shape[1]
+    out = np.empty((X.shape[1] + 1) * k)
+    _adjoint(squares, weights.ravel(), 0.0, k, out)
+    return out[:-k].reshape(-1, k)
 
 
 def _times(X: Any, V: Array, bias: float, k: int, out: Array) -> None:
