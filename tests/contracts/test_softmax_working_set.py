@@ -19,8 +19,7 @@ from softmargin.solvers import MMDescent, ProxNewton
 from softmargin.solvers.parts.model_samples import Sample, draw, with_constant
 from softmargin.solvers.parts.quadratic_model import EntryModel, RowModel, descend, value_of
 from softmargin.solvers.parts.row_shifts import best_shifts
-from softmargin.solvers.parts.softmax_steps import matrix_of, pack
-from softmargin.solvers.prox_newton import _is_entrywise
+from softmargin.solvers.parts.softmax_steps import is_entrywise, matrix_of, pack
 
 SOLVERS = {"newton": ProxNewton(), "mm": MMDescent()}
 every_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
@@ -451,6 +450,6 @@ def test_rows_of_the_optimum_are_where_the_penalty_is_least(scale):
 
 def test_entrywise_penalties_are_told_from_those_of_rows():
     for penalty in (L1(1.0), L2(1.0), ElasticNet(), MCP(), SCAD(), L0(), Box(-0.2, 0.3), Box(0.1, 0.5), Nonnegative()):
-        assert _is_entrywise(penalty), penalty
+        assert is_entrywise(penalty), penalty
     for penalty in (Group(1.0), SparseGroup(), GroupMCP(), SparseGroup(1e-3, 1.0, 1.0)):
-        assert not _is_entrywise(penalty), penalty
+        assert not is_entrywise(penalty), penalty

@@ -38,6 +38,7 @@ from softmargin.solvers.parts.softmax_steps import (
     fill_probabilities,
     fill_scores,
     improve_intercept,
+    is_entrywise,
     matrix_of,
     pack,
     unpack,
@@ -130,7 +131,7 @@ class BlockProxGradient:
     def start(self, problem: Any, init: Any, rng: np.random.Generator) -> BlockState:
         """Allocate, from a first point or from zero."""
         n, k = problem.X.shape[0], width_of(problem)
-        if self.blocks == "classes" and not _is_entrywise(problem.penalty, problem.n_columns):
+        if self.blocks == "classes" and problem.n_columns > 1 and not is_entrywise(problem.penalty):
             raise IncompatibleError(
                 f"BlockProxGradient(blocks='classes') needs a penalty of single entries; {problem.penalty!r} ties the "
                 "classes together. Use blocks='features' or 'matrix'."
@@ -288,10 +289,3 @@ def _settle(problem: Any, state: BlockState, *, afresh: bool) -> None:
     loss = fill_probabilities(problem, state.S, P)
     state.loss = improve_intercept(problem, state.W, state.S, P, loss)
     residuals(P, problem.target, problem.C, k, P)
-
-
-def _is_entrywise(penalty: Any, k: int) -> bool:
-    """Say whether the prox of a matrix is that of its columns, one by one, on numbers of all sizes."""
-    V = np.logspace(-9, 9, 37)[:, None] * (1.0 + np.arange(k) / k)
-    apart = np.hstack([penalty.prox(V[:, [c]], 1.0) for c in range(k)])
-    return np.allclose(penalty.prox(V, 1.0), apart, rtol=1e-9, atol=0.0)

@@ -40,6 +40,7 @@ from softmargin.solvers.parts.softmax_steps import (
     fill_gradient,
     fill_probabilities,
     fill_scores,
+    is_entrywise,
     matrix_of,
     pack,
     unpack,
@@ -130,7 +131,7 @@ class ProxNewton:
             probabilities=zeros(n * k),
             gradient=zeros((d + 1) * k),
             lipschitz=lipschitz,
-            width=1 if _is_entrywise(problem.penalty) else problem.n_columns,
+            width=1 if is_entrywise(problem.penalty) else problem.n_columns,
             loss=0.0,
             penalty=float(problem.penalty.value(point.weights)),
             damping=FIRST_DAMPING,
@@ -212,17 +213,6 @@ class ProxNewton:
         some = np.ascontiguousarray(hessian.reshape(len(P), -1)[rows]).reshape(-1)
         columns = with_constant(X, problem.fit_intercept)
         return Sample(rows, X, columns, prices, some, damping[rows], least), is_coupled
-
-
-def _is_entrywise(penalty: Any) -> bool:
-    """Say whether a penalty of a row is the sum over its entries, by trying a few."""
-    for size in (1e-3, 0.3, 2.0, 1e3):
-        for pair in (np.array([[1.0, 0.7]]), np.array([[1.0, -0.4]])):
-            together = penalty.value(size * pair)
-            apart = penalty.value(size * pair[:, :1]) + penalty.value(size * pair[:, 1:])
-            if not (together == apart or abs(together - apart) <= 1e-9 * abs(apart)):
-                return False
-    return True
 
 
 def _look_round(problem: Any, state: ProxNewtonState) -> None:
