@@ -1,17 +1,15 @@
 """Dual descent for multinomial regression: every block is the minimiser, every run meets the optimum."""
 
-import functools
-
 import cvxpy as cp
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
-from scipy.sparse import csr_matrix
 from scipy.special import expit, wrightomega
 from sklearn.linear_model import LogisticRegression
 
+from reference.ridge_softmax import FORMS, PRICES, RIDGE, assert_meets_optimum, make, optimum, ridge_of, samples
 from reference.softmax_optimum import objective, softmax_optimum
 from softmargin import blocks
 from softmargin.backends.jit import jit
@@ -19,7 +17,7 @@ from softmargin.backends.lanes import WIDTH, padded, pointer
 from softmargin.blocks.softmax import SURE
 from softmargin.blocks.workspace import NEVER
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.penalties import L1, L2
+from softmargin.penalties import L1
 from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
@@ -32,15 +30,6 @@ SOLVERS = {
     "plain": SoftmaxDualDescent(working_set=False),
     "cyclic": SoftmaxDualDescent(order="cyclic"),
 }
-FORMS = {
-    "dense": np.asarray,
-    "csr": csr_matrix,
-    "float32": lambda X: X.astype(np.float32),
-    "csr float32": lambda X: csr_matrix(X.astype(np.float32)),
-}
-PRICES = {"small": 0.05, "large": 20.0, "vector": np.tile([0.0, 0.3, 1.0, 2.0, 0.7, 1.5], 26)}
-RIDGE = 0.5
-
 # Clarabel warns where it stops a little short of 1e-11.
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 every_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
@@ -193,34 +182,8 @@ def test_two_columns_are_one_with_half_the_stiffness(score, t, Q):
 # Whole runs
 
 
-@functools.cache
-def samples(n=156, d=6, k=3, seed=0):
-    """Return classes that overlap, with numbers that float32 holds exactly."""
-    rng = np.random.default_rng(seed)
-    y = np.arange(n) % k
-    X = rng.standard_normal((n, d)) + 0.6 * rng.standard_normal((k, d))[y] + 0.3
-    return X.astype(np.float32).astype(np.float64), y
-
-
-def make(k=3, *, X=None, y=None, C=1.0, ridge=RIDGE, form=np.asarray, **settings):
-    if X is None:
-        X, y = samples(k=k)
-    return softmax_problem(form(X), y, C=C, penalty=L2(ridge), **settings)
-
-
 def fit(problem, solver=SOLVERS["working set"], *, tol=1e-9, max_iter=5000, rng=0, **more):
     return solve(problem, solver, stop=Stop(tol, max_iter), rng=rng, **more)
-
-
-def ridge_of(W):
-    return 0.5 * RIDGE * np.sum(W**2)
-
-
-@functools.cache
-def optimum(k, prices, fit_intercept):
-    X, y = samples(k=k)
-    ridge = lambda W: (0.5 * RIDGE * cp.sum_squares(W), [])  # noqa: E731
-    return softmax_optimum(X, y, PRICES[prices], ridge, n_classes=k, fit_intercept=fit_intercept)
 
 
 @every_solver
@@ -231,12 +194,7 @@ def test_solver_meets_the_optimum_of_cvxpy_honestly(solver, k, fit_intercept, pr
     value, W, b = optimum(k, prices, fit_intercept)
     problem = make(k, C=PRICES[prices], fit_intercept=fit_intercept)
     result = fit(problem, solver)
-    assert result.status is Status.CONVERGED
-    assert result.certificate == problem.certificate(result.point)
-    assert result.certificate.primal == pytest.approx(value, rel=1e-8)
-    assert max(row.certificate.bound for row in result.trace) <= value * (1 + 1e-8)
-    np.testing.assert_allclose(result.point.weights, W, atol=2e-3)
-    np.testing.assert_allclose(result.point.intercept, b, atol=5e-3)
+    assert_meets_optimum(result, problem, value, W, b)
 
 
 @every_k

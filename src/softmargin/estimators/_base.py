@@ -18,7 +18,7 @@ from softmargin.estimators._warnings import NotCertifiedWarning, not_certified
 from softmargin.estimators._weights import loss_prices
 from softmargin.run import Result, Status, Stop
 
-__all__ = ["CertifiedClassifier", "Labelled"]
+__all__ = ["CertifiedClassifier", "Labelled", "coded"]
 
 Array = NDArray[Any]
 _X_KINDS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
@@ -32,6 +32,17 @@ class Labelled(NamedTuple):
     classes: Array
     codes: Array
     sample_weight: Array | None
+
+
+def coded(y: Array) -> tuple[Array, Array]:
+    """Return the classes of y, at least two, and the code of every label."""
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise DataError(
+            f"y has 1 class ({classes.tolist()[0]!r}) in {len(y)} samples; a classifier needs at least 2 classes."
+        )
+    return classes, codes
 
 
 class CertifiedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -76,12 +87,7 @@ class CertifiedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> Labelled:
         X, y = validate_data(self, X, y, order="C", accept_large_sparse=True, **_X_KINDS)
-        check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            raise DataError(
-                f"y has 1 class ({classes.tolist()[0]!r}) in {len(y)} samples; a classifier needs at least 2 classes."
-            )
+        classes, codes = coded(y)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         return Labelled(X, y, classes, codes, sample_weight)

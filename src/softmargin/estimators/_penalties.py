@@ -60,7 +60,8 @@ def described(penalty: Any) -> dict[str, Any]:
 
 def read_penalty(description: Any) -> Any:
     """Undo ``described``; refuse what is no penalty of ours."""
-    if not isinstance(description, Mapping) or description.get("name") not in penalties.__all__:
+    kind = getattr(penalties, str(description.get("name")), None) if isinstance(description, Mapping) else None
+    if not isinstance(kind, type):
         raise DataError(
             f"the model was trained with the penalty {description!r}, which is none of softmargin.penalties. "
             "Build the problem with softmax_problem and your penalty, and ask it for a certificate."
@@ -71,6 +72,6 @@ def read_penalty(description: Any) -> Any:
         if field != "name"
     }
     try:
-        return penalties.checked(getattr(penalties, description["name"])(**own))
+        return penalties.checked(kind(**own))
     except TypeError as problem:
         raise DataError(f"the model's penalty {description!r} cannot be read: {problem}.") from problem

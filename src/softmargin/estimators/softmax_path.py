@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.utils import check_random_state, check_X_y
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
+from softmargin.estimators._base import coded
 from softmargin.estimators._fit import fit_problem
 from softmargin.estimators._penalties import convex_relative, priced_penalty
 from softmargin.estimators._warnings import NotCertifiedWarning, not_certified
@@ -82,12 +82,7 @@ def softmax_path(
         Cs, coefs, intercepts, classes, certificates, n_iters, statuses; by increasing C.
     """
     X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", accept_large_sparse=True)
-    check_classification_targets(y)
-    classes, codes = np.unique(y, return_inverse=True)
-    if len(classes) < 2:
-        raise DataError(
-            f"y has 1 class ({classes.tolist()[0]!r}) in {len(y)} samples; a path needs at least 2 classes."
-        )
+    classes, codes = coded(y)
     if sample_weight is not None:
         sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
     weights = loss_prices(codes, classes, 1.0, class_weight, sample_weight)

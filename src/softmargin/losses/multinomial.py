@@ -6,7 +6,8 @@
 A free intercept asks of a dual point that sum_i C_i (q_i - e_{y_i}) = 0: every class has its own mass. ``balanced``
 moves any probabilities there.
 
-Everything here is NumPy on whole blocks of rows: it serves the judge, which shares no code with the compiled solvers.
+Everything here is NumPy on whole blocks of rows, for the judge; solvers have loops of their own (``losses.softmax``)
+and borrow only the step of the intercept.
 """
 
 from typing import Any

@@ -59,30 +59,27 @@ def softmax_rows(S: Array, target: Array, C: Array, k: int, is_pinned: bool, P: 
 
 @jit
 def loss_along(
-    S: Array, T: Array, length: float, target: Array, C: Array, k: int, is_pinned: bool, work: Array
+    S: Array, T: Array, length: float, target: Array, C: Array, k: int, is_pinned: bool, new: Array, P: Array
 ) -> tuple[float, float, float]:
-    """Return the losses at scores S + length T, and their first and second derivative by the length.
-
-    ``work`` is scratch of 2 k numbers.
-    """
-    S_, T_, w = pointer(S), pointer(T), pointer(work)
+    """Write S + length T to ``new`` and its probabilities to P; return the losses and their first two derivatives."""
+    S_, T_, new_, P_ = pointer(S), pointer(T), pointer(new), pointer(P)
     step = splat(length)
     loss, slope, bend = 0.0, 0.0, 0.0
     for i in range(target.shape[0]):
         first = i * k
-        for o in range(0, k, WIDTH):
-            store(w, o, load(S_, first + o) + step * load(T_, first + o))
-        partition = softmax_row(w, 0, k, is_pinned, w, k)
+        for o in range(first, first + k, WIDTH):
+            store(new_, o, load(S_, o) + step * load(T_, o))
+        partition = softmax_row(new_, first, k, is_pinned, P_, first)
         mean_lanes, square_lanes = splat(0.0), splat(0.0)
-        for o in range(0, k, WIDTH):
-            t = load(T_, first + o)
-            weighted = load(w, k + o) * t
+        for o in range(first, first + k, WIDTH):
+            t = load(T_, o)
+            weighted = load(P_, o) * t
             mean_lanes = mean_lanes + weighted
             square_lanes = square_lanes + weighted * t
         mean = total(mean_lanes)
         own, own_move = 0.0, 0.0
         if target[i] >= 0:
-            own, own_move = w[target[i]], T_[first + target[i]]
+            own, own_move = new_[first + target[i]], T_[first + target[i]]
         loss += C[i] * (partition - own)
         slope += C[i] * (mean - own_move)
         bend += C[i] * (total(square_lanes) - mean * mean)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import compiled_struct, jit
 from softmargin.backends.lanes import load, pointer, splat, store
 
-__all__ = ["CsrRows", "DenseRows", "as_rows", "squared_norms"]
+__all__ = ["CsrRows", "DenseRows", "as_rows", "squared_norms", "weighted_squares"]
 
 Array = NDArray[Any]
 
@@ -161,3 +161,14 @@ def squared_norms(rows: Any, out: Array) -> None:
     bare = rows.bare()
     for i in range(out.shape[0]):
         out[i] = bare.sqnorm(i)
+
+
+@jit
+def weighted_squares(rows: Any, weights: Array, out: Array) -> None:
+    """out[j] = sum_i weights_i x_ij^2."""
+    rows_ = rows.bare()
+    out[:] = 0.0
+    for i in range(weights.shape[0]):
+        begin, end = rows_.entries(i)
+        for p in range(begin, end):
+            out[rows_.column(i, p)] += weights[i] * rows_.value(p) * rows_.value(p)

@@ -29,17 +29,26 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 if TYPE_CHECKING:
+    from softmargin.solvers.accelerated_gradient import AcceleratedGradient as AcceleratedGradient
     from softmargin.solvers.block_frank_wolfe import BlockFrankWolfe as BlockFrankWolfe
+    from softmargin.solvers.block_prox_gradient import BlockProxGradient as BlockProxGradient
     from softmargin.solvers.dual_block_descent import DualBlockDescent as DualBlockDescent
     from softmargin.solvers.dual_prox_gradient import DualProxGradient as DualProxGradient
     from softmargin.solvers.frank_wolfe import FrankWolfe as FrankWolfe
     from softmargin.solvers.kernel_block_descent import KernelBlockDescent as KernelBlockDescent
+    from softmargin.solvers.lbfgs import Lbfgs as Lbfgs
+    from softmargin.solvers.mm_descent import MMDescent as MMDescent
     from softmargin.solvers.newton import PrimalNewton as PrimalNewton
+    from softmargin.solvers.newton_cg import NewtonCG as NewtonCG
     from softmargin.solvers.one_vs_rest import EachClass as EachClass
     from softmargin.solvers.pairwise_frank_wolfe import PairwiseFrankWolfe as PairwiseFrankWolfe
     from softmargin.solvers.projected_gradient import ProjectedGradient as ProjectedGradient
+    from softmargin.solvers.prox_newton import ProxNewton as ProxNewton
     from softmargin.solvers.quadratic_program import QuadraticProgram as QuadraticProgram
     from softmargin.solvers.smo import Smo as Smo
+    from softmargin.solvers.softmax_dual_descent import SoftmaxDualDescent as SoftmaxDualDescent
+    from softmargin.solvers.svrg import Svrg as Svrg
+    from softmargin.solvers.trust_newton import TrustNewton as TrustNewton
 
 
 def __getattr__(name: str) -> Any:

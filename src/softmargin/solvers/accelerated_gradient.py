@@ -32,7 +32,7 @@ from softmargin.core.protocols import CompositeProblem
 from softmargin.losses.softmax import residuals
 from softmargin.matrices.operator import rmatmul
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.parts.feature_passes import column_squares
+from softmargin.solvers.parts.feature_passes import feature_squares
 from softmargin.solvers.parts.softmax_steps import (
     fill_gradient,
     fill_probabilities,
@@ -99,7 +99,7 @@ class AcceleratedGradient:
         W = pack(problem, problem.checked_point(init))
         S = zeros(problem.X.shape[0] * width_of(problem))
         fill_scores(problem, W, S)
-        squares = (0.25 if problem.is_pinned else 0.5) * column_squares(problem)
+        squares = (0.25 if problem.is_pinned else 0.5) * feature_squares(problem)
         mean = np.zeros(len(squares))
         if problem.fit_intercept and problem.C.any():
             mean = rmatmul(problem.X, problem.C[:, None], 0.0)[:-1, 0] / problem.C.sum()

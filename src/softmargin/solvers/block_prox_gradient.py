@@ -33,7 +33,7 @@ from softmargin.losses.softmax import residuals
 from softmargin.matrices.columns import as_columns, transposed
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.parts.feature_passes import column_squares, descend, spectral_square
+from softmargin.solvers.parts.feature_passes import descend, feature_squares, spectral_square
 from softmargin.solvers.parts.softmax_steps import (
     fill_probabilities,
     fill_scores,
@@ -136,7 +136,7 @@ class BlockProxGradient:
                 f"BlockProxGradient(blocks='classes') needs a penalty of single entries; {problem.penalty!r} ties the "
                 "classes together. Use blocks='features' or 'matrix'."
             )
-        lipschitz = (0.25 if problem.is_pinned else 0.5) * column_squares(problem)
+        lipschitz = (0.25 if problem.is_pinned else 0.5) * feature_squares(problem)
         ceiling = float(lipschitz.sum())
         if self.blocks != "features":
             share = 0.25 if problem.is_pinned or self.blocks == "classes" else 0.5

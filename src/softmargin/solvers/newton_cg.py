@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from softmargin.backends.lanes import zeros
 from softmargin.core.protocols import RidgeProblem
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.parts.conjugate_gradients import N_VECTORS, conjugate_gradients
+from softmargin.solvers.parts.conjugate_gradients import conjugate_gradients
 from softmargin.solvers.parts.line_search import search_line
 from softmargin.solvers.parts.metric import demand_preconditioner, make_metric, thinned
-from softmargin.solvers.parts.ridge_model import RidgeModel, RidgeState, whole
+from softmargin.solvers.parts.ridge_model import RidgeModel, RidgeState, awake, whole
 
 __all__ = ["NewtonCG", "NewtonCGState"]
 
@@ -50,7 +50,6 @@ class NewtonCGState(RidgeState):
     damping: float = 0.0
     first_size: float = math.nan  # |G|^2 in the norm of the inverse metric, at the first step
     model: Any = field(init=False, repr=False, default=None)
-    work: Any = field(init=False, repr=False, default=None)
 
 
 @dataclass(frozen=True)
@@ -82,12 +81,12 @@ class NewtonCG:
         n, d = problem.X.shape
         n_rows = max(FIRST_ROWS, ROWS_PER_FEATURE * (d + 1)) if self.sampled else n
         state = NewtonCGState(**vars(base), seed=int(rng.integers(2**32)), n_rows=n_rows)
-        self._equip(state, model)
+        state.model = model
         return state
 
     def step(self, problem: Any, state: NewtonCGState) -> NewtonCGState:
         """Solve for a direction; go along it."""
-        model = self._awake(problem, state)
+        model = awake(problem, state)
         rng = np.random.default_rng((state.seed, state.n_steps))
         every = whole(model)
         rows = every if 2 * state.n_rows > model.n else thinned(model, every, state.n_rows, rng)
@@ -106,7 +105,7 @@ class NewtonCG:
             return state
         least = MOST_SAMPLED if rows is not every else 0.0
         exactness = max(min(LEAST_EXACT, (size / state.first_size) ** 0.25), least)
-        D, residual, _ = conjugate_gradients(product, -state.gradient, metric, exactness, state.work)
+        D, residual, _ = conjugate_gradients(product, -state.gradient, metric, exactness, model.work)
         slope = float(state.gradient @ D)
         if not slope < 0.0:
             self._damp(state, helped=False)
@@ -125,11 +124,11 @@ class NewtonCG:
 
     def point(self, problem: Any, state: NewtonCGState) -> CompositePoint:
         """Return where the descent stands."""
-        return self._awake(problem, state).point(state)
+        return awake(problem, state).point(state)
 
     def estimate(self, problem: Any, state: NewtonCGState) -> float:
         """Guess the residual from the gradient at hand."""
-        return self._awake(problem, state).estimate(state)
+        return awake(problem, state).estimate(state)
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> NewtonCGState:
         """Rebuild the state from a checkpoint."""
@@ -141,16 +140,3 @@ class NewtonCG:
             state.damping = state.damping / WORSE if state.damping > LEAST_DAMPING else 0.0
         else:
             state.damping = min(max(LEAST_DAMPING, WORSE * state.damping), 1.0)
-
-    def _awake(self, problem: Any, state: NewtonCGState) -> RidgeModel:
-        """Return the scratch of the state, made anew after a checkpoint."""
-        model: RidgeModel | None = state.model
-        if model is None:
-            model = RidgeModel(problem)
-            self._equip(state, model)
-            model.return_to(state)
-        return model
-
-    def _equip(self, state: NewtonCGState, model: RidgeModel) -> None:
-        state.model = model
-        state.work = zeros(N_VECTORS, model.size)

@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from softmargin.backends.lanes import WIDTH, zeros
 from softmargin.core.protocols import CompositeProblem
 from softmargin.losses.softmax import loss_along
-from softmargin.matrices.rows import as_rows
+from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.parts.model_samples import Sample, draw, weighted_squares, with_constant
+from softmargin.solvers.parts.model_samples import Sample, draw, with_constant
 from softmargin.solvers.parts.quadratic_model import EntryModel, RowModel, descend
 from softmargin.solvers.parts.quadratic_passes import score_blocks
 from softmargin.solvers.parts.row_shifts import best_shifts
@@ -89,13 +89,13 @@ class ProxNewtonState:
     n_steps: int = 0
     columns: Any = field(init=False, repr=False)  # of all samples; made where they are needed
     move: Array = field(init=False, repr=False)  # (n * k,) scores of D
-    work: Array = field(init=False, repr=False)
+    trial: Array = field(init=False, repr=False)  # (n * k,) scores at the end of D
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""
         self.columns = None
         self.move = zeros(len(self.scores))
-        self.work = zeros(2 * len(self.weights) // len(self.lipschitz))
+        self.trial = zeros(len(self.scores))
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,15 @@ def _go(problem: Any, state: ProxNewtonState, model: Any) -> tuple[float, float]
     length, ratio = 1.0, 1.0
     for _ in range(MAX_HALVINGS if problem.penalty.is_convex else 1):
         loss, _, _ = loss_along(
-            state.scores, state.move, length, problem.target, problem.C, k, problem.is_pinned, state.work
+            state.scores,
+            state.move,
+            length,
+            problem.target,
+            problem.C,
+            k,
+            problem.is_pinned,
+            state.trial,
+            state.probabilities,
         )
         value = after if length == 1.0 else problem.penalty.value((W + length * D)[own])
         fall = (state.loss - loss) + (before - value)
@@ -256,7 +264,7 @@ def _go(problem: Any, state: ProxNewtonState, model: Any) -> tuple[float, float]
             ratio = fall / foretold
         if fall >= ENOUGH * length * foretold or (foretold <= rounding and fall >= -rounding):
             matrix_of(problem, state.weights)[rows] = V if length == 1.0 else W + length * D
-            state.scores += length * state.move
+            state.scores, state.trial = state.trial, state.scores
             state.penalty += value - before
             return length, ratio
         length /= 2.0

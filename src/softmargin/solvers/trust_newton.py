@@ -22,12 +22,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.lanes import zeros
 from softmargin.core.protocols import RidgeProblem
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.parts.conjugate_gradients import N_VECTORS, conjugate_gradients
+from softmargin.solvers.parts.conjugate_gradients import conjugate_gradients
 from softmargin.solvers.parts.metric import Identity
-from softmargin.solvers.parts.ridge_model import RidgeModel, RidgeState, whole
+from softmargin.solvers.parts.ridge_model import RidgeModel, RidgeState, awake, whole
 
 __all__ = ["TrustNewton", "TrustNewtonState"]
 
@@ -44,7 +43,6 @@ class TrustNewtonState(RidgeState):
     radius: float
     n_tries: int = 0
     model: Any = field(init=False, repr=False, default=None)
-    work: Any = field(init=False, repr=False, default=None)
 
 
 @dataclass(frozen=True)
@@ -58,12 +56,12 @@ class TrustNewton:
         model = RidgeModel(problem)
         base = model.begin(problem.checked_point(init))
         state = TrustNewtonState(**vars(base), radius=float(np.linalg.norm(base.gradient)))
-        self._equip(state, model)
+        state.model = model
         return state
 
     def step(self, problem: Any, state: TrustNewtonState) -> TrustNewtonState:
         """Try the minimum of the model in the ball."""
-        model = self._awake(problem, state)
+        model = awake(problem, state)
         rows = whole(model)
 
         def product(V: Array, out: Array) -> None:
@@ -71,7 +69,7 @@ class TrustNewton:
 
         right = -state.gradient
         D, residual, at_edge = conjugate_gradients(
-            product, right, Identity(), EXACTNESS, state.work, radius=state.radius
+            product, right, Identity(), EXACTNESS, model.work, radius=state.radius
         )
         slope = -float(right @ D)
         if not slope < 0.0:
@@ -89,11 +87,11 @@ class TrustNewton:
 
     def point(self, problem: Any, state: TrustNewtonState) -> CompositePoint:
         """Return where the descent stands."""
-        return self._awake(problem, state).point(state)
+        return awake(problem, state).point(state)
 
     def estimate(self, problem: Any, state: TrustNewtonState) -> float:
         """Guess the residual from the gradient at hand."""
-        return self._awake(problem, state).estimate(state)
+        return awake(problem, state).estimate(state)
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> TrustNewtonState:
         """Rebuild the state from a checkpoint."""
@@ -118,16 +116,3 @@ class TrustNewton:
             state.radius = max(SHRINK * radius, min(ideal * length, GROW * radius))
         else:
             state.radius = GROW * radius if at_edge else max(radius, min(ideal * length, GROW * radius))
-
-    def _awake(self, problem: Any, state: TrustNewtonState) -> RidgeModel:
-        """Return the scratch of the state, made anew after a checkpoint."""
-        model: RidgeModel | None = state.model
-        if model is None:
-            model = RidgeModel(problem)
-            self._equip(state, model)
-            model.return_to(state)
-        return model
-
-    def _equip(self, state: TrustNewtonState, model: RidgeModel) -> None:
-        state.model = model
-        state.work = zeros(N_VECTORS, model.size)

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, any_nonzero, largest, load, maximum, pointer, splat, store, total, zeros
 from softmargin.losses.softmax import softmax_row
-from softmargin.matrices.operator import row_blocks
 from softmargin.matrices.products import adjoint, times
+from softmargin.matrices.rows import as_rows, weighted_squares
 
-__all__ = ["column_squares", "descend", "spectral_square"]
+__all__ = ["descend", "feature_squares", "spectral_square"]
 
 Array = NDArray[Any]
 
@@ -32,12 +32,10 @@ POWER_CHANGE = 1e-3  # relative change of the eigenvalue at which the power meth
 SAFETY = 1.05  # the power method comes from below
 
 
-def column_squares(problem: Any) -> Array:
+def feature_squares(problem: Any) -> Array:
     """Return sum_i C_i x_ij^2 for every feature, never zero; shape (d,)."""
-    squares = np.zeros(problem.X.shape[1])
-    for rows, block in row_blocks(problem.X, 1):
-        powers = np.square(block) if isinstance(block, np.ndarray) else block.multiply(block)
-        squares += powers.T @ problem.C[rows]
+    squares = np.empty(problem.X.shape[1])
+    weighted_squares(as_rows(problem.X), problem.C, squares)
     return np.maximum(squares, EMPTY * squares.max(initial=0.0) or 1.0)
 
 

@@ -20,7 +20,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csr_matrix
 
 from softmargin.core.errors import IncompatibleError
-from softmargin.solvers.parts.ridge_model import RidgeModel, Rows, column_squares
+from softmargin.solvers.parts.ridge_model import RidgeModel, Rows, class_squares
 
 __all__ = ["PRECONDITIONERS", "Identity", "demand_preconditioner", "make_metric", "thinned"]
 
@@ -141,7 +141,7 @@ def _diagonal(model: RidgeModel, rows: Rows) -> Array:
     P = rows.P.reshape(-1, model.k)
     curvature = P * (1.0 - P) * rows.C[:, None]
     diagonal = np.empty((rows.X.shape[1] + 1, model.k))
-    diagonal[:-1] = column_squares(rows.X, curvature) + model.problem.ridge
+    diagonal[:-1] = class_squares(rows.X, curvature) + model.problem.ridge
     diagonal[-1] = model.problem.bias * curvature.sum(axis=0)
     return np.maximum(diagonal.ravel(), LEAST * model.largest)
 

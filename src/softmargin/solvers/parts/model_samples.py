@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
 from softmargin.matrices.columns import as_columns, transposed
-from softmargin.matrices.rows import as_rows
+from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.solvers.parts.softmax_steps import matrix_of
 
-__all__ = ["Sample", "draw", "weighted_squares", "with_constant"]
+__all__ = ["Sample", "draw", "with_constant"]
 
 Array = NDArray[Any]
 MOST_DRAWN = 0.5  # share of the samples above which drawing saves nothing
@@ -91,17 +91,6 @@ def draw(
         return None
     drawn = np.flatnonzero(rng.random(n) < chance)
     return drawn, problem.C[drawn] / chance[drawn], UNSEEN * np.append(sums, kappa.sum())
-
-
-@jit
-def weighted_squares(rows: Any, weights: Array, out: Array) -> None:
-    """out[j] = sum_i weights_i x_ij^2."""
-    rows_ = rows.bare()
-    out[:] = 0.0
-    for i in range(weights.shape[0]):
-        begin, end = rows_.entries(i)
-        for p in range(begin, end):
-            out[rows_.column(i, p)] += weights[i] * rows_.value(p) * rows_.value(p)
 
 
 @jit

@@ -21,15 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from softmargin.backends.jit import jit
-from softmargin.backends.lanes import WIDTH, load, pointer, splat, store, total, zeros
-from softmargin.losses.softmax import NEVER, curvature_times, residuals, softmax_row
+from softmargin.backends.lanes import zeros
+from softmargin.losses.softmax import NEVER, curvature_times, loss_along, residuals
 from softmargin.matrices.operator import row_blocks
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
+from softmargin.solvers.parts.conjugate_gradients import N_VECTORS
 from softmargin.solvers.parts.softmax_steps import width_of
 
-__all__ = ["RidgeModel", "RidgeState", "Rows", "column_squares", "whole"]
+__all__ = ["RidgeModel", "RidgeState", "Rows", "awake", "class_squares", "whole"]
 
 Array = NDArray[Any]
 FRESH = 20  # steps after which scores are computed anew: added up, they drift
@@ -82,9 +82,14 @@ class RidgeModel:
     def largest(self) -> Array:
         """What the diagonal of the Hessian can be at most, as p (1 - p) <= 1/4; 1 where that is nothing."""
         quarter = 0.25 * self.problem.C[:, None]
-        squares = column_squares(self.problem.X, quarter)[:, 0] + self.problem.ridge
+        squares = class_squares(self.problem.X, quarter)[:, 0] + self.problem.ridge
         squares = np.append(squares, self.problem.bias * quarter.sum())
         return np.repeat(np.where(squares > 0.0, squares, 1.0), self.k)
+
+    @cached_property
+    def work(self) -> Array:
+        """The scratch of conjugate gradients."""
+        return zeros(N_VECTORS, self.size)
 
     def matrix(self, flat: Array) -> Array:
         """View a flat array without its padding; shape (rows, n_columns)."""
@@ -168,7 +173,7 @@ class RidgeModel:
         problem = self.problem
         if self.k == 1:
             return _logistic_along(S, self.T, length, self.labels, problem.C, self.trial, self.P)
-        return _softmax_along(S, self.T, length, problem.target, problem.C, self.k, self.trial, self.P)
+        return loss_along(S, self.T, length, problem.target, problem.C, self.k, False, self.trial, self.P)
 
     def _fill_gradient(self, state: RidgeState) -> None:
         problem, U = self.problem, self.trial
@@ -180,12 +185,20 @@ class RidgeModel:
         state.gradient[: self.free] += problem.ridge * state.weights[: self.free]
 
 
+def awake(problem: Any, state: Any) -> RidgeModel:
+    """Return the scratch that a state holds as ``model``, made anew after a checkpoint."""
+    if state.model is None:
+        state.model = RidgeModel(problem)
+        state.model.return_to(state)
+    return state.model
+
+
 def whole(model: RidgeModel) -> Rows:
     """Return all rows."""
     return Rows(model.problem.X, model.P, model.problem.C)
 
 
-def column_squares(X: Any, weights: Array) -> Array:
+def class_squares(X: Any, weights: Array) -> Array:
     """Return sum_i weights_ic x_ij^2; shape (d, k), with one column of weights or whole tiles."""
     if isinstance(X, np.ndarray):
         blocks = row_blocks(X, weights.shape[1], numbers=BLOCK)
@@ -226,7 +239,7 @@ def _adjoint(X: Any, U: Array, bias: float, k: int, out: Array) -> None:
 def _logistic_along(
     S: Array, T: Array, length: float, labels: Array, C: Array, new: Array, P: Array
 ) -> tuple[float, float, float]:
-    """Do what ``_softmax_along`` does where there is one column: the log-odds of the second class."""
+    """Do what ``loss_along`` does where there is one column without padding: the log-odds of the second class."""
     np.multiply(T, length, out=new)
     new += S
     e = np.exp(-np.abs(new))
@@ -234,29 +247,3 @@ def _logistic_along(
     loss = float(C @ (np.log1p(e) + np.maximum(new, 0.0) - labels * new))
     priced = C * T
     return loss, float(priced @ (P - labels)), float((priced * T) @ (P * (1.0 - P)))
-
-
-@jit
-def _softmax_along(
-    S: Array, T: Array, length: float, target: Array, C: Array, k: int, new: Array, P: Array
-) -> tuple[float, float, float]:
-    """Write S + length T to ``new`` and its probabilities to P; return the losses and their first two derivatives."""
-    S_, T_, new_, P_ = pointer(S), pointer(T), pointer(new), pointer(P)
-    step = splat(length)
-    loss, slope, bend = 0.0, 0.0, 0.0
-    for i in range(target.shape[0]):
-        first = i * k
-        for o in range(first, first + k, WIDTH):
-            store(new_, o, load(S_, o) + step * load(T_, o))
-        partition = softmax_row(new_, first, k, False, P_, first)
-        mean_lanes, square_lanes = splat(0.0), splat(0.0)
-        for o in range(first, first + k, WIDTH):
-            t = load(T_, o)
-            weighted = load(P_, o) * t
-            mean_lanes = mean_lanes + weighted
-            square_lanes = square_lanes + weighted * t
-        mean, own = total(mean_lanes), first + target[i]
-        loss += C[i] * (partition - new_[own])
-        slope += C[i] * (mean - T_[own])
-        bend += C[i] * (total(square_lanes) - mean * mean)
-    return loss, slope, bend

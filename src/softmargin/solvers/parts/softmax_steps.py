@@ -87,17 +87,16 @@ def improve_intercept(problem: Any, W: Array, S: Array, P: Array, loss: float) -
     step[: problem.n_columns], _ = intercept_step(
         matrix_of(problem, P), problem.C, mass[1:] if problem.is_pinned else mass
     )
-    move = np.tile(step, len(problem.y))
-    work = zeros(2 * k)
+    move, scores = np.tile(step, len(problem.y)), np.empty_like(S)
     length = 1.0
     for _ in range(MAX_HALVINGS):
-        new, _, _ = loss_along(S, move, length, problem.target, problem.C, k, problem.is_pinned, work)
+        new, _, _ = loss_along(S, move, length, problem.target, problem.C, k, problem.is_pinned, scores, P)
         if new <= loss:
             W[-k:] += length * step
-            S += length * move
-            return fill_probabilities(problem, S, P)
+            S[:] = scores
+            return float(new)
         length /= 2.0
-    return loss
+    return fill_probabilities(problem, S, P)
 
 
 def is_entrywise(penalty: Any) -> bool:
