@@ -20,6 +20,7 @@ __all__ = ["balanced", "best_intercept", "cross_entropy", "entropy", "intercept_
 Array = NDArray[Any]
 MAX_STEPS = 100
 MAX_HALVINGS = 40
+SURE = 1.0  # where no two scores part by more than this, curvature changes too little for a Newton step to go astray
 ROUNDING = 1e-13  # share of the masses that their computed curvature cannot tell
 LAST_FALL = 1e-12  # share of the losses below which a Newton step is the last: it cannot be seen in them
 
@@ -83,19 +84,25 @@ def best_intercept(scores: Array, y: Array, C: Array) -> Array:
     for _ in range(MAX_STEPS):
         P = softmax(scores + intercept)
         step[present], fall = intercept_step(P[:, present], C, mass[present])
-        if fall <= LAST_FALL * loss:
-            intercept += step
+        length, new = 1.0, loss
+        if np.ptp(step) > SURE:
+            length, new = _shortened(scores + intercept, step, y, C, loss)
+        intercept += length * step
+        if length == 0.0 or fall <= LAST_FALL * loss:
             break
-        length = 1.0
-        for _ in range(MAX_HALVINGS):
-            new = float(C @ cross_entropy(scores + intercept + length * step, y))
-            if new <= loss:
-                break
-            length /= 2.0
-        else:
-            break
-        intercept, loss = intercept + length * step, new
+        loss = new
     return intercept - intercept.mean()
+
+
+def _shortened(scores: Array, step: Array, y: Array, C: Array, loss: float) -> tuple[float, float]:
+    """Return the longest length 1, 1/2, 1/4, ... of the step that does not raise the losses, and them; or 0."""
+    length = 1.0
+    for _ in range(MAX_HALVINGS):
+        new = float(C @ cross_entropy(scores + length * step, y))
+        if new <= loss:
+            return length, new
+        length /= 2.0
+    return 0.0, loss
 
 
 def balanced(P: Array, y: Array, C: Array) -> Array:

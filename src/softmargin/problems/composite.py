@@ -113,8 +113,14 @@ class Composite:
         return CompositePoint(np.asarray(init.weights, dtype=np.float64), intercept)
 
     def scores(self, point: CompositePoint) -> Array:
-        """Return the scores of all classes, the pinned one included; shape (n, n_classes)."""
-        return np.concatenate([scores for _, scores in self._score_blocks(point)])
+        """Return the scores of all classes, the pinned one included; shape (n, n_classes), one class after the other.
+
+        In that order NumPy goes along whole columns where it sums the few classes of every row.
+        """
+        scores = np.empty((len(self.y), self.n_classes), order="F")
+        for rows, block in self._score_blocks(point):
+            scores[rows] = block
+        return scores
 
     def _score_blocks(self, point: CompositePoint) -> Iterator[tuple[slice, Array]]:
         stacked = np.vstack([point.weights, point.intercept])

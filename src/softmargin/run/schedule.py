@@ -1,13 +1,15 @@
 """When to ask the judge.
 
 A certificate costs about two passes over the data, so it is asked for
-  - after pass 1, and after passes 2, 4, 8, ... as far as scheduled certificates stay below a tenth of the passes made;
+  - after pass 1 where the solver has no estimate of its own, and after passes 2, 4, 8, ... as far as scheduled
+    certificates stay below a tenth of the passes made;
   - whenever the solver's own free estimate says that the tolerance may be met: at once the first time, and after a
     refusal when the estimate has clearly fallen further.
 
 Nothing here looks at a clock: the same seed asks after the same passes, and a resumed run asks as the whole run does.
 """
 
+import math
 from dataclasses import dataclass
 
 __all__ = ["JUDGE_PASSES", "JUDGE_SHARE", "Schedule"]
@@ -35,7 +37,8 @@ class Schedule:
             return False
         while self.next_pass <= iteration:
             self.next_pass *= 2
-        if iteration > 1 and JUDGE_PASSES * (self.n_scheduled + 1) > JUDGE_SHARE * iteration:
+        is_blind = iteration == 1 and math.isinf(estimate)
+        if not is_blind and JUDGE_PASSES * (self.n_scheduled + 1) > JUDGE_SHARE * iteration:
             return False
         self.n_scheduled += 1
         return True
