@@ -15,6 +15,8 @@ from softmargin.core.certificate import Certificate
 __all__ = [
     "BlockDualProblem",
     "CompositeProblem",
+    "ConstrainedProblem",
+    "ConvexSet",
     "FreeBiasProblem",
     "KernelBlockProblem",
     "ManyProblems",
@@ -150,6 +152,46 @@ class RidgeProblem(CompositeProblem, Protocol):
     """A loss of linear scores plus ridge / 2 |W|^2: smooth."""
 
     ridge: float
+
+
+@runtime_checkable
+class ConvexSet(Protocol):
+    """A closed convex set of weights (d, k)."""
+
+    def project(self, V: Any) -> Any:
+        """Return the nearest point."""
+        ...
+
+    def lmo(self, G: Any) -> Any:
+        """Return the corner at which <W, G> is least, as an atom (sets.atoms)."""
+        ...
+
+    def least(self, Z: Any, l2: float) -> float:
+        """Return the least value of l2 / 2 |W|^2 + <Z, W> over the set."""
+        ...
+
+    def size(self, W: Any) -> float:
+        """Return how much of the set W uses: at most 1 inside it, 1 on its boundary."""
+        ...
+
+
+@runtime_checkable
+class ConstrainedProblem(Problem, Protocol):
+    """An entrywise loss of linear scores over a convex set."""
+
+    X: Any
+    target: Any
+    loss: Any
+    ball: Any
+    l2: float
+
+    def slopes(self, scores: Any, intercept: Any) -> Any:
+        """Return the slopes of the losses, weighted: X' times them is the gradient."""
+        ...
+
+    def bound(self, U: Any, Z: Any) -> float:
+        """Return the dual value at U, given Z = X' (p U)."""
+        ...
 
 
 class Solver(Protocol[P_contra, Point, State]):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
 
-__all__ = ["canonical", "matmul", "rmatmul", "row_blocks", "row_slices"]
+__all__ = ["adjoint_product", "canonical", "matmul", "product", "rmatmul", "row_blocks", "row_slices"]
 
 Array = NDArray[Any]
 _BLOCK_NUMBERS = 1 << 17  # numbers of X handled at once: 1 MB in float64
@@ -49,6 +49,21 @@ def rmatmul(X: Any, alpha: Array, bias: float) -> Array:
         W[:-1] += block.T @ alpha[rows]
     W[-1] = bias * alpha.sum(axis=0)
     return W
+
+
+def product(X: Any, W: Array) -> Array:
+    """Return X W, without the constant feature; shape (n, k)."""
+    if X.dtype == np.float64:
+        return np.asarray(X @ W)
+    scores = np.empty((X.shape[0], W.shape[1]))
+    for rows, block in row_blocks(X, W.shape[1]):
+        scores[rows] = block @ W
+    return scores
+
+
+def adjoint_product(X: Any, U: Array) -> Array:
+    """Return X' U, without the constant feature; shape (d, k)."""
+    return np.asarray(X.T @ U) if X.dtype == np.float64 else rmatmul(X, U, 0.0)[:-1]
 
 
 def canonical(X: Any) -> Any:

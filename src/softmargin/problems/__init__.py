@@ -1,6 +1,7 @@
 """Problems: data + loss + penalty. They own the objective, and they alone judge a point."""
 
 from softmargin.problems.composite import Composite, CompositePoint, RidgeComposite, softmax_problem
+from softmargin.problems.constrained import BallPoint, Constrained
 from softmargin.problems.hinge_svm import HingePoint, HingeSVM
 from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM, KernelPoint
 from softmargin.problems.l2_svm import L2SVM, L2Point
@@ -9,8 +10,10 @@ from softmargin.problems.one_vs_rest import OneVsRest
 
 __all__ = [
     "L2SVM",
+    "BallPoint",
     "Composite",
     "CompositePoint",
+    "Constrained",
     "DualPoint",
     "HingePoint",
     "HingeSVM",

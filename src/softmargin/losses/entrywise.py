@@ -1,0 +1,171 @@
+"""Losses of one score against one target, entry by entry: value, slope, curvature, conjugate and dual step.
+
+    f(s, t)          a score s and its target t;  a matrix of them is a sum over its entries
+    f*(u, t)         sup over s of u s - f(s, t);  inf outside its domain, which always holds 0
+    dual step        argmax over u of  s u - f*(u, t) - (u - u0)^2 / (2 r)
+
+    margin losses, t = -1 or +1, w = t s, f(s, t) = h(w), f*(u, t) = h*(t u)                              spec 1.1
+
+    loss             h(w)                                     h*(y)                                 domain of y
+    smooth hinge     1/2 - w | (1 - w)^2 / 2 | 0              y^2 / 2 + y                           [-1, 0]
+    squared hinge    [1 - w]_+^2 / 2                          y^2 / 2 + y                           y <= 0
+    logistic         log(1 + exp(-w))                         -y log(-y) + (1 + y) log(1 + y)       [-1, 0]
+    squared          (s - t)^2 / 2, any t                     u^2 / 2 + t u                         all u
+
+``curvature`` bounds the second derivative. All arguments are arrays of one shape, or broadcast to it; nothing is
+written in place.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, xlogy
+
+__all__ = ["ENTRYWISE", "Logistic", "SmoothHinge", "Squared", "SquaredHinge"]
+
+Array = NDArray[Any]
+_MAX_STEPS = 60
+_ROUNDING = 4e-16
+
+
+class SmoothHinge(NamedTuple):
+    """The hinge with a rounded corner: linear below the margin 0, quadratic up to 1."""
+
+    curvature: float = 1.0
+    is_margin: bool = True
+
+    def value(self, scores: Array, target: Array) -> Array:
+        """Return f."""
+        w = np.minimum(target * scores, 1.0)
+        return np.where(w < 0.0, 0.5 - w, 0.5 * (1.0 - w) ** 2)
+
+    def slope(self, scores: Array, target: Array) -> Array:
+        """Return df/ds."""
+        return target * np.clip(target * scores - 1.0, -1.0, 0.0)
+
+    def bend(self, scores: Array, target: Array) -> Array:
+        """Return the second derivative, where there is one."""
+        w = target * scores
+        return ((w > 0.0) & (w < 1.0)).astype(np.float64)
+
+    def conjugate(self, u: Array, target: Array) -> Array:
+        """Return f*."""
+        y = target * u
+        return np.where((y >= -1.0) & (y <= 0.0), 0.5 * y**2 + y, np.inf)
+
+    def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
+        """Return the dual step of length r from u."""
+        return target * np.clip((target * u + r * (target * scores - 1.0)) / (1.0 + r), -1.0, 0.0)
+
+
+class SquaredHinge(NamedTuple):
+    """Half the square of what is missing to the margin 1."""
+
+    curvature: float = 1.0
+    is_margin: bool = True
+
+    def value(self, scores: Array, target: Array) -> Array:
+        """Return f."""
+        return 0.5 * np.maximum(1.0 - target * scores, 0.0) ** 2
+
+    def slope(self, scores: Array, target: Array) -> Array:
+        """Return df/ds."""
+        return target * np.minimum(target * scores - 1.0, 0.0)
+
+    def bend(self, scores: Array, target: Array) -> Array:
+        """Return the second derivative, where there is one."""
+        return (target * scores < 1.0).astype(np.float64)
+
+    def conjugate(self, u: Array, target: Array) -> Array:
+        """Return f*."""
+        y = target * u
+        return np.where(y <= 0.0, 0.5 * y**2 + y, np.inf)
+
+    def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
+        """Return the dual step of length r from u."""
+        return target * np.minimum((target * u + r * (target * scores - 1.0)) / (1.0 + r), 0.0)
+
+
+class Logistic(NamedTuple):
+    """The logistic loss of the margin."""
+
+    curvature: float = 0.25
+    is_margin: bool = True
+
+    def value(self, scores: Array, target: Array) -> Array:
+        """Return f."""
+        return np.logaddexp(0.0, -target * scores)
+
+    def slope(self, scores: Array, target: Array) -> Array:
+        """Return df/ds."""
+        return -target * expit(-target * scores)
+
+    def bend(self, scores: Array, target: Array) -> Array:
+        """Return the second derivative."""
+        p = expit(target * scores)
+        return p * (1.0 - p)
+
+    def conjugate(self, u: Array, target: Array) -> Array:
+        """Return f*."""
+        y = target * u
+        inside = (y >= -1.0) & (y <= 0.0)
+        q = np.where(inside, -y, 0.5)
+        return np.where(inside, xlogy(q, q) + xlogy(1.0 - q, 1.0 - q), np.inf)
+
+    def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
+        """Return the dual step of length r from u: the root of (y - y0) / r = w + log(-y / (1 + y)), y = -expit(-v).
+
+        In v the equation is g(v) = v - w - (expit(-v) + y0) / r = 0 with g' >= 1: Newton's method inside a bracket.
+        """
+        w, y0 = np.broadcast_arrays(target * scores, target * u)
+        r = np.broadcast_to(r, w.shape)
+        # expit lies in (0, 1), which brackets the root.
+        low, high = w + y0 / r, w + (1.0 + y0) / r
+        v = np.clip(w, low, high)
+        for _ in range(_MAX_STEPS):
+            q = expit(-v)
+            g = v - w - (q + y0) / r
+            low, high = np.where(g < 0.0, v, low), np.where(g > 0.0, v, high)
+            new = v - g / (1.0 + q * (1.0 - q) / r)
+            new = np.where((new > low) & (new < high), new, 0.5 * (low + high))
+            is_done = np.abs(new - v) <= _ROUNDING * (1.0 + np.abs(v))
+            v = np.where(g == 0.0, v, new)
+            if (is_done | (g == 0.0)).all():
+                break
+        return -target * expit(-v)
+
+
+class Squared(NamedTuple):
+    """Half the squared difference."""
+
+    curvature: float = 1.0
+    is_margin: bool = False
+
+    def value(self, scores: Array, target: Array) -> Array:
+        """Return f."""
+        return 0.5 * (scores - target) ** 2
+
+    def slope(self, scores: Array, target: Array) -> Array:
+        """Return df/ds."""
+        return scores - target
+
+    def bend(self, scores: Array, target: Array) -> Array:
+        """Return the second derivative."""
+        return np.ones(np.broadcast_shapes(np.shape(scores), np.shape(target)))
+
+    def conjugate(self, u: Array, target: Array) -> Array:
+        """Return f*."""
+        return 0.5 * u**2 + target * u
+
+    def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
+        """Return the dual step of length r from u."""
+        return (u + r * (scores - target)) / (1.0 + r)
+
+
+ENTRYWISE: dict[str, Any] = {
+    "smooth_hinge": SmoothHinge(),
+    "squared_hinge": SquaredHinge(),
+    "logistic": Logistic(),
+    "squared": Squared(),
+}

@@ -1,0 +1,195 @@
+"""An entrywise loss of linear scores over a convex set of weights.
+
+    P(W, b) = sum_i p_i sum_c f(s_ic, t_ic) + l2 / 2 |W|^2 ,    s_i = W' x_i + b ,    W in the ball         spec 1.1
+    D(U)    = min over the ball of { l2 / 2 |W|^2 + <Z, W> } - sum_i p_i sum_c f*(u_ic, t_ic) ,   Z = X' (p U)
+              with an intercept also   sum_i p_i u_ic = 0
+
+The weights p of the samples sum to one, or to what the classes' weights make of it. The dual point that judges W is
+U = f'(s) at the best intercept for W; where l2 = 0 the gap is then the one of Frank and Wolfe, <G, W> - min <G, .>.
+
+    paper 001        here
+    x, X             weights (d, k); k = 1 for one target
+    y, Y             U (n, k), without the 1/n
+    z = A'y          Z (d, k), with the 1/n
+    tau, lambda, mu  ball.radius, l2
+"""
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.certificate import Certificate, duality_gap
+from softmargin.core.errors import DataError
+from softmargin.matrices.operator import adjoint_product, canonical, product
+from softmargin.problems.checks import checked_prices, digest_of
+from softmargin.sets import LowRank
+
+__all__ = ["BallPoint", "Constrained"]
+
+Array = NDArray[Any]
+_MAX_STEPS = 100
+_ROUNDING = 1e-15
+_INSIDE = 1.0 - 1e-6  # a point that uses less of the ball does not touch its boundary
+
+
+class BallPoint(NamedTuple):
+    """Weights and intercepts."""
+
+    weights: Any  # (d, k) array, or LowRank
+    intercept: Array  # (k,)
+
+
+class Constrained:
+    """A loss of linear scores with a ridge, over a set.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+        float32 or float64; used as it comes.
+    target : array of shape (n,) or (n, k)
+        What the scores should be; -1 and +1 for a margin loss.
+    loss : a member of ``losses.entrywise``
+    ball : a member of ``sets``
+    l2 : float
+        Strength of the ridge.
+    weights : array of shape (n,), optional
+        p; by default 1 / n.
+    fit_intercept : bool, default=False
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        target: Array,
+        *,
+        loss: Any,
+        ball: Any,
+        l2: float = 0.0,
+        weights: Array | None = None,
+        fit_intercept: bool = False,
+    ) -> None:
+        self.X = canonical(X)
+        n = self.X.shape[0]
+        target = np.ascontiguousarray(target, dtype=np.float64)
+        self.target = target[:, None] if target.ndim == 1 else target
+        if self.target.ndim != 2 or len(self.target) != n or n == 0 or 0 in (*self.X.shape, *self.target.shape):
+            raise DataError(f"X has shape {self.X.shape} and the target {target.shape}; rows must agree and exist.")
+        if not np.isfinite(self.target).all():
+            raise DataError("the target holds NaN or infinity. Fill in or drop such values.")
+        if loss.is_margin and not (np.abs(self.target) == 1.0).all():
+            raise DataError("a margin loss needs targets -1 and +1 only; use the squared loss for other numbers.")
+        if not (np.isfinite(l2) and l2 >= 0.0):
+            raise DataError(f"l2 must be zero or positive, and finite; found {l2}.")
+        self.loss, self.ball, self.l2 = loss, ball, float(l2)
+        self.weights = checked_prices(1.0 / n if weights is None else weights, n)
+        self.fit_intercept = fit_intercept
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, k)."""
+        return self.X.shape[1], self.target.shape[1]
+
+    @cached_property
+    def columns(self) -> Any:
+        """X by columns: CSC, or a Fortran-ordered array. Made when it is first asked for."""
+        return np.asfortranarray(self.X) if isinstance(self.X, np.ndarray) else self.X.tocsc()
+
+    def zero(self) -> BallPoint:
+        """Return the point of the ball next to W = 0, with the best intercept for it."""
+        weights = self.ball.project(np.zeros(self.shape))
+        return BallPoint(weights, self.best_intercept(self.scores(weights)))
+
+    def checked_point(self, init: BallPoint | None) -> BallPoint:
+        """Return where to start: the point of the ball next to ``init``, if it has the right shape, or zero."""
+        if init is None:
+            return self.zero()
+        if init.weights.shape != self.shape or np.shape(init.intercept) != self.shape[1:]:
+            raise DataError(
+                f"a warm start needs weights of shape {self.shape} and as many intercepts as targets; found "
+                f"{init.weights.shape} and {np.shape(init.intercept)}. Start afresh, or fit the same features."
+            )
+        weights = init.weights.toarray() if isinstance(init.weights, LowRank) else init.weights
+        return BallPoint(self.ball.project(np.asarray(weights, dtype=np.float64)), np.array(init.intercept))
+
+    def scores(self, weights: Any) -> Array:
+        """Return X W, without an intercept; (n, k)."""
+        return weights.times(self.X) if isinstance(weights, LowRank) else product(self.X, weights)
+
+    def losses(self, scores: Array, intercept: Array) -> float:
+        """Return sum_i p_i sum_c f(s_ic + b_c, t_ic)."""
+        return float(self.weights @ self.loss.value(scores + intercept, self.target).sum(axis=1))
+
+    def slopes(self, scores: Array, intercept: Array) -> Array:
+        """Return p_i f'(s_ic + b_c, t_ic); (n, k). Its product with X' is the gradient of the losses."""
+        return self.weights[:, None] * self.loss.slope(scores + intercept, self.target)
+
+    def best_intercept(self, scores: Array, start: Array | None = None) -> Array:
+        """Return the b that minimises the losses of these scores, column by column; zero without an intercept.
+
+        The slope of the losses rises with b: Newton's method inside a bracket that every look at it makes smaller.
+        """
+        k = self.shape[1]
+        if not (self.fit_intercept and self.weights.any()):
+            return np.zeros(k)
+        b = np.zeros(k) if start is None else np.array(start, dtype=np.float64)
+        low, high = np.full(k, -np.inf), np.full(k, np.inf)
+        for _ in range(_MAX_STEPS):
+            U = self.loss.slope(scores + b, self.target)
+            slope = self.weights @ U
+            if (np.abs(slope) <= _ROUNDING * (self.weights @ np.abs(U))).all():
+                break
+            low, high = np.where(slope < 0.0, b, low), np.where(slope > 0.0, b, high)
+            bend = self.weights @ self.loss.bend(scores + b, self.target)
+            new = np.where(slope == 0.0, b, b - slope / np.maximum(bend, np.finfo(float).tiny))
+            middle = np.where(np.isfinite(high - low), 0.5 * (low + high), b - np.sign(slope) * (1.0 + 2.0 * np.abs(b)))
+            new = np.where((new > low) & (new < high) & (np.abs(new) < 1e300), new, middle)
+            if (np.abs(new - b) <= _ROUNDING * (1.0 + np.abs(b))).all():
+                break
+            b = new
+        return b
+
+    def dual_point(self, scores: Array, intercept: Array) -> Array:
+        """Return U = f'(s + b), made to have sum_i p_i u_ic = 0 exactly where the intercept is free; (n, k)."""
+        U = self.loss.slope(scores + intercept, self.target)
+        if self.fit_intercept:
+            # The heavier side shrinks; the conjugate's domain holds 0, so it stays inside.
+            up = self.weights @ np.maximum(U, 0.0)
+            down = self.weights @ np.maximum(-U, 0.0)
+            less = np.minimum(up, down)
+            U = np.where(U > 0.0, less / np.where(up > 0.0, up, 1.0), less / np.where(down > 0.0, down, 1.0)) * U
+        return U
+
+    def bound(self, U: Array, Z: Array) -> float:
+        """Return D, given Z = X' (p U)."""
+        conjugate = float(self.weights @ self.loss.conjugate(U, self.target).sum(axis=1))
+        return self.ball.least(Z, self.l2) - conjugate
+
+    def primal(self, point: BallPoint) -> float:
+        """Return P; inf outside the ball."""
+        return self._value(point, self.scores(point.weights))
+
+    def _value(self, point: BallPoint, scores: Array) -> float:
+        W = point.weights
+        if not self.ball.size(W) <= 1.0 + 1e-9:
+            return np.inf
+        square = W.sqnorm() if isinstance(W, LowRank) else float(np.vdot(W, W))
+        return self.losses(scores, point.intercept) + 0.5 * self.l2 * square
+
+    def certificate(self, point: BallPoint) -> Certificate:
+        """Judge a point: the scores are computed afresh."""
+        scores = self.scores(point.weights)
+        primal = self._value(point, scores)
+        U = self.dual_point(scores, self.best_intercept(scores, point.intercept))
+        certificate = duality_gap(primal, self.bound(U, adjoint_product(self.X, self.weights[:, None] * U)))
+        return certificate if self.l2 > 0.0 else certificate._replace(kind="Frank-Wolfe gap")
+
+    def is_inactive(self, point: BallPoint) -> bool:
+        """Say whether the point does not touch the boundary of the ball: then another radius changes nothing."""
+        return self.ball.size(point.weights) < _INSIDE
+
+    def fingerprint(self) -> str:
+        """Return a hash of the data, the loss, the ball and the ridge."""
+        settings = ("constrained", type(self.loss).__name__, self.ball, self.l2, self.fit_intercept)
+        return digest_of(settings, self.X, self.target, self.weights)

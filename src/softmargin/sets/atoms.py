@@ -1,0 +1,84 @@
+"""What is cheap to add to weights: one entry, a matrix of low rank.
+
+    Entry      value at (j, c), zero elsewhere                 a corner of the l1 ball or of the simplex
+    LowRank    U diag(s) V'                                    a corner of the trace ball has rank 1
+
+Both know their shape, ``toarray()``, ``times(X)`` = X W, ``inner(G)`` = <W, G> and ``add_to(W, step)``: W += step * it.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Entry", "LowRank"]
+
+Array = NDArray[Any]
+
+
+class Entry(NamedTuple):
+    """A matrix with one entry that is not zero."""
+
+    j: int
+    c: int
+    value: float
+    shape: tuple[int, int]
+
+    def toarray(self) -> Array:
+        """Return it as an array."""
+        W = np.zeros(self.shape)
+        W[self.j, self.c] = self.value
+        return W
+
+    def times(self, X: Any) -> Array:
+        """Return X W; quick where X is stored by columns."""
+        column = X[:, [self.j]]
+        scores = np.zeros((X.shape[0], self.shape[1]))
+        scores[:, self.c] = self.value * np.asarray(column.toarray() if hasattr(column, "toarray") else column)[:, 0]
+        return scores
+
+    def inner(self, G: Array) -> float:
+        """Return <W, G>."""
+        return self.value * float(G[self.j, self.c])
+
+    def add_to(self, W: Array, step: float) -> None:
+        """Add a multiple of it to an array."""
+        W[self.j, self.c] += step * self.value
+
+
+class LowRank(NamedTuple):
+    """U diag(s) V', with U (d, r), s (r,) and V (k, r); the columns of U and V need not be orthogonal."""
+
+    U: Array
+    s: Array
+    V: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, k)."""
+        return self.U.shape[0], self.V.shape[0]
+
+    @property
+    def rank(self) -> int:
+        """How many columns the factors have."""
+        return len(self.s)
+
+    def toarray(self) -> Array:
+        """Return it as an array."""
+        return (self.U * self.s) @ self.V.T
+
+    def times(self, X: Any) -> Array:
+        """Return X W, by the factors."""
+        return (np.asarray(X @ self.U) * self.s) @ self.V.T
+
+    def inner(self, G: Array) -> float:
+        """Return <W, G>."""
+        return float(np.vdot((self.U * self.s), G @ self.V))
+
+    def add_to(self, W: Array, step: float) -> None:
+        """Add a multiple of it to an array."""
+        W += (step * self.U * self.s) @ self.V.T
+
+    def sqnorm(self) -> float:
+        """Return |W|^2."""
+        return float(np.vdot((self.U.T @ self.U) * np.outer(self.s, self.s), self.V.T @ self.V))

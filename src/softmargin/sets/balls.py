@@ -1,0 +1,150 @@
+"""Convex sets of weights, entry by entry: the l1 ball, the simplex, the box.
+
+    project(V)     the nearest point of the set                                            |W - V| least
+    lmo(G)         the corner that goes furthest against G                                 <W, G> least
+    least(Z, l2)   min over the set of l2 / 2 |W|^2 + <Z, W>: what the dual value of a problem asks for    spec 1.1
+    size(W)        how much of the set W uses: at most 1 inside it, 1 on its boundary
+
+W, V, G and Z are arrays (d, k); the l1 ball and the simplex take all entries together. ``lmo`` gives an atom.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.errors import DataError
+from softmargin.sets.atoms import Entry
+
+__all__ = ["Box", "L1Ball", "Simplex", "checked_radius", "threshold"]
+
+Array = NDArray[Any]
+
+
+def checked_radius(radius: Any) -> float:
+    """Return a radius as a float; refuse what is not positive and finite."""
+    if not (np.isfinite(radius) and radius > 0.0):
+        raise DataError(f"radius must be positive and finite; found {radius}.")
+    return float(radius)
+
+
+def threshold(sizes: Array, radius: float) -> float:
+    """Return the theta with sum_j [sizes_j - theta]_+ = radius, for sizes that sum to radius or more (Michelot)."""
+    active = sizes[sizes > sizes.max() - radius]  # theta is at least max - radius
+    while True:
+        theta = (active.sum() - radius) / len(active)
+        rest = active[active > theta]
+        if len(rest) == len(active) or len(rest) == 0:
+            return float(theta)
+        active = rest
+
+
+def _least(ball: Any, Z: Array, l2: float) -> float:
+    if l2 == 0.0:
+        return float(ball.lmo(Z).inner(Z))
+    W = ball.project(-Z / l2)
+    return 0.5 * l2 * float(np.vdot(W, W)) + float(np.vdot(Z, W))
+
+
+class L1Ball(NamedTuple):
+    """All W with sum |W_jc| <= radius."""
+
+    radius: float
+
+    def project(self, V: Array) -> Array:
+        """Return the nearest point: every entry shrinks by the same amount."""
+        sizes = np.abs(V)
+        if sizes.sum() <= self.radius:
+            return np.array(V, dtype=np.float64)
+        theta = threshold(sizes.ravel(), self.radius)
+        return np.copysign(np.maximum(sizes - theta, 0.0), V)
+
+    def lmo(self, G: Array) -> Entry:
+        """Return the corner at the largest entry of G."""
+        j, c = np.unravel_index(int(np.abs(G).argmax()), G.shape)
+        return Entry(int(j), int(c), float(-np.copysign(self.radius, G[j, c])), G.shape)
+
+    def least(self, Z: Array, l2: float) -> float:
+        """Return the least value of l2 / 2 |W|^2 + <Z, W>."""
+        return _least(self, Z, l2)
+
+    def size(self, W: Array) -> float:
+        """Return sum |W_jc| / radius."""
+        return float(np.abs(W).sum()) / self.radius
+
+
+class Simplex(NamedTuple):
+    """All W >= 0 with sum W_jc = radius."""
+
+    radius: float
+
+    def project(self, V: Array) -> Array:
+        """Return the nearest point."""
+        # The threshold may be negative: shift V so that it is not.
+        shift = max(0.0, float(self.radius - V.max()))
+        theta = threshold((V + shift).ravel(), self.radius)
+        return np.maximum(V + (shift - theta), 0.0)
+
+    def lmo(self, G: Array) -> Entry:
+        """Return the corner at the least entry of G."""
+        j, c = np.unravel_index(int(G.argmin()), G.shape)
+        return Entry(int(j), int(c), self.radius, G.shape)
+
+    def least(self, Z: Array, l2: float) -> float:
+        """Return the least value of l2 / 2 |W|^2 + <Z, W>."""
+        return _least(self, Z, l2)
+
+    def size(self, W: Array) -> float:
+        """Return 1: every point is on the boundary; inf outside."""
+        return 1.0 if W.min() >= 0.0 and abs(W.sum() - self.radius) <= 1e-9 * self.radius else np.inf
+
+
+class Corner(NamedTuple):
+    """A corner of a box: an array, with the verbs of an atom."""
+
+    W: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(d, k)."""
+        return self.W.shape
+
+    def toarray(self) -> Array:
+        """Return a copy of the array."""
+        return self.W.copy()
+
+    def times(self, X: Any) -> Array:
+        """Return X W."""
+        return np.asarray(X @ self.W)
+
+    def inner(self, G: Array) -> float:
+        """Return <W, G>."""
+        return float(np.vdot(self.W, G))
+
+    def add_to(self, W: Array, step: float) -> None:
+        """Add a multiple of it to an array."""
+        W += step * self.W
+
+
+class Box(NamedTuple):
+    """All W with low <= W_jc <= high."""
+
+    low: float
+    high: float
+
+    def project(self, V: Array) -> Array:
+        """Return the nearest point."""
+        return np.clip(V, self.low, self.high)
+
+    def lmo(self, G: Array) -> Corner:
+        """Return the corner against the signs of G."""
+        return Corner(np.where(G > 0.0, self.low, self.high))
+
+    def least(self, Z: Array, l2: float) -> float:
+        """Return the least value of l2 / 2 |W|^2 + <Z, W>."""
+        return _least(self, Z, l2)
+
+    def size(self, W: Array) -> float:
+        """Return how far W goes from the middle of the box, as a share of the way to its sides."""
+        half = 0.5 * (self.high - self.low)
+        return float(np.abs(W - (self.low + half)).max() / half)
