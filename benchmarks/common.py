@@ -21,7 +21,7 @@ from rich.console import Console
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE.parent / "src" / "softmargin"
-BENCHMARKS = ("multiclass_svm_linear", "multiclass_svm_kernel", "l2_svm")
+BENCHMARKS = ("multiclass_svm_linear", "multiclass_svm_kernel", "l2_svm", "l1_ball", "trace_ball")
 OURS = "softmargin"
 MULTICLASS = ("weston_watkins", "crammer_singer")
 _PACKAGES = (
@@ -128,9 +128,9 @@ def contenders(benchmark: Any, patterns: list[str] | None) -> list[tuple[Any, di
     return sorted(found, key=lambda pair: pair[0].name != OURS)
 
 
-def objective_for(benchmark: Any, data: dict[str, Any], C: float, **parameters: Any) -> Any:
+def objective_for(benchmark: Any, data: dict[str, Any], **parameters: Any) -> Any:
     """Return the judge of one problem."""
-    objective = benchmark.get_benchmark_objective().get_instance(C=C, **parameters)
+    objective = benchmark.get_benchmark_objective().get_instance(**parameters)
     objective.set_data(**data)
     return objective
 

@@ -22,12 +22,15 @@ class Kind(NamedTuple):
     C: tuple[float, ...] = (1.0, 10.0)
     tols: tuple[float, ...] = (1e-3, 1e-6)
     residual: str = "gap"
+    price: str = "C"  # what the objective calls the number that stands for C
 
 
 KINDS = {
     "multiclass_svm_linear": Kind("multiclass", MULTICLASS, C=(0.125, 1.0), tols=(1e-2, 1e-3, 1e-4)),
     "multiclass_svm_kernel": Kind("multiclass", MULTICLASS),
     "l2_svm": Kind("kernel", ("rbf",)),
+    "l1_ball": Kind("ridge", ("1", "10", "100"), C=(300.0,), price="radius"),
+    "trace_ball": Kind("ridge", ("10",), C=(0.9,), price="radius"),
     "softmax": Kind("penalty", ("l2", "l1", "elastic_net"), residual="at"),
 }
 

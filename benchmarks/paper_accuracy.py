@@ -80,7 +80,7 @@ def main(arguments: list[str] | None) -> int:
                 pending = owed(records, cell, options)
                 if pending:
                     data = data or load_data(benchmark, name)
-                    objective = objective_for(benchmark, data, 2.0**log2_C, multiclass=MULTICLASS)
+                    objective = objective_for(benchmark, data, C=2.0**log2_C, multiclass=MULTICLASS)
                     fit(objective, cell, pending, records, options)
     for name in names:
         print_table(name, records, options)

@@ -25,14 +25,12 @@ from typing import Any
 from rich.markup import escape
 
 from common import Records, choose, command, contenders, load_benchmark, load_data, log, objective_for, one_thread
+from curves import LEAST, Point, thinned
 from optimum_tables import markdown, write
 
 ROWS = {"segment": None, "poker": None, "dna": None, "mnist": 10_000}
 PRICE = 1.0
 TARGETS = (1e-2, 1e-4)
-LEAST = 1e-10  # suboptimalities below this are no longer known
-_SPACING = 1.02  # factor between the times that are kept of a curve
-Point = tuple[float, float, float]  # passes, seconds, suboptimality
 
 CYCLIC, SHUFFLED, RANDOM, CLASSES, MATRIX, FAST = (
     f"block_prox_gradient[variant={variant}]"
@@ -158,7 +156,7 @@ def measure(benchmark: Any, name: str, solvers: list[str], records: Records, opt
         return
     data = load_data(benchmark, name)
     data |= {part: data[part][: ROWS[name]] for part in ("X", "y")}
-    objective = objective_for(benchmark, data, PRICE, penalty="squared_norm", fit_intercept=False)
+    objective = objective_for(benchmark, data, C=PRICE, penalty="squared_norm", fit_intercept=False)
     log.print(f"{name}: F* = {objective.bound.value:.10g}, proven to {objective.bound.residual:.1e}", style="dim")
     for solver in solvers:
         ((cls, values),) = contenders(benchmark, [solver])
@@ -176,8 +174,8 @@ def measure(benchmark: Any, name: str, solvers: list[str], records: Records, opt
 
 def run(racer: Any, solver: str, objective: Any, options: argparse.Namespace) -> list[Point]:
     """Run one solver and return its curve."""
+    from benchmark_utils.descent import WALL_SHARE, Descent
     from benchmark_utils.ours import ENDLESS, Standstill
-    from benchmark_utils.softmax_solvers import WALL_SHARE, Descent
     from softmargin.run import Stop, solve
 
     racer.set_objective(**objective.get_objective())
@@ -186,18 +184,7 @@ def run(racer: Any, solver: str, objective: Any, options: argparse.Namespace) ->
     stop = Stop(tol=0.0, max_iter=ENDLESS, max_seconds=WALL_SHARE * options.cap)
     with passes.counting():
         solve(racer.fresh(), racer.method(), stop=stop, rng=0, watchers=[looks, passes, Standstill()])
-    return thinned(list(zip(passes.made, looks.seconds, looks.suboptimality, strict=True)))
-
-
-def thinned(points: list[Point]) -> list[Point]:
-    """Return the points with enough time between them, and the first within each target."""
-    kept, least = points[:1], points[0][2]
-    for point in points[1:]:
-        is_first = any(point[2] <= target < least for target in TARGETS)
-        least = min(least, point[2])
-        if is_first or point is points[-1] or point[1] >= _SPACING * kept[-1][1]:
-            kept.append(point)
-    return kept
+    return thinned(list(zip(passes.made, looks.seconds, looks.suboptimality, strict=True)), TARGETS)
 
 
 def print_table(name: str, rows: dict[str, dict[str, Any]]) -> None:

@@ -149,7 +149,7 @@ def measure(name: str, records: Records, options: argparse.Namespace) -> None:
     n = len(data["y"])
     every = slice(None, None, max(1, n // (options.rows or n)))
     data |= {part: data[part][every] for part in ("X", "y")}
-    objective = objective_for(benchmark, data, options.C, kernel=options.kernel, **panel.parameters)
+    objective = objective_for(benchmark, data, C=options.C, kernel=options.kernel, **panel.parameters)
     optimum = best_bound(name, benchmark, objective)
     for racer in racers:
         is_skipped, reason = racer.skip(**objective.get_objective())

@@ -73,7 +73,14 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", nargs="+", metavar="NAME", help="data sets (default: all of the benchmark)")
     parser.add_argument("--multiclass", nargs="+", choices=MULTICLASS, help="losses (default: both); not for l2_svm")
     parser.add_argument("--kernel", nargs="+", choices=["rbf", "linear"], help="kernels (default: rbf); l2_svm only")
-    parser.add_argument("--C", nargs="+", type=float, help="values of C (default: 0.125 1; with a kernel 1 10)")
+    parser.add_argument("--ridge", nargs="+", choices=["1", "10", "100"], help="l2 times n (default: all); balls only")
+    parser.add_argument(
+        "--C",
+        nargs="+",
+        type=float,
+        help="values of C (default: 0.125 1; with a kernel 1 10); of l1_ball the radius (300), of trace_ball its share "
+        "of the true trace norm (0.9)",
+    )
     parser.add_argument(
         "--tols", nargs="+", type=float, help="relative gaps (default: 1e-2 1e-3 1e-4; with a kernel 1e-3 1e-6)"
     )
@@ -97,7 +104,7 @@ def parser() -> argparse.ArgumentParser:
 def completed(options: argparse.Namespace) -> argparse.Namespace:
     """Fill in what depends on the benchmark."""
     kind = KINDS[options.benchmark]
-    for axis in ("multiclass", "kernel"):
+    for axis in ("multiclass", "kernel", "ridge"):
         if axis != kind.axis and getattr(options, axis):
             raise UserError(f"{options.benchmark} has no choice of --{axis}; it has --{kind.axis}.")
     options.axis = kind.axis
@@ -123,7 +130,7 @@ def measure_data(
             except (OSError, ValueError) as problem:
                 log.print(f"{name}: {escape(' '.join(str(problem).split()))} Left out.")
                 return
-        objective = objective_for(benchmark, data, C, **{options.axis: variant})
+        objective = objective_for(benchmark, data, **{KINDS[options.benchmark].price: C, options.axis: variant})
         objective.bound_seconds = options.bound_seconds
         racers = suited(racers, objective.problem, C, todo.where)
         for racer in racers:

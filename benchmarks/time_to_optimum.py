@@ -110,7 +110,7 @@ def measure_data(
     label += ", no intercept" if options.no_intercept else ""
     for penalty in options.penalty:
         for C in options.C or PRICES[penalty]:
-            objective = objective_for(benchmark, data, C, penalty=penalty, fit_intercept=not options.no_intercept)
+            objective = objective_for(benchmark, data, C=C, penalty=penalty, fit_intercept=not options.no_intercept)
             objective.bound_seconds = options.optimum_seconds
             measure(objective, solvers, Todo(records, options, label, penalty, C), options, deadline)
 

@@ -10,9 +10,17 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AcceleratedGradient": "solvers",
+    "BallBlockFrankWolfe": "solvers",
+    "BallDualDescent": "solvers",
+    "BallFrankWolfe": "solvers",
+    "BallGradient": "solvers",
+    "BallPairwise": "solvers",
+    "BallSvrg": "solvers",
+    "BallWorkingSet": "solvers",
     "BlockFrankWolfe": "solvers",
     "BlockProxGradient": "solvers",
     "Certificate": "core.certificate",
+    "Constrained": "problems",
     "DataError": "core.errors",
     "DualBlockDescent": "solvers",
     "DualProxGradient": "solvers",
@@ -20,16 +28,22 @@ _HOMES = {
     "FrankWolfe": "solvers",
     "Gram": "matrices.gram",
     "HingeSVM": "problems.hinge_svm",
+    "InactiveBallWarning": "estimators._warnings",
     "IncompatibleError": "core.errors",
     "IndefiniteKernelWarning": "estimators._warnings",
     "KernelBlockDescent": "solvers",
     "KernelExpansion": "models",
     "KernelMulticlassSVM": "problems",
     "KernelSVC": "estimators.kernel_svc",
+    "L1Ball": "sets",
+    "L1BallClassifier": "estimators.l1_ball",
+    "L1BallRegressor": "estimators.l1_ball",
     "L2SVM": "problems",
     "Lbfgs": "solvers",
     "LinearModel": "models",
     "LinearSVC": "estimators.linear_svc",
+    "LowRankGradient": "solvers",
+    "LowRankPDBFW": "solvers",
     "MMDescent": "solvers",
     "ModelFileError": "core.errors",
     "MulticlassSVM": "problems",
@@ -37,9 +51,13 @@ _HOMES = {
     "NotCertifiedWarning": "estimators._warnings",
     "OneVsRest": "problems",
     "PairwiseFrankWolfe": "solvers",
+    "PrimalDualBFW": "solvers",
     "PrimalNewton": "solvers",
     "ProjectedGradient": "solvers",
     "ProxNewton": "solvers",
+    "RadiusPath": "estimators.radius_path",
+    "RandomBinning": "features",
+    "Scgs": "solvers",
     "Smo": "solvers",
     "SoftmarginError": "core.errors",
     "SoftmaxDualDescent": "solvers",
@@ -48,11 +66,16 @@ _HOMES = {
     "SoftmaxRegressionCV": "estimators.softmax_regression_cv",
     "Status": "run",
     "Stop": "run",
+    "Storc": "solvers",
     "Svrg": "solvers",
+    "TraceBall": "sets",
+    "TraceBallClassifier": "estimators.trace_ball",
+    "TraceBallRegressor": "estimators.trace_ball",
     "TrustNewton": "solvers",
     "certify": "estimators.certify",
     "load_model": "models",
     "make_kernel": "kernels",
+    "radius_path": "estimators.radius_path",
     "read_liblinear": "models",
     "softmax_path": "estimators.softmax_path",
     "softmax_problem": "problems",
@@ -71,15 +94,23 @@ if TYPE_CHECKING:
     from softmargin.core.errors import IncompatibleError as IncompatibleError
     from softmargin.core.errors import ModelFileError as ModelFileError
     from softmargin.core.errors import SoftmarginError as SoftmarginError
+    from softmargin.estimators._warnings import InactiveBallWarning as InactiveBallWarning
     from softmargin.estimators._warnings import IndefiniteKernelWarning as IndefiniteKernelWarning
     from softmargin.estimators._warnings import NotCertifiedWarning as NotCertifiedWarning
     from softmargin.estimators.certify import certify as certify
     from softmargin.estimators.kernel_svc import KernelSVC as KernelSVC
+    from softmargin.estimators.l1_ball import L1BallClassifier as L1BallClassifier
+    from softmargin.estimators.l1_ball import L1BallRegressor as L1BallRegressor
     from softmargin.estimators.linear_svc import LinearSVC as LinearSVC
+    from softmargin.estimators.radius_path import RadiusPath as RadiusPath
+    from softmargin.estimators.radius_path import radius_path as radius_path
     from softmargin.estimators.softmax_path import SoftmaxPath as SoftmaxPath
     from softmargin.estimators.softmax_path import softmax_path as softmax_path
     from softmargin.estimators.softmax_regression import SoftmaxRegression as SoftmaxRegression
     from softmargin.estimators.softmax_regression_cv import SoftmaxRegressionCV as SoftmaxRegressionCV
+    from softmargin.estimators.trace_ball import TraceBallClassifier as TraceBallClassifier
+    from softmargin.estimators.trace_ball import TraceBallRegressor as TraceBallRegressor
+    from softmargin.features import RandomBinning as RandomBinning
     from softmargin.kernels import make_kernel as make_kernel
     from softmargin.matrices.gram import Gram as Gram
     from softmargin.models import KernelExpansion as KernelExpansion
@@ -88,6 +119,7 @@ if TYPE_CHECKING:
     from softmargin.models import read_liblinear as read_liblinear
     from softmargin.models import write_liblinear as write_liblinear
     from softmargin.problems import L2SVM as L2SVM
+    from softmargin.problems import Constrained as Constrained
     from softmargin.problems import KernelMulticlassSVM as KernelMulticlassSVM
     from softmargin.problems import MulticlassSVM as MulticlassSVM
     from softmargin.problems import OneVsRest as OneVsRest
@@ -96,7 +128,16 @@ if TYPE_CHECKING:
     from softmargin.run import Status as Status
     from softmargin.run import Stop as Stop
     from softmargin.run import solve as solve
+    from softmargin.sets import L1Ball as L1Ball
+    from softmargin.sets import TraceBall as TraceBall
     from softmargin.solvers import AcceleratedGradient as AcceleratedGradient
+    from softmargin.solvers import BallBlockFrankWolfe as BallBlockFrankWolfe
+    from softmargin.solvers import BallDualDescent as BallDualDescent
+    from softmargin.solvers import BallFrankWolfe as BallFrankWolfe
+    from softmargin.solvers import BallGradient as BallGradient
+    from softmargin.solvers import BallPairwise as BallPairwise
+    from softmargin.solvers import BallSvrg as BallSvrg
+    from softmargin.solvers import BallWorkingSet as BallWorkingSet
     from softmargin.solvers import BlockFrankWolfe as BlockFrankWolfe
     from softmargin.solvers import BlockProxGradient as BlockProxGradient
     from softmargin.solvers import DualBlockDescent as DualBlockDescent
@@ -105,14 +146,19 @@ if TYPE_CHECKING:
     from softmargin.solvers import FrankWolfe as FrankWolfe
     from softmargin.solvers import KernelBlockDescent as KernelBlockDescent
     from softmargin.solvers import Lbfgs as Lbfgs
+    from softmargin.solvers import LowRankGradient as LowRankGradient
+    from softmargin.solvers import LowRankPDBFW as LowRankPDBFW
     from softmargin.solvers import MMDescent as MMDescent
     from softmargin.solvers import NewtonCG as NewtonCG
     from softmargin.solvers import PairwiseFrankWolfe as PairwiseFrankWolfe
+    from softmargin.solvers import PrimalDualBFW as PrimalDualBFW
     from softmargin.solvers import PrimalNewton as PrimalNewton
     from softmargin.solvers import ProjectedGradient as ProjectedGradient
     from softmargin.solvers import ProxNewton as ProxNewton
+    from softmargin.solvers import Scgs as Scgs
     from softmargin.solvers import Smo as Smo
     from softmargin.solvers import SoftmaxDualDescent as SoftmaxDualDescent
+    from softmargin.solvers import Storc as Storc
     from softmargin.solvers import Svrg as Svrg
     from softmargin.solvers import TrustNewton as TrustNewton
 

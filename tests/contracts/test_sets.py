@@ -1,12 +1,21 @@
-"""The three ways to the nearest balanced point agree with each other and with a QP."""
+"""Sets: nearest points, corners and least values of every ball; three ways to the nearest balanced point.
 
+The claims about balls are made of every member, on matrices of every shape, with ties, zeros and extreme radii.
+"""
+
+import cvxpy as cp
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.sparse import csc_matrix, csr_matrix
 
 from reference.l2_optimum import nearest_balanced
-from softmargin.sets import BALANCERS, project_balanced
+from softmargin.core.errors import DataError
+from softmargin.sets import BALANCERS, Box, Entry, L1Ball, LowRank, Simplex, TraceBall, project_balanced
+from softmargin.sets.balls import checked_radius
+from softmargin.sets.truncated import SPARE, first_basis, is_whole, leading
 
 every_balancer = pytest.mark.parametrize("method", sorted(BALANCERS))
 numbers = st.one_of(
@@ -93,3 +102,265 @@ def test_weight_two_is_the_point_twice():
     w = np.where(np.arange(20) % 3 == 0, 2, 1)
     for balance in BALANCERS.values():
         assert balance(z, y, w) == pytest.approx(balance(np.repeat(z, w), np.repeat(y, w)), abs=1e-14)
+
+
+RADII = [1e-9, 1.0, 1e9]
+every_ball = pytest.mark.parametrize(
+    "ball",
+    [
+        *(kind(radius) for kind in (L1Ball, Simplex, TraceBall) for radius in RADII),
+        Box(-1.0, 2.0),
+        Box(0.5, 0.5 + 1e-6),
+        Box(-1e9, -1.0),
+    ],
+    ids=repr,
+)
+entries = st.one_of(st.sampled_from([0.0, 1.0, -1.0, 0.5]), st.floats(-5, 5), st.floats(-1e6, 1e6))
+shapes = st.sampled_from([(1, 1), (1, 4), (5, 1), (3, 2), (2, 3), (4, 4)])
+
+
+@st.composite
+def matrices(draw, count=1):
+    shape = draw(shapes)
+    drawn = [draw(arrays(np.float64, shape, elements=entries)) for _ in range(count)]
+    return drawn[0] if count == 1 else drawn
+
+
+def scale_of(ball, *points):
+    """Return the size of the numbers at hand, for rounding."""
+    own = max(abs(ball.low), abs(ball.high)) if isinstance(ball, Box) else ball.radius
+    return max(own, *(float(np.abs(point).max()) for point in points))
+
+
+def size_without_rounding(ball, W, scale):
+    """Return 1 at most where W is in the ball but for rounding."""
+    if isinstance(ball, Simplex):
+        near = W.min() >= 0.0 and abs(W.sum() - ball.radius) <= 1e-14 * W.size * scale
+        return 1.0 if near else np.inf
+    if isinstance(ball, Box):
+        return 1.0 if ball.low <= W.min() and W.max() <= ball.high else np.inf
+    return ball.size(W) / (1.0 + 1e-12)
+
+
+@every_ball
+@given(V=matrices())
+def test_nearest_point_is_feasible_and_stays(ball, V):
+    W = ball.project(V)
+    scale = scale_of(ball, V)
+    assert W.shape == V.shape
+    assert size_without_rounding(ball, W, scale) <= 1.0
+    np.testing.assert_allclose(ball.project(W), W, atol=1e-14 * V.size * scale)
+
+
+@every_ball
+@given(pair=matrices(count=2))
+def test_no_feasible_point_is_nearer_to_the_matrix(ball, pair):
+    """The way to any other feasible point makes an obtuse angle with the way to the matrix."""
+    V, other = pair
+    W, candidate = ball.project(V), ball.project(other)
+    assert np.vdot(V - W, candidate - W) <= 1e-13 * V.size * scale_of(ball, V, other) ** 2
+
+
+@every_ball
+@given(pair=matrices(count=2))
+def test_nearest_points_are_no_further_apart_than_the_matrices(ball, pair):
+    V, other = pair
+    moved = np.linalg.norm(ball.project(V) - ball.project(other))
+    assert moved <= np.linalg.norm(V - other) + 1e-13 * V.size * scale_of(ball, V, other)
+
+
+@every_ball
+@given(pair=matrices(count=2))
+def test_corner_is_feasible_and_nothing_goes_further_against_the_gradient(ball, pair):
+    G, other = pair
+    corner = ball.lmo(G)
+    scale = scale_of(ball, G)
+    assert corner.shape == G.shape
+    assert size_without_rounding(ball, corner.toarray(), scale) <= 1.0
+    rounding = 1e-13 * G.size * scale * scale_of(ball, other) + 1e-13 * G.size * scale**2
+    assert corner.inner(G) <= np.vdot(ball.project(other), G) + rounding
+    assert corner.inner(G) == pytest.approx(np.vdot(corner.toarray(), G), abs=rounding)
+
+
+@every_ball
+@given(pair=matrices(count=2), l2=st.sampled_from([0.0, 1e-3, 1.0, 50.0]))
+def test_least_value_is_reached_and_never_undercut(ball, pair, l2):
+    Z, other = pair
+
+    def value(W):
+        return 0.5 * l2 * np.vdot(W, W) + np.vdot(Z, W)
+
+    least = ball.least(Z, l2)
+    best = ball.lmo(Z).toarray() if l2 == 0.0 else ball.project(-Z / l2)
+    rounding = 1e-13 * Z.size * scale_of(ball, Z) * max(scale_of(ball, Z), scale_of(ball, Z) / (l2 or 1.0))
+    rounding += 1e-13 * l2 * scale_of(ball, best) ** 2
+    assert least == pytest.approx(value(best), rel=1e-12, abs=rounding)
+    candidate = ball.project(other)
+    assert least <= value(candidate) + rounding + 1e-13 * abs(value(candidate))
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (6, 1), (5, 4)])
+@pytest.mark.parametrize("ball", [L1Ball(1.5), Simplex(1.5), TraceBall(1.5), Box(-0.2, 0.4)], ids=repr)
+def test_least_value_is_what_a_conic_program_finds(ball, shape):
+    Z, l2 = np.random.default_rng(0).standard_normal(shape), 0.3
+    W = cp.Variable(shape)
+    inside = {
+        L1Ball: lambda: [cp.sum(cp.abs(W)) <= ball.radius],
+        Simplex: lambda: [W >= 0, cp.sum(W) == ball.radius],
+        TraceBall: lambda: [cp.normNuc(W) <= ball.radius],
+        Box: lambda: [ball.low <= W, ball.high >= W],
+    }[type(ball)]()
+    cp.Problem(cp.Minimize(0.5 * l2 * cp.sum_squares(W) + cp.sum(cp.multiply(Z, W))), inside).solve(solver=cp.CLARABEL)
+    assert ball.least(Z, l2) == pytest.approx(0.5 * l2 * np.sum(W.value**2) + np.vdot(Z, W.value), rel=1e-6)
+    np.testing.assert_allclose(ball.project(-Z / l2), W.value, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [L1Ball, TraceBall])
+@given(V=matrices())
+def test_size_is_the_share_of_the_radius(kind, V):
+    norm = np.abs(V).sum() if kind is L1Ball else np.linalg.svd(V, compute_uv=False).sum()
+    assert kind(2.0).size(V) == pytest.approx(norm / 2.0, rel=1e-12, abs=1e-300)
+
+
+def test_size_of_simplex_and_box():
+    assert Simplex(2.0).size(np.array([[0.5, 1.5]])) == 1.0
+    assert Simplex(2.0).size(np.array([[0.5, 1.0]])) == np.inf
+    assert Simplex(2.0).size(np.array([[-0.5, 2.5]])) == np.inf
+    assert Box(-1.0, 3.0).size(np.array([[1.0, 2.0]])) == 0.5
+    assert Box(-1.0, 3.0).size(np.array([[-3.0, 2.0]])) == 2.0
+
+
+@pytest.mark.parametrize("radius", [0.0, -1.0, np.inf, np.nan])
+def test_radius_must_be_positive_and_finite(radius):
+    with pytest.raises(DataError, match="radius must be positive and finite"):
+        checked_radius(radius)
+
+
+@pytest.mark.parametrize("shape", [(90, 80), (5, 200)])
+@pytest.mark.parametrize("kind", ["gaussian", "zero", "ties"])
+def test_corner_of_a_large_matrix_is_that_of_its_whole_decomposition(shape, kind):
+    G = np.random.default_rng(0).standard_normal(shape)
+    if kind != "gaussian":
+        G = np.zeros(shape) if kind == "zero" else np.eye(*shape)
+    ball = TraceBall(3.0)
+    corner = ball.lmo(G)
+    assert corner.inner(G) == pytest.approx(-3.0 * np.linalg.norm(G, 2), rel=1e-10)
+    assert ball.size(corner) == pytest.approx(1.0, rel=1e-12)
+
+
+class Counted:
+    """A matrix known by its products, which are counted."""
+
+    def __init__(self, M):
+        self.M, self.shape, self.columns, self.formed = M, M.shape, [], False
+
+    def times(self, V):
+        self.columns.append(V.shape[1])
+        return self.M @ V
+
+    def adjoint(self, Q):
+        return self.M.T @ Q
+
+    def toarray(self):
+        self.formed = True
+        return self.M
+
+
+def nothing(shape):
+    return LowRank(np.zeros((shape[0], 0)), np.zeros(0), np.zeros((shape[1], 0)))
+
+
+def falling(d=90, k=70, *, rate=0.8, seed=0):
+    """Return a matrix with singular values rate^i."""
+    rng = np.random.default_rng(seed)
+    U, V = (np.linalg.qr(rng.standard_normal((size, min(d, k))))[0] for size in (d, k))
+    return (U * 10.0 * rate ** np.arange(min(d, k))) @ V.T
+
+
+SPECTRA = {
+    "falling": falling(),
+    "steep": falling(rate=0.3),
+    "wide": falling(40, 120),
+    "ties": falling()[:, :60] @ np.eye(60, 70) + 3.0 * np.eye(90, 70),
+    "low rank": falling()[:, :3] @ falling()[:3],
+    "zero": np.zeros((90, 70)),
+    "one column": falling(90, 1),
+    "one row": falling(1, 90),
+}
+
+
+@pytest.mark.parametrize("name", SPECTRA)
+@pytest.mark.parametrize("radius", [1e-3, 1.0, 20.0, 1e5])
+def test_truncated_projection_is_the_whole_one(name, radius):
+    M, ball = SPECTRA[name], TraceBall(radius)
+    matrix = Counted(M)
+    top = leading(matrix, first_basis(nothing(M.shape)), ball.theta, accuracy=1e-9)
+    W = ball.shrink(top)
+    np.testing.assert_allclose(W.toarray(), ball.project(M), atol=1e-7 * max(1.0, np.abs(M).max()))
+    assert ball.least_by(top.s, 1.0) == pytest.approx(ball.least(M, 1.0), rel=1e-9, abs=1e-12)
+    if top.rotation is None:
+        assert matrix.formed
+    else:
+        assert not matrix.formed
+        assert top.s[-1] <= max(ball.theta(top.s), 1e-14 * top.s[0])  # the exactness test
+        np.testing.assert_allclose(top.U.T @ top.U, np.eye(len(top.s)), atol=1e-12)
+        np.testing.assert_allclose(M.T @ top.U, top.V * top.s, atol=1e-12 * max(1.0, top.s[0]))
+
+
+def test_columns_double_until_the_least_value_is_below_the_threshold():
+    M = falling(200, 180, rate=0.9)
+    matrix = Counted(M)
+    top = leading(matrix, first_basis(nothing(M.shape)), TraceBall(60.0).theta, accuracy=1e-6)
+    widths = sorted(set(matrix.columns))
+    assert widths == [SPARE * 2**step for step in range(len(widths))]
+    assert len(widths) > 1
+    assert len(top.s) == widths[-1]
+    capped = leading(Counted(M), first_basis(nothing(M.shape)), TraceBall(60.0).theta, most=SPARE)
+    assert len(capped.s) == SPARE
+    assert capped.s[-1] > TraceBall(60.0).theta(capped.s)
+
+
+def test_known_basis_needs_one_sweep():
+    M, ball = falling(rate=0.5), TraceBall(5.0)
+    cold, warm = Counted(M), Counted(M)
+    top = leading(cold, first_basis(nothing(M.shape)), ball.theta, accuracy=1e-9)
+    leading(warm, top.V, ball.theta, accuracy=1e-6)
+    assert len(warm.columns) == 1 < len(cold.columns)
+
+
+def test_whole_decomposition_is_for_half_of_all_triples():
+    assert is_whole(5, (10, 100))
+    assert not is_whole(4, (10, 100))
+
+
+ATOMS = {
+    "entry": Entry(2, 1, -1.5, (5, 3)),
+    "low rank": LowRank(np.arange(10.0).reshape(5, 2), np.array([2.0, -1.0]), np.arange(6.0).reshape(3, 2) - 2.0),
+    "rank 0": LowRank(np.zeros((5, 0)), np.zeros(0), np.zeros((3, 0))),
+    "corner": Box(-1.0, 2.0).lmo(np.arange(15.0).reshape(5, 3) - 7.0),
+}
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_matrix, csc_matrix])
+@pytest.mark.parametrize("name", ATOMS)
+def test_atom_does_what_its_array_does(name, form):
+    atom, rng = ATOMS[name], np.random.default_rng(0)
+    W, G, X = atom.toarray(), rng.standard_normal((5, 3)), rng.standard_normal((7, 5))
+    assert atom.shape == W.shape == (5, 3)
+    np.testing.assert_allclose(atom.times(form(X)), X @ W, atol=1e-12)
+    assert atom.inner(G) == pytest.approx(np.vdot(W, G), abs=1e-12)
+    added = G.copy()
+    atom.add_to(added, -0.7)
+    np.testing.assert_allclose(added, G - 0.7 * W, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["low rank", "rank 0"])
+def test_orthogonal_factors_are_the_singular_triples(name):
+    W = ATOMS[name]
+    again = W.orthogonal()
+    np.testing.assert_allclose(again.toarray(), W.toarray(), atol=1e-12)
+    np.testing.assert_allclose(again.U.T @ again.U, np.eye(W.rank), atol=1e-12)
+    np.testing.assert_allclose(again.V.T @ again.V, np.eye(W.rank), atol=1e-12)
+    np.testing.assert_allclose(again.s, np.linalg.svd(W.toarray(), compute_uv=False)[: W.rank], atol=1e-12)
+    assert W.sqnorm() == pytest.approx(np.sum(W.toarray() ** 2), abs=1e-12)
+    assert TraceBall(2.0).size(W) == pytest.approx(TraceBall(2.0).size(W.toarray()), abs=1e-12)

@@ -44,6 +44,29 @@ SOLVERS = {
         "svrg",
     ),
     "softmax": ("auto", "prox_newton", "mm_descent", "accelerated_gradient", "block_prox_gradient", "svrg"),
+    "l1 ball": (
+        "auto",
+        "dual_descent",
+        "working_set",
+        "accelerated_gradient",
+        "primal_dual_bfw",
+        "pairwise_frank_wolfe",
+        "frank_wolfe",
+        "block_frank_wolfe",
+        "svrg",
+        "scgs",
+        "storc",
+    ),
+    "trace ball": (
+        "auto",
+        "accelerated_gradient",
+        "primal_dual_bfw",
+        "frank_wolfe",
+        "block_frank_wolfe",
+        "svrg",
+        "scgs",
+        "storc",
+    ),
 }
 LOSSES = ("hinge", "squared_hinge")
 MULTICLASS = ("weston_watkins", "crammer_singer", "one_vs_rest")

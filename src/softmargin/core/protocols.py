@@ -24,6 +24,7 @@ __all__ = [
     "Problem",
     "Progress",
     "RidgeProblem",
+    "SampledProblem",
     "Solver",
     "Watcher",
 ]
@@ -191,6 +192,22 @@ class ConstrainedProblem(Problem, Protocol):
 
     def bound(self, U: Any, Z: Any) -> float:
         """Return the dual value at U, given Z = X' (p U)."""
+        ...
+
+
+@runtime_checkable
+class SampledProblem(Problem, Protocol):
+    """A binary kernel problem of which a solver looks at samples."""
+
+    n: int
+    lam: float
+
+    def points(self, index: Any) -> Any:
+        """Return some samples as kernels want them."""
+        ...
+
+    def shares(self, index: Any) -> Any:
+        """Return how much each of some samples counts among them."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +19,10 @@ from softmargin.estimators._warnings import NotCertifiedWarning, not_certified
 from softmargin.estimators._weights import loss_prices
 from softmargin.run import Result, Status, Stop
 
-__all__ = ["CertifiedClassifier", "Labelled", "coded"]
+__all__ = ["X_KINDS", "CertifiedClassifier", "CertifiedEstimator", "Labelled", "coded"]
 
 Array = NDArray[Any]
-_X_KINDS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+X_KINDS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 
 class Labelled(NamedTuple):
@@ -45,16 +46,67 @@ def coded(y: Array) -> tuple[Array, Array]:
     return classes, codes
 
 
-class CertifiedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
+    """What every fit needs, whatever it predicts: watchers, budgets, the run, and what is left of it."""
+
+    # Are predictions made from the dual variables alone? Then these are what is judged.
+    _dual_only = False
+
+    def __sklearn_tags__(self) -> Any:
+        """Say that sparse X is welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _run(self, problem: Any, data: Any, attributes: Callable[[Any], dict[str, Any]], init: Any = None) -> Result:
+        """Solve the problem of the ``data`` (X, y, sample_weight); ``attributes`` are those a point gives."""
+        watchers: list[Any] = []
+        if self.verbose:
+            from softmargin.run.watchers import ProgressBar
+
+            watchers.append(ProgressBar())
+        if CallbackBridge.wanted(self):
+            watchers.append(CallbackBridge(self, data.X, data.y, data.sample_weight, attributes))
+        return fit_problem(
+            problem,
+            solver=self.solver,
+            stop=self._stop(),
+            seed=self._seed(),
+            init=init,
+            watchers=watchers,
+            dual_only=self._dual_only,
+        )
+
+    def _keep(self, result: Result, attributes: dict[str, Any], n: int) -> Any:
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        self.certificate_ = result.certificate
+        self.dual_gap_ = result.certificate.gap
+        self.status_ = result.status.value
+        self.n_iter_ = result.n_iter
+        self.trace_ = result.trace
+        self._n_samples = n
+        return self
+
+    def _warn(self, result: Result, stacklevel: int) -> None:
+        """Say so where the run was not certified; ``stacklevel`` counts from the caller, as 1."""
+        if result.status is not Status.CONVERGED:
+            warnings.warn(not_certified(result, self.tol), NotCertifiedWarning, stacklevel=stacklevel + 1)
+
+    def _stop(self) -> Stop:
+        return Stop(self.tol, self.max_iter, math.inf if self.max_seconds is None else self.max_seconds)
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+
+class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
     """A classifier that is trained to a certificate.
 
     A subclass stores the settings and says what a unit of loss costs (``_price``), how a problem is built from data
     (``_problem``), where a warm start begins (``_first_point``), which attributes a point gives (``_attributes``),
     which model they are (``_predictor``), and which problem it solves (``_claim``).
     """
-
-    # Are predictions made from the dual variables alone? Then these are what is judged.
-    _dual_only = False
 
     def _price(self) -> Any:
         return self.C
@@ -76,24 +128,18 @@ class CertifiedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Return what a model remembers of its problem: enough for ``certify`` to build it again."""
         raise NotImplementedError
 
-    def __sklearn_tags__(self) -> Any:
-        """Say that sparse X is welcome."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
         return self._train(self._checked(X, y, sample_weight))
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> Labelled:
-        X, y = validate_data(self, X, y, order="C", accept_large_sparse=True, **_X_KINDS)
+        X, y = validate_data(self, X, y, order="C", accept_large_sparse=True, **X_KINDS)
         classes, codes = coded(y)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         return Labelled(X, y, classes, codes, sample_weight)
 
     def _train(self, data: Labelled) -> Any:
-        X, y, classes, codes, sample_weight = data
+        X, _, classes, codes, sample_weight = data
         prices = loss_prices(codes, classes, self._price(), self.class_weight, sample_weight)
         problem = self._problem(X, codes, len(classes), prices, sample_weight)
         self.classes_ = classes
@@ -101,43 +147,11 @@ class CertifiedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         def attributes(point: Any) -> dict[str, Any]:
             return self._attributes(problem, point, classes, codes)
 
-        watchers: list[Any] = []
-        if self.verbose:
-            from softmargin.run.watchers import ProgressBar
-
-            watchers.append(ProgressBar())
-        if CallbackBridge.wanted(self):
-            watchers.append(CallbackBridge(self, X, y, sample_weight, attributes))
-        result = fit_problem(
-            problem,
-            solver=self.solver,
-            stop=self._stop(),
-            seed=self._seed(),
-            init=self._first_point(problem, len(codes)) if self.warm_start else None,
-            watchers=watchers,
-            dual_only=self._dual_only,
-        )
+        init = self._first_point(problem, len(codes)) if self.warm_start else None
+        result = self._run(problem, data, attributes, init)
         self._keep(result, attributes(result.point), len(codes))
-        if result.status is not Status.CONVERGED:
-            warnings.warn(not_certified(result, self.tol), NotCertifiedWarning, stacklevel=4)
+        self._warn(result, stacklevel=4)
         return self
-
-    def _keep(self, result: Result, attributes: dict[str, Any], n: int) -> Any:
-        for name, value in attributes.items():
-            setattr(self, name, value)
-        self.certificate_ = result.certificate
-        self.dual_gap_ = result.certificate.gap
-        self.status_ = result.status.value
-        self.n_iter_ = result.n_iter
-        self.trace_ = result.trace
-        self._n_samples = n
-        return self
-
-    def _stop(self) -> Stop:
-        return Stop(self.tol, self.max_iter, math.inf if self.max_seconds is None else self.max_seconds)
-
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def model(self) -> Any:
         """Return the fitted model apart from the estimator: it predicts, saves and loads without pickle."""
@@ -157,7 +171,7 @@ class CertifiedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Array:
         """Return the scores: (n, k), or (n,) for two classes (above zero means ``classes_[1]``)."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_X_KINDS)
+        X = validate_data(self, X, reset=False, **X_KINDS)
         return self._predictor({}).decision_function(X)
 
     def predict(self, X: Any) -> Array:

@@ -18,15 +18,26 @@ import numpy as np
 
 from softmargin import solvers
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import BlockDualProblem, CompositeProblem, FreeBiasProblem, RidgeProblem
+from softmargin.core.protocols import (
+    BlockDualProblem,
+    CompositeProblem,
+    ConstrainedProblem,
+    FreeBiasProblem,
+    RidgeProblem,
+    SampledProblem,
+)
 from softmargin.estimators._penalties import convex_relative
+from softmargin.kernels import Points
+from softmargin.losses.observed import Observed
 from softmargin.problems import softmax_problem
 from softmargin.run import Result, Stop, solve
+from softmargin.sets import L1Ball, TraceBall
 
-__all__ = ["SOLVER_TABLES", "AtDualPoint", "find_solver", "fit_problem"]
+__all__ = ["SOLVER_TABLES", "AtDualPoint", "find_solver", "fit_problem", "is_sampling"]
 
 Recipe = tuple[str, dict[str, Any]]
 MANY_FEATURES = 3000
+HEAVY = 3.0  # p_i |x_i|^2 / l2 of a sample, up to which one dual coordinate after the other is the fastest
 LOOSE = 1e-2  # tolerance of the convex relative, where a run starts
 
 
@@ -36,12 +47,29 @@ def fastest_ridge(problem: Any) -> str:
     return "dual_descent" if is_wide and problem.ridge > 0.0 else "newton_cg"
 
 
+def fastest_in_l1_ball(problem: Any) -> str:
+    """Name the solver for an l1 ball: on the dual where the ridge outweighs every sample, else on a working set."""
+    if not isinstance(problem.ball, L1Ball):
+        return "accelerated_gradient"
+    is_smooth = problem.l2 > 0.0 and not problem.fit_intercept and not isinstance(problem.loss, Observed)
+    if is_smooth and (problem.weights * Points(problem.X).sqnorms).max() <= HEAVY * problem.l2:
+        return "dual_descent"
+    return "working_set"
+
+
 _ANY_PENALTY: dict[str, Recipe] = {
     "prox_newton": ("ProxNewton", {}),
     "mm_descent": ("MMDescent", {}),
     "accelerated_gradient": ("AcceleratedGradient", {}),
     "block_prox_gradient": ("BlockProxGradient", {}),
     "svrg": ("Svrg", {}),
+}
+_ANY_BALL: dict[str, Recipe] = {
+    "frank_wolfe": ("BallFrankWolfe", {}),
+    "block_frank_wolfe": ("BallBlockFrankWolfe", {}),
+    "svrg": ("BallSvrg", {}),
+    "scgs": ("Scgs", {}),
+    "storc": ("Storc", {}),
 }
 SOLVER_TABLES: dict[str, dict[str, Recipe | Callable[[Any], str]]] = {
     "linear hinge": {
@@ -69,6 +97,12 @@ SOLVER_TABLES: dict[str, dict[str, Recipe | Callable[[Any], str]]] = {
         "smo": ("Smo", {}),
         "dual_prox_gradient": ("DualProxGradient", {}),
     },
+    "sampled kernel": {
+        "auto": ("ConjugateSubgradient", {}),
+        "scs": ("ConjugateSubgradient", {}),
+        "wolfe": ("Wolfe", {}),
+        "pegasos": ("Pegasos", {}),
+    },
     "softmax ridge": {
         "auto": fastest_ridge,
         "lbfgs": ("Lbfgs", {}),
@@ -78,6 +112,21 @@ SOLVER_TABLES: dict[str, dict[str, Recipe | Callable[[Any], str]]] = {
         **_ANY_PENALTY,
     },
     "softmax": {"auto": ("ProxNewton", {}), **_ANY_PENALTY},
+    "l1 ball": {
+        "auto": fastest_in_l1_ball,
+        "dual_descent": ("BallDualDescent", {}),
+        "working_set": ("BallWorkingSet", {}),
+        "accelerated_gradient": ("BallGradient", {}),
+        "primal_dual_bfw": ("PrimalDualBFW", {}),
+        "pairwise_frank_wolfe": ("BallPairwise", {}),
+        **_ANY_BALL,
+    },
+    "trace ball": {
+        "auto": ("LowRankGradient", {}),
+        "accelerated_gradient": ("LowRankGradient", {}),
+        "primal_dual_bfw": ("LowRankPDBFW", {}),
+        **_ANY_BALL,
+    },
 }
 
 
@@ -140,7 +189,18 @@ def find_solver(solver: Any, problem: Any = None, *, dual_only: bool = False) ->
     return solvers.EachClass(AtDualPoint(chosen) if has_weights else chosen)
 
 
+def is_sampling(solver: Any) -> bool:
+    """Say whether a solver, or a name, is of those that look at samples of a kernel problem (spec part 2)."""
+    if isinstance(solver, str):
+        return solver != "auto" and solver in SOLVER_TABLES["sampled kernel"]
+    return SampledProblem in getattr(solver, "needs", ())
+
+
 def _kind(problem: Any) -> str:
+    if isinstance(problem, SampledProblem):
+        return "sampled kernel"
+    if isinstance(problem, ConstrainedProblem):
+        return "trace ball" if isinstance(problem.ball, TraceBall) else "l1 ball"
     if isinstance(problem, CompositeProblem):
         return "softmax ridge" if isinstance(problem, RidgeProblem) else "softmax"
     if isinstance(problem, FreeBiasProblem):
@@ -152,8 +212,10 @@ def _by_name(name: str, kind: str, problem: Any) -> Any:
     table = SOLVER_TABLES[kind]
     if name not in table:
         fits = [other for other, names in SOLVER_TABLES.items() if name in names]
-        found = f"solves {' and '.join(fits)} problems, not {kind} ones" if fits else "is unknown"
-        raise IncompatibleError(f"solver={name!r} {found}; choose one of {', '.join(table)}.")
+        near = [other for other in fits if ("hinge" in other) == ("hinge" in kind)] or fits
+        found = f"solves {' and '.join(near)} problems, not {kind} ones" if fits else "is unknown"
+        more = list(SOLVER_TABLES["sampled kernel"])[1:] if kind == "kernel hinge" else []
+        raise IncompatibleError(f"solver={name!r} {found}; choose one of {', '.join([*table, *more])}.")
     entry = table[name]
     home, settings = table[entry(problem)] if callable(entry) else entry  # type: ignore[misc]
     return getattr(solvers, home)(**settings)

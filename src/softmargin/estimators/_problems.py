@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.core.protocols import FreeBiasProblem
+from softmargin.core.protocols import FreeBiasProblem, SampledProblem
 from softmargin.kernels import Linear
 from softmargin.losses import LOSSES
 from softmargin.matrices.gram import Gram
@@ -30,13 +30,16 @@ __all__ = [
     "HINGES",
     "MULTICLASS",
     "as_point",
+    "check_kind",
     "coef_and_intercept",
+    "constant_feature",
     "dual_columns",
     "gram_of",
     "joint_weights",
     "kernel_model",
     "kernel_problem",
     "linear_problem",
+    "one_by_one",
     "warm_point",
 ]
 
@@ -72,15 +75,15 @@ def linear_problem(
     intercept_scaling : float
         Value of the constant feature (hinge).
     """
-    _check_kind(multiclass, loss, n_classes)
+    check_kind(multiclass, loss, n_classes)
     X = canonical(X)
     if loss == "squared_hinge":
         return _free_bias_parts(Gram(Linear(), X), codes, n_classes, prices, has_bias=fit_intercept)
-    bias = _constant_feature(fit_intercept, intercept_scaling)
+    bias = constant_feature(fit_intercept, intercept_scaling)
     if multiclass != "one_vs_rest":
         return MulticlassSVM(X, codes, C=prices, multiclass=multiclass, n_classes=n_classes, bias=bias)
     parts = [
-        MulticlassSVM(X, mine, C=C / 2.0, n_classes=2, bias=bias) for mine, C in _one_by_one(codes, n_classes, prices)
+        MulticlassSVM(X, mine, C=C / 2.0, n_classes=2, bias=bias) for mine, C in one_by_one(codes, n_classes, prices)
     ]
     return OneVsRest(parts, scale=2.0)
 
@@ -99,20 +102,21 @@ def kernel_problem(
     cache_size: float = 1000.0,
 ) -> Any:
     """Build the problem of a kernel SVM: as ``linear_problem``, with a kernel object and megabytes for its values."""
-    _check_kind(multiclass, loss, n_classes)
+    check_kind(multiclass, loss, n_classes)
     if loss == "squared_hinge":
         gram = Gram(kernel, X, cache_size=cache_size)
         return _free_bias_parts(gram, codes, n_classes, prices, has_bias=fit_intercept)
-    gram = Gram(kernel, X, bias=_constant_feature(fit_intercept, intercept_scaling), cache_size=cache_size)
+    gram = Gram(kernel, X, bias=constant_feature(fit_intercept, intercept_scaling), cache_size=cache_size)
     if multiclass != "one_vs_rest":
         return KernelMulticlassSVM(gram, codes, C=prices, multiclass=multiclass, n_classes=n_classes)
     parts = [
-        KernelMulticlassSVM(gram, mine, C=C / 2.0, n_classes=2) for mine, C in _one_by_one(codes, n_classes, prices)
+        KernelMulticlassSVM(gram, mine, C=C / 2.0, n_classes=2) for mine, C in one_by_one(codes, n_classes, prices)
     ]
     return OneVsRest(parts, scale=2.0)
 
 
-def _check_kind(multiclass: str, loss: str, n_classes: int) -> None:
+def check_kind(multiclass: str, loss: str, n_classes: int) -> None:
+    """Refuse unknown names, and losses that cannot be joined."""
     if multiclass not in MULTICLASS:
         raise IncompatibleError(f"multiclass={multiclass!r} is unknown; choose one of {', '.join(MULTICLASS)}.")
     if loss not in HINGES:
@@ -124,7 +128,7 @@ def _check_kind(multiclass: str, loss: str, n_classes: int) -> None:
         )
 
 
-def _constant_feature(fit_intercept: bool, intercept_scaling: float) -> float:
+def constant_feature(fit_intercept: bool, intercept_scaling: float) -> float:
     """Return the value of the constant feature whose weight gives the intercept; 0 for none."""
     if not fit_intercept:
         return 0.0
@@ -133,7 +137,7 @@ def _constant_feature(fit_intercept: bool, intercept_scaling: float) -> float:
     return float(intercept_scaling)
 
 
-def _one_by_one(codes: Array, n_classes: int, prices: Array) -> list[tuple[Array, Array]]:
+def one_by_one(codes: Array, n_classes: int, prices: Array) -> list[tuple[Array, Array]]:
     """Return (codes 0 and 1, prices) of each binary problem: one where there are two classes."""
     positives = [codes == 1] if n_classes == 2 else [codes == c for c in range(n_classes)]
     columns = prices.T if prices.ndim == 2 else [prices] * len(positives)
@@ -144,7 +148,7 @@ def _free_bias_parts(gram: Gram, codes: Array, n_classes: int, prices: Array, *,
     return OneVsRest(
         [
             L2SVM(gram, 2.0 * mine - 1.0, C=2.0 * C, has_bias=has_bias)
-            for mine, C in _one_by_one(codes, n_classes, prices)
+            for mine, C in one_by_one(codes, n_classes, prices)
         ]
     )
 
@@ -156,12 +160,17 @@ def _has_free_bias(part: Any) -> bool:
 def dual_columns(problem: Any, point: Any) -> Array:
     """Return the dual variables with their signs, so that W = sum_i x_i dual_i'; (n, k), or (n, 1) for two classes."""
     if not hasattr(problem, "parts"):
-        return _collapsed(point.alpha)
-    columns = [
-        part.y * mine.alpha if _has_free_bias(part) else _collapsed(mine.alpha)[:, 0]
-        for part, mine in zip(problem.parts, point, strict=True)
-    ]
-    return np.column_stack(columns)
+        return _signed(problem, point)
+    return np.hstack([_signed(part, mine) for part, mine in zip(problem.parts, point, strict=True)])
+
+
+def _signed(part: Any, point: Any) -> Array:
+    """Return the dual variables of one problem with their signs; (n, k), or (n, 1) for two classes."""
+    if isinstance(part, SampledProblem):
+        column = np.zeros((part.n, 1))
+        column[point.samples, 0] = point.alpha
+        return column
+    return (part.y * point.alpha)[:, None] if _has_free_bias(part) else _collapsed(point.alpha)
 
 
 def _collapsed(columns: Array) -> Array:
@@ -200,7 +209,7 @@ def as_point(problem: Any, dual: Array, intercept: Array) -> Any:
 def _free_biases(problem: Any, point: Any) -> Array:
     """Return the biases that nobody penalises, one a column of the dual; zero where there are none."""
     if not hasattr(problem, "parts"):
-        return np.zeros(_collapsed(point.alpha).shape[1])
+        return np.zeros(1)
     return np.array([getattr(mine, "bias", 0.0) for mine in point])
 
 

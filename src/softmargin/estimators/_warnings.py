@@ -5,7 +5,14 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["IndefiniteKernelWarning", "NotCertifiedWarning", "not_certified", "warn_if_indefinite"]
+__all__ = [
+    "InactiveBallWarning",
+    "IndefiniteKernelWarning",
+    "NotCertifiedWarning",
+    "inactive_ball",
+    "not_certified",
+    "warn_if_indefinite",
+]
 
 
 class NotCertifiedWarning(ConvergenceWarning):
@@ -14,6 +21,19 @@ class NotCertifiedWarning(ConvergenceWarning):
 
 class IndefiniteKernelWarning(UserWarning):
     """The kernel matrix has a negative eigenvalue: the problem is not convex, and a gap proves nothing."""
+
+
+class InactiveBallWarning(UserWarning):
+    """The solution lies inside the ball: its radius has no effect, and the weights are neither few nor of low rank."""
+
+
+def inactive_ball(norm: str, size: float, problem: Any) -> str:
+    """Say how large the weights are and what to do."""
+    return (
+        f"the solution lies inside the ball: the {norm} norm of its weights is {size:.4g}, the radius "
+        f"{problem.ball.radius:.4g}. The radius has no effect from {size:.4g} up, and only l2={problem.l2:.3g} "
+        f"regularises. Choose a radius below {size:.4g}, or a model without a ball."
+    )
 
 
 def not_certified(result: Any, tol: float) -> str:

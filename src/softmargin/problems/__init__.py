@@ -3,6 +3,7 @@
 from softmargin.problems.composite import Composite, CompositePoint, RidgeComposite, softmax_problem
 from softmargin.problems.constrained import BallPoint, Constrained
 from softmargin.problems.hinge_svm import HingePoint, HingeSVM
+from softmargin.problems.kernel_hinge import ExpansionPoint, KernelHinge
 from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM, KernelPoint
 from softmargin.problems.l2_svm import L2SVM, L2Point
 from softmargin.problems.multiclass_svm import DualPoint, MulticlassSVM
@@ -15,8 +16,10 @@ __all__ = [
     "CompositePoint",
     "Constrained",
     "DualPoint",
+    "ExpansionPoint",
     "HingePoint",
     "HingeSVM",
+    "KernelHinge",
     "KernelMulticlassSVM",
     "KernelPoint",
     "L2Point",

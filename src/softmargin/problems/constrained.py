@@ -5,7 +5,8 @@
               with an intercept also   sum_i p_i u_ic = 0
 
 The weights p of the samples sum to one, or to what the classes' weights make of it. The dual point that judges W is
-U = f'(s) at the best intercept for W; where l2 = 0 the gap is then the one of Frank and Wolfe, <G, W> - min <G, .>.
+U = f'(s) at the best intercept for W, or the solver's own, whichever proves more; the former has the gap of Frank and
+Wolfe, <G, W> - min <G, .>, where l2 = 0.
 
     paper 001        here
     x, X             weights (d, k); k = 1 for one target
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError
+from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import adjoint_product, canonical, product
 from softmargin.problems.checks import checked_prices, digest_of
 from softmargin.sets import LowRank
@@ -31,14 +33,16 @@ __all__ = ["BallPoint", "Constrained"]
 Array = NDArray[Any]
 _MAX_STEPS = 100
 _ROUNDING = 1e-15
+_FAR = 1e100  # where only a step without curvature leads
 _INSIDE = 1.0 - 1e-6  # a point that uses less of the ball does not touch its boundary
 
 
 class BallPoint(NamedTuple):
-    """Weights and intercepts."""
+    """Weights and intercepts, and the dual point of a solver that has one of its own."""
 
     weights: Any  # (d, k) array, or LowRank
     intercept: Array  # (k,)
+    dual: Array | None = None  # (n, k)
 
 
 class Constrained:
@@ -51,6 +55,7 @@ class Constrained:
     target : array of shape (n,) or (n, k)
         What the scores should be; -1 and +1 for a margin loss.
     loss : a member of ``losses.entrywise``
+        Or ``losses.observed.Observed`` of one, for targets of which some are NaN.
     ball : a member of ``sets``
     l2 : float
         Strength of the ridge.
@@ -76,9 +81,10 @@ class Constrained:
         self.target = target[:, None] if target.ndim == 1 else target
         if self.target.ndim != 2 or len(self.target) != n or n == 0 or 0 in (*self.X.shape, *self.target.shape):
             raise DataError(f"X has shape {self.X.shape} and the target {target.shape}; rows must agree and exist.")
-        if not np.isfinite(self.target).all():
+        seen = self.target[~np.isnan(self.target)] if isinstance(loss, Observed) else self.target
+        if not np.isfinite(seen).all():
             raise DataError("the target holds NaN or infinity. Fill in or drop such values.")
-        if loss.is_margin and not (np.abs(self.target) == 1.0).all():
+        if loss.is_margin and not (np.abs(seen) == 1.0).all():
             raise DataError("a margin loss needs targets -1 and +1 only; use the squared loss for other numbers.")
         if not (np.isfinite(l2) and l2 >= 0.0):
             raise DataError(f"l2 must be zero or positive, and finite; found {l2}.")
@@ -111,7 +117,8 @@ class Constrained:
                 f"{init.weights.shape} and {np.shape(init.intercept)}. Start afresh, or fit the same features."
             )
         weights = init.weights.toarray() if isinstance(init.weights, LowRank) else init.weights
-        return BallPoint(self.ball.project(np.asarray(weights, dtype=np.float64)), np.array(init.intercept))
+        weights = np.ascontiguousarray(weights, dtype=np.float64)
+        return BallPoint(self.ball.project(weights), np.array(init.intercept))
 
     def scores(self, weights: Any) -> Array:
         """Return X W, without an intercept; (n, k)."""
@@ -138,13 +145,18 @@ class Constrained:
         for _ in range(_MAX_STEPS):
             U = self.loss.slope(scores + b, self.target)
             slope = self.weights @ U
-            if (np.abs(slope) <= _ROUNDING * (self.weights @ np.abs(U))).all():
+            is_done = np.abs(slope) <= _ROUNDING * (self.weights @ np.abs(U))
+            if is_done.all():
                 break
             low, high = np.where(slope < 0.0, b, low), np.where(slope > 0.0, b, high)
             bend = self.weights @ self.loss.bend(scores + b, self.target)
-            new = np.where(slope == 0.0, b, b - slope / np.maximum(bend, np.finfo(float).tiny))
-            middle = np.where(np.isfinite(high - low), 0.5 * (low + high), b - np.sign(slope) * (1.0 + 2.0 * np.abs(b)))
-            new = np.where((new > low) & (new < high) & (np.abs(new) < 1e300), new, middle)
+            with np.errstate(over="ignore"):  # no curvature: the step leaves the bracket, and is not taken
+                new = b - slope / np.maximum(bend, np.finfo(float).tiny)
+            outwards = b - np.sign(slope) * (1.0 + 2.0 * np.abs(b))
+            is_bracketed = np.isfinite(low) & np.isfinite(high)
+            middle = np.where(is_bracketed, 0.5 * np.add(low, high, where=is_bracketed, out=np.zeros(k)), outwards)
+            new = np.where((new > low) & (new < high) & (np.abs(new) < _FAR), new, middle)
+            new = np.where(is_done, b, new)
             if (np.abs(new - b) <= _ROUNDING * (1.0 + np.abs(b))).all():
                 break
             b = new
@@ -181,8 +193,11 @@ class Constrained:
         """Judge a point: the scores are computed afresh."""
         scores = self.scores(point.weights)
         primal = self._value(point, scores)
-        U = self.dual_point(scores, self.best_intercept(scores, point.intercept))
-        certificate = duality_gap(primal, self.bound(U, adjoint_product(self.X, self.weights[:, None] * U)))
+        duals = [self.dual_point(scores, self.best_intercept(scores, point.intercept))]
+        if point.dual is not None and not self.fit_intercept:
+            duals.append(point.dual)
+        bound = max(self.bound(U, adjoint_product(self.X, self.weights[:, None] * U)) for U in duals)
+        certificate = duality_gap(primal, bound)
         return certificate if self.l2 > 0.0 else certificate._replace(kind="Frank-Wolfe gap")
 
     def is_inactive(self, point: BallPoint) -> bool:
@@ -191,5 +206,5 @@ class Constrained:
 
     def fingerprint(self) -> str:
         """Return a hash of the data, the loss, the ball and the ridge."""
-        settings = ("constrained", type(self.loss).__name__, self.ball, self.l2, self.fit_intercept)
+        settings = ("constrained", self.loss, self.ball, self.l2, self.fit_intercept)
         return digest_of(settings, self.X, self.target, self.weights)

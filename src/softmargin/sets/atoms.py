@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import qr, svd
 
 __all__ = ["Entry", "LowRank"]
 
@@ -82,3 +83,9 @@ class LowRank(NamedTuple):
     def sqnorm(self) -> float:
         """Return |W|^2."""
         return float(np.vdot((self.U.T @ self.U) * np.outer(self.s, self.s), self.V.T @ self.V))
+
+    def orthogonal(self) -> "LowRank":
+        """Return the same matrix with orthonormal columns in U and V, and s >= 0 that falls: its singular triples."""
+        left, right = (qr(factor, mode="economic", check_finite=False) for factor in (self.U, self.V))
+        U, s, Vt = svd((left[1] * self.s) @ right[1].T, full_matrices=False, check_finite=False)
+        return LowRank(left[0] @ U, s, right[0] @ Vt.T)

@@ -30,7 +30,7 @@ def checked_radius(radius: Any) -> float:
 
 def threshold(sizes: Array, radius: float) -> float:
     """Return the theta with sum_j [sizes_j - theta]_+ = radius, for sizes that sum to radius or more (Michelot)."""
-    active = sizes[sizes > sizes.max() - radius]  # theta is at least max - radius
+    active = sizes[sizes >= sizes.max() - radius]  # theta is at least max - radius, which may round to max
     while True:
         theta = (active.sum() - radius) / len(active)
         rest = active[active > theta]
@@ -56,8 +56,12 @@ class L1Ball(NamedTuple):
         sizes = np.abs(V)
         if sizes.sum() <= self.radius:
             return np.array(V, dtype=np.float64)
-        theta = threshold(sizes.ravel(), self.radius)
-        return np.copysign(np.maximum(sizes - theta, 0.0), V)
+        W = np.maximum(sizes - threshold(sizes.ravel(), self.radius), 0.0)
+        # The subtraction loses digits where V is far outside: what rounding left too much is taken back.
+        total = W.sum()
+        if total > self.radius:
+            W *= self.radius / total
+        return np.copysign(W, V)
 
     def lmo(self, G: Array) -> Entry:
         """Return the corner at the largest entry of G."""
@@ -65,8 +69,17 @@ class L1Ball(NamedTuple):
         return Entry(int(j), int(c), float(-np.copysign(self.radius, G[j, c])), G.shape)
 
     def least(self, Z: Array, l2: float) -> float:
-        """Return the least value of l2 / 2 |W|^2 + <Z, W>."""
-        return _least(self, Z, l2)
+        """Return the least value of l2 / 2 |W|^2 + <Z, W>: -|R|^2 / (2 l2) - theta radius, R = [|Z| - theta]_+.
+
+        Any theta >= 0 gives a lower bound, so that no rounding of it can make one that is too high.
+        """
+        sizes = np.abs(Z)
+        if l2 == 0.0:
+            return -self.radius * float(sizes.max())
+        theta = threshold(sizes.ravel(), l2 * self.radius) if sizes.sum() > l2 * self.radius else 0.0
+        theta = max(theta, 0.0)
+        R = np.maximum(sizes - theta, 0.0)
+        return -float(np.vdot(R, R)) / (2.0 * l2) - theta * self.radius
 
     def size(self, W: Array) -> float:
         """Return sum |W_jc| / radius."""

@@ -13,6 +13,7 @@ from scipy.sparse.linalg import svds
 
 from softmargin.sets.atoms import LowRank
 from softmargin.sets.balls import threshold
+from softmargin.sets.truncated import Triples
 
 __all__ = ["TraceBall"]
 
@@ -32,17 +33,29 @@ class TraceBall(NamedTuple):
     def nearest(self, V: Array) -> LowRank:
         """Return the nearest point by its factors, which are orthogonal."""
         U, s, Vt = svd(V, full_matrices=False)
-        kept = self.shrunk(s)
+        return self.shrink(Triples(U, s, Vt.T, None))
+
+    def shrink(self, triples: Triples, most: int | None = None) -> LowRank:
+        """Return the nearest point, of rank ``most`` at most, to a matrix given by its leading triples."""
+        kept = self.shrunk(triples.s[:most])
         r = int((kept > 0.0).sum())
-        return LowRank(U[:, :r], kept[:r], Vt[:r].T)
+        # Copies: a view would keep all the triples, and its layout would not survive a checkpoint.
+        return LowRank(triples.U[:, :r].copy(), kept[:r].copy(), triples.V[:, :r].copy())
 
     def shrunk(self, s: Array) -> Array:
         """Return the nearest singular values that the ball allows."""
-        return s if s.sum() <= self.radius else np.maximum(s - threshold(s, self.radius), 0.0)
+        kept = np.maximum(s - self.theta(s), 0.0)
+        # The subtraction loses digits where s is far outside: what rounding left too much is taken back.
+        total = kept.sum()
+        return kept * (self.radius / total) if total > self.radius else kept
+
+    def theta(self, s: Array) -> float:
+        """Return by how much singular values shrink."""
+        return 0.0 if s.sum() <= self.radius else threshold(s, self.radius)
 
     def lmo(self, G: Array) -> LowRank:
         """Return the corner at the largest singular value of G."""
-        if min(G.shape) <= SMALL:
+        if min(G.shape) <= SMALL or not G.any():
             U, _, Vt = svd(G, full_matrices=False)
         else:
             U, _, Vt = svds(G, k=1, rng=0)
@@ -50,12 +63,21 @@ class TraceBall(NamedTuple):
 
     def least(self, Z: Array, l2: float) -> float:
         """Return the least value of l2 / 2 |W|^2 + <Z, W>, by the singular values of Z."""
-        s = svdvals(Z)
+        return self.least_by(svdvals(Z), l2)
+
+    def least_by(self, s: Array, l2: float) -> float:
+        """Do the same, given the singular values of Z, sorted; those that shrink to zero may be left out.
+
+        It is -|p|^2 / (2 l2) - theta radius, p = [s - theta]_+: any theta >= 0 gives a lower bound, so that no rounding
+        of it can make one that is too high.
+        """
         if l2 == 0.0:
             return -self.radius * float(s[0])
-        p = self.shrunk(s / l2)
-        return 0.5 * l2 * float(p @ p) - float(s @ p)
+        theta = max(TraceBall(l2 * self.radius).theta(s), 0.0)
+        p = np.maximum(s - theta, 0.0)
+        return -float(p @ p) / (2.0 * l2) - theta * self.radius
 
     def size(self, W: Any) -> float:
         """Return the sum of singular values / radius."""
-        return float(svdvals(W.toarray() if isinstance(W, LowRank) else W).sum()) / self.radius
+        s = W.orthogonal().s if isinstance(W, LowRank) else svdvals(W)
+        return float(s.sum()) / self.radius

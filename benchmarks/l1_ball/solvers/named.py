@@ -1,0 +1,21 @@
+"""Each solver of the library by its name, with its default settings."""
+
+from typing import Any
+
+from benchmark_utils.ball_solvers import BallSolver
+from softmargin.estimators._fit import find_solver
+
+
+class Solver(BallSolver):
+    """One of them."""
+
+    name = "named"
+    parameters = {
+        "solver": [
+            *("dual_descent", "accelerated_gradient", "working_set", "primal_dual_bfw", "frank_wolfe"),
+            *("pairwise_frank_wolfe", "block_frank_wolfe", "svrg", "scgs", "storc"),
+        ]
+    }
+
+    def method(self) -> Any:
+        return find_solver(self.solver, self.problem)

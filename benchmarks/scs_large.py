@@ -1,0 +1,139 @@
+"""Accuracy, time and peak memory of kernel SVMs on a memory-mapped float32 file of millions of rows.
+
+Each fit is made in a process of its own, which maps the file, fits a few rows to compile, fits until it is done or the
+budget is over, and predicts the test rows. Peak memory is the most that process held during the fit, everything
+included: pages of the file that were read count as long as the system keeps them mapped. Linux only.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from common import THREAD_VARIABLES, Records, command, load_benchmark, log, memory_of_process, one_thread
+from memory import reset_high_water
+from optimum_tables import markdown, write
+from scs_fits import BLOCK, FITS, SIGNS, TOL, Fitted, Settings, nystroem, sklearn_nystroem
+
+BUDGET = 60.0
+STREAM = "partial_fit stream"
+_FEW = 300
+_GB = 1e9
+
+
+def with_components(fit: Callable[..., Fitted], size: int) -> Callable[[Any, np.ndarray, Settings], Fitted]:
+    """Return the fit with another number of landmarks."""
+    return lambda X, y, settings: fit(X, y, settings._replace(n_components=size))
+
+
+def stream(X: Any, y: np.ndarray, settings: Settings) -> Fitted:
+    """Give KernelSVC a block of rows after the other, once."""
+    from softmargin import KernelSVC
+
+    # A block's share of the losses is that of all rows: 1 / (C n) is lam.
+    model = KernelSVC(
+        1.0 / (settings.lam * min(BLOCK, len(y))),
+        gamma=settings.gamma,
+        multiclass="one_vs_rest",
+        fit_intercept=False,
+        solver="conjugate_subgradient",
+        tol=TOL,
+        random_state=settings.seed,
+    )
+    started, rows = time.perf_counter(), 0
+    while rows < len(y) and time.perf_counter() - started < settings.cap:
+        block = slice(rows, rows + BLOCK)
+        model.partial_fit(np.asarray(X[block]), y[block], classes=SIGNS)
+        rows = min(rows + BLOCK, len(y))
+    return Fitted(model.predict, time.perf_counter() - started, rows, len(model.support_))
+
+
+LARGE = {
+    "scs": FITS["scs"],
+    "scs improved": FITS["scs improved"],
+    STREAM: stream,
+    **{f"nystroem {size}": with_components(nystroem, size) for size in (100, 200, 500)},
+    "sklearn nystroem+sgd 200": with_components(sklearn_nystroem, 200),
+}
+
+
+def measure_all(records: Records, lam: float, options: argparse.Namespace) -> None:
+    """Run a child for every fit that is not known."""
+    from benchmark_utils.binary_sets import made_up_folder
+
+    folder = made_up_folder(options.rows)
+    for fit in LARGE:
+        cell = {"part": "large", "fit": fit, "n": options.rows, "lam": lam}
+        if any(all(row.get(key) == value for key, value in cell.items()) for row in records.measurements()):
+            continue
+        log.print(f"{fit} ...", style="dim")
+        child = [sys.executable, __file__, str(folder), fit, str(lam)]
+        environment = os.environ | dict.fromkeys(THREAD_VARIABLES, "1")
+        done = subprocess.run(child, capture_output=True, text=True, env=environment)
+        if done.returncode != 0:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            log.print(f"{fit} left out: {last}", markup=False)
+            continue
+        found = json.loads(done.stdout.splitlines()[-1])
+        records.append({"kind": "measurement", **cell, **found})
+        log.print(f"{fit}: {found['accuracy']:.4f} after {found['seconds']:.3g} s", style="dim")
+
+
+def print_table(records: Records) -> None:
+    """Print all fits, and the best of those that kept to the budget."""
+    known = [row for row in records.measurements() if row["part"] == "large"]
+    body = []
+    for row in known:
+        memory = [f"{row[key] / _GB:.2f}" for key in ("peak_bytes", "before_bytes")]
+        counts = [f"{row['rows']:,}", f"{row['n_vectors']:,}"]
+        body.append([row["fit"], f"{row['accuracy']:.4f}", f"{row['seconds']:.3g}", *counts, *memory])
+    head = ["fit", "test accuracy", "seconds", "rows looked at", "vectors", "peak GB", "GB before the fit"]
+    for n, lam in dict.fromkeys((row["n"], row["lam"]) for row in known):
+        write(f"\n### {n:,} rows, lam = {lam:g}\n")
+        write(markdown(head, [line for line, row in zip(body, known, strict=True) if row["n"] == n]))
+        in_time = [row for row in known if row["n"] == n and row["seconds"] <= BUDGET]
+        if in_time:
+            best = max(in_time, key=lambda row: row["accuracy"])
+            write(f"\nBest within {BUDGET:g} s: {best['fit']}, {best['accuracy']:.4f}.")
+
+
+def main(arguments: list[str] | None) -> int:
+    """Measure one fit and print it; this runs in the child."""
+    folder, fit, lam = sys.argv[1:4]
+    with one_thread():
+        load_benchmark("kernel_hinge")
+        print_measurement(Path(folder), fit, float(lam))
+    return 0
+
+
+def print_measurement(folder: Path, fit: str, lam: float) -> None:
+    """Fit once; write bytes, seconds and accuracy."""
+    X = np.load(folder / "X.npy", mmap_mode="r")
+    y, X_test, y_test = (np.load(folder / f"{part}.npy") for part in ("y", "X_test", "y_test"))
+    settings = Settings(lam, 1.0 / X.shape[1], 0, 0.9 * BUDGET, 0)
+    LARGE[fit](np.asarray(X[:_FEW]), y[:_FEW], settings).predict(X_test[:_FEW])
+    before = memory_of_process("VmRSS")
+    is_reset = reset_high_water()
+    model = LARGE[fit](X, y, settings)
+    peak = memory_of_process("VmHWM")
+    found = {
+        "accuracy": float(np.mean(model.predict(X_test) == y_test)),
+        "seconds": model.seconds,
+        "rows": model.rows,
+        "n_vectors": model.n_vectors,
+        "peak_bytes": peak,
+        "before_bytes": before,
+        "is_reset": is_reset,
+    }
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    command(main)

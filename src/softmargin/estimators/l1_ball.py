@@ -1,0 +1,119 @@
+"""L1BallClassifier and L1BallRegressor: few weights that are not zero, by a ball of the l1 norm."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.estimators._ball import BallEstimator
+from softmargin.estimators._ball_models import BallClassifier, BallRegressor
+from softmargin.matrices.operator import product
+from softmargin.sets import L1Ball
+
+__all__ = ["L1BallClassifier", "L1BallRegressor"]
+
+Array = NDArray[Any]
+
+
+class _EntryWeights(BallEstimator):
+    """Weights kept as an array, in a ball of their l1 norm."""
+
+    _ball = L1Ball
+    _norm = "l1"
+
+    coef_: Array
+
+    def _stored(self, weights: Array) -> dict[str, Any]:
+        coef = np.array(weights[:, 0] if self._is_flat else weights.T, order="C")
+        coef += 0.0  # a projection leaves negative zeros
+        return {"coef_": coef}
+
+    def _weights(self) -> Array:
+        return np.ascontiguousarray(np.atleast_2d(self.coef_).T)
+
+    def _products(self, X: Any) -> Array:
+        return product(X, self._weights())
+
+
+class L1BallClassifier(_EntryWeights, BallClassifier):
+    r"""Classifier with few weights: a margin loss over the l1 ball, trained to a certificate.
+
+    Minimises the mean loss + l2 / 2 \|W\|^2 over all W with sum \|W_jc\| <= radius; the intercept is free. Two classes
+    have one row of weights; of three and more, every class is told from all others, and their weights share the ball.
+    The fit stops when a duality gap proves that the objective is within ``tol`` (relative) of the optimum.
+
+    Parameters
+    ----------
+    radius : float, default=1.0
+        Size of the ball: what sum \|W_jc\| may be. Smaller means fewer weights.
+    l2 : float, default=1e-4
+        Strength of the ridge. A little of it makes the optimum unique and the proof quick; 0 is allowed, and the
+        certificate is then a Frank-Wolfe gap.
+    loss : {"smooth_hinge", "squared_hinge", "logistic"}, default="smooth_hinge"
+        How a margin w = t s is charged: the hinge with its corner rounded off; [1 - w]_+^2 / 2; log(1 + exp(-w)).
+    fit_intercept : bool, default=True
+    solver : str or solver object, default="auto"
+        "auto" is "dual_descent" without an intercept where l2 outweighs every sample, else "working_set". Also
+        "accelerated_gradient", "frank_wolfe", "pairwise_frank_wolfe", "block_frank_wolfe", "svrg", "scgs", "storc", and
+        "primal_dual_bfw" (as "dual_descent", without an intercept and with l2 > 0). Or a solver object.
+    tol : float, default=1e-3
+        Relative duality gap, (primal - bound) / primal, at which the fit is done.
+    max_iter : int, default=10000
+        Budget in passes over the data.
+    max_seconds : float or None, default=None
+        Budget in wall-clock seconds.
+    class_weight : dict, "balanced" or None, default=None
+        Multiplies the loss of a sample by the weight of its class.
+    warm_start : bool, default=False
+        Start from the weights of the last fit, if it had as many features and classes.
+    random_state : int, RandomState or None, default=None
+        Seed of the solvers that draw.
+    verbose : int, default=0
+        1 shows a progress bar with the gap.
+
+    Attributes
+    ----------
+    classes_ : array of shape (k,)
+    coef_ : array of shape (k, d), or (1, d) for two classes
+    intercept_ : array of shape (k,) or (1,)
+    is_on_boundary_ : bool
+        Whether W touches the boundary of the ball. Where it does not, a larger radius changes nothing, and an
+        ``InactiveBallWarning`` says so.
+    certificate_, dual_gap_, status_, n_iter_, trace_
+        What is proven and how the run went, as in SoftmaxRegression.
+
+    Examples
+    --------
+    >>> from softmargin import L1BallClassifier
+    >>> clf = L1BallClassifier(radius=0.5, tol=1e-6).fit([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.0]], [0, 0, 1, 1])
+    >>> clf.coef_.round(3)
+    array([[0.5, 0. ]])
+    """
+
+
+class L1BallRegressor(_EntryWeights, BallRegressor):
+    r"""Least squares with few weights: over the l1 ball, trained to a certificate.
+
+    Minimises mean of (s - y)^2 / 2 + l2 / 2 \|W\|^2 over all W with sum \|W_jc\| <= radius; the intercept is free. It
+    is the Lasso in the form with a constraint: scikit-learn's ``Lasso(alpha)`` has the same solution for l2 = 0 and the
+    radius that its own weights have.
+
+    Parameters
+    ----------
+    radius, l2, fit_intercept, solver, tol, max_iter, max_seconds, warm_start, random_state, verbose
+        As in L1BallClassifier. The weights of all targets share the ball.
+
+    Attributes
+    ----------
+    coef_ : array of shape (d,), or (k, d) for y of shape (n, k)
+    intercept_ : float, or array of shape (k,)
+    is_on_boundary_, certificate_, dual_gap_, status_, n_iter_, trace_
+        As in L1BallClassifier.
+
+    Examples
+    --------
+    >>> from softmargin import L1BallRegressor
+    >>> reg = L1BallRegressor(radius=1.0, tol=1e-6).fit([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.0]], [0, 2, 4, 6])
+    >>> reg.coef_.round(3)
+    array([1., 0.])
+    """

@@ -1,0 +1,111 @@
+"""radius_path: one fit for every radius of a ball, each from the solution of the last, each with its certificate."""
+
+import copy
+import numbers
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from softmargin.core.certificate import Certificate
+from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.estimators._ball import BallEstimator, within
+from softmargin.estimators.softmax_path import warn_of
+from softmargin.sets.balls import checked_radius
+
+__all__ = ["RadiusPath", "radius_path"]
+
+Array = NDArray[Any]
+
+
+class RadiusPath(NamedTuple):
+    """The models along a path, by increasing radius: decreasing regularisation."""
+
+    radii: Array  # (m,)
+    estimators: list[Any]  # fitted, one a radius; those of a trace ball hold factors
+
+    @property
+    def coefs(self) -> Array:
+        """The weights, (m, k, d), or (m, d) for a regressor with one target; made whenever they are asked for."""
+        return np.stack([estimator.coef_ for estimator in self.estimators])
+
+    @property
+    def intercepts(self) -> Array:
+        """(m, k), or (m,) for a regressor with one target."""
+        return np.stack([estimator.intercept_ for estimator in self.estimators])
+
+    @property
+    def certificates(self) -> list[Certificate]:
+        """What is proven at every radius."""
+        return [estimator.certificate_ for estimator in self.estimators]
+
+    @property
+    def n_iters(self) -> list[int]:
+        """Passes over the data at every radius."""
+        return [estimator.n_iter_ for estimator in self.estimators]
+
+    @property
+    def statuses(self) -> list[str]:
+        """How every run ended."""
+        return [estimator.status_ for estimator in self.estimators]
+
+    @property
+    def is_on_boundary(self) -> Array:
+        """Whether the weights touch the boundary; from the first radius on where they do not, nothing changes; (m,)."""
+        return np.array([estimator.is_on_boundary_ for estimator in self.estimators])
+
+
+def radius_path(
+    estimator: Any, X: Any, y: Any, *, radii: Any = 10, eps: float = 1e-2, sample_weight: Any = None
+) -> RadiusPath:
+    """Fit a ball's estimator for every radius of a grid, each from the solution of the last; X is checked once.
+
+    Parameters
+    ----------
+    estimator : L1BallClassifier, L1BallRegressor, TraceBallClassifier or TraceBallRegressor
+        Its settings; it is not fitted itself. The budgets are those of one point of the path.
+    X, y, sample_weight
+        As in its ``fit``.
+    radii : int or array, default=10
+        The grid, or its size: it then goes from ``eps * estimator.radius`` to ``estimator.radius``, evenly in
+        logarithm.
+    eps : float, default=1e-2
+        Length of such a grid: smallest radius / largest radius.
+
+    Returns
+    -------
+    RadiusPath
+        radii, estimators, coefs, intercepts, certificates, n_iters, statuses, is_on_boundary; by increasing radius.
+    """
+    if not isinstance(estimator, BallEstimator):
+        raise IncompatibleError(
+            f"radius_path walks along the radius of a ball; {type(estimator).__name__} has none. Give an L1Ball or a "
+            "TraceBall estimator; for SoftmaxRegression there is softmax_path."
+        )
+    walker = clone(estimator)
+    grid = _grid_of(radii, walker.radius, eps)
+    task = walker._task(X, y, sample_weight)
+    problem = walker._posed(task)
+    point, fitted, results = None, [], []
+    for radius in grid:
+        walker.radius = float(radius)
+        result = walker._trained(task, within(problem, walker._ball(walker.radius)), point)
+        point = result.point
+        results.append(result._replace(point=None))
+        fitted.append(copy.copy(walker))
+    warn_of(results, walker.tol, stacklevel=2)
+    return RadiusPath(grid, fitted)
+
+
+def _grid_of(radii: Any, largest: Any, eps: float) -> Array:
+    """Return the radii in increasing order: those given, or as many as asked for."""
+    if isinstance(radii, numbers.Integral):
+        count, largest = int(radii), checked_radius(largest)
+        if count < 1 or not 0.0 < eps < 1.0:
+            raise DataError(f"a grid needs at least 1 radius, and eps between 0 and 1; found {count} and {eps!r}.")
+        return np.geomspace(eps * largest, largest, count) if count > 1 else np.array([largest])
+    grid = np.sort(np.asarray(radii, dtype=np.float64).ravel())
+    if len(grid) == 0 or not (np.isfinite(grid).all() and grid[0] > 0.0):
+        raise DataError(f"radii must be a count, or finite numbers > 0; found {radii!r}.")
+    return grid

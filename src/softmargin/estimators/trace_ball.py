@@ -1,0 +1,129 @@
+"""TraceBallClassifier and TraceBallRegressor: weights of low rank, by a ball of the trace norm, kept as factors."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import svd
+
+from softmargin.estimators._ball import BallEstimator
+from softmargin.estimators._ball_models import BallClassifier, BallRegressor
+from softmargin.matrices.operator import product
+from softmargin.sets import LowRank, TraceBall
+
+__all__ = ["TraceBallClassifier", "TraceBallRegressor"]
+
+Array = NDArray[Any]
+_ROUNDING = 1e-12  # singular values below this share of the largest are rounding
+
+
+class _FactoredWeights(BallEstimator):
+    """Weights kept as U diag(s) Vt, in a ball of their trace norm."""
+
+    _ball = TraceBall
+    _norm = "trace"
+
+    coef_factors_: tuple[Array, Array, Array]  # U (k, r), s (r,), Vt (r, d)
+
+    @property
+    def coef_(self) -> Array:
+        """U diag(s) Vt, made anew whenever it is asked for."""
+        U, s, Vt = self.coef_factors_
+        coef = (U * s) @ Vt
+        return coef[0] if self._is_flat else coef
+
+    def _stored(self, weights: Any) -> dict[str, Any]:
+        if not isinstance(weights, LowRank):
+            left, s, right = svd(weights, full_matrices=False)
+            weights = LowRank(left, s, right.T)
+        else:
+            weights = weights.orthogonal()
+        r = int((weights.s > _ROUNDING * weights.s.max(initial=0.0)).sum())
+        U, Vt = np.ascontiguousarray(weights.V[:, :r]), np.ascontiguousarray(weights.U[:, :r].T)
+        return {"coef_factors_": (U, weights.s[:r].copy(), Vt)}
+
+    def _weights(self) -> LowRank:
+        U, s, Vt = self.coef_factors_
+        return LowRank(Vt.T, s, U)
+
+    def _products(self, X: Any) -> Array:
+        U, s, Vt = self.coef_factors_
+        return product(X, np.ascontiguousarray(Vt.T)) @ (U * s).T
+
+
+class TraceBallClassifier(_FactoredWeights, BallClassifier):
+    r"""Classifier with weights of low rank: a margin loss over the trace-norm ball, trained to a certificate.
+
+    Minimises the mean loss, summed over the classes, + l2 / 2 \|W\|^2 over all W whose singular values sum to at most
+    ``radius``; the intercepts are free. Every class is told from all others (two classes: one row of weights), or every
+    label from its absence; what they have in common is learnt once. Scores go through the factors: d r + r k products
+    a row instead of d k.
+
+    Parameters
+    ----------
+    radius : float, default=1.0
+        Size of the ball: what the singular values of W may sum to. Smaller means a lower rank.
+    l2 : float, default=1e-4
+        Strength of the ridge. A little of it makes the optimum unique and the proof quick; 0 is allowed, and the
+        certificate is then a Frank-Wolfe gap.
+    loss : {"smooth_hinge", "squared_hinge", "logistic"}, default="smooth_hinge"
+        How a margin w = t s is charged: the hinge with its corner rounded off; [1 - w]_+^2 / 2; log(1 + exp(-w)).
+    fit_intercept : bool, default=True
+    solver : str or solver object, default="auto"
+        "auto" is "accelerated_gradient". Also "primal_dual_bfw" (without an intercept, and with l2 > 0),
+        "frank_wolfe", "block_frank_wolfe", "svrg", "scgs", "storc". Or a solver object.
+    tol, max_iter, max_seconds, class_weight, warm_start, random_state, verbose
+        As in L1BallClassifier.
+
+    Attributes
+    ----------
+    classes_ : array of shape (k,)
+    coef_factors_ : (U, s, Vt) of shapes (k, r), (r,), (r, d)
+        Singular triples of the weights, s falling.
+    coef_ : array of shape (k, d), or (1, d) for two classes
+        U diag(s) Vt, made whenever it is asked for.
+    intercept_ : array of shape (k,) or (1,)
+    is_on_boundary_ : bool
+        Whether W touches the boundary of the ball. Where it does not, a larger radius changes nothing, and an
+        ``InactiveBallWarning`` says so.
+    certificate_, dual_gap_, status_, n_iter_, trace_
+        What is proven and how the run went, as in SoftmaxRegression.
+
+    Examples
+    --------
+    >>> from softmargin import TraceBallClassifier
+    >>> clf = TraceBallClassifier(radius=0.5, tol=1e-6).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> clf.coef_.round(3), len(clf.coef_factors_[1])
+    (array([[0.5]]), 1)
+    """
+
+
+class TraceBallRegressor(_FactoredWeights, BallRegressor):
+    r"""Least squares for many targets at once: over the trace-norm ball, trained to a certificate.
+
+    Minimises mean of \|s - y\|^2 / 2 + l2 / 2 \|W\|^2 over all W whose singular values sum to at most ``radius``; the
+    intercepts are free. Targets that were not observed are NaN: with X the identity, that is matrix completion.
+
+    Parameters
+    ----------
+    radius, l2, fit_intercept, solver, tol, max_iter, max_seconds, warm_start, random_state, verbose
+        As in TraceBallClassifier.
+
+    Attributes
+    ----------
+    coef_factors_ : (U, s, Vt) of shapes (k, r), (r,), (r, d)
+        Singular triples of the weights, s falling.
+    coef_ : array of shape (k, d), or (d,) for y of shape (n,)
+        U diag(s) Vt, made whenever it is asked for.
+    intercept_ : array of shape (k,), or float
+    is_on_boundary_, certificate_, dual_gap_, status_, n_iter_, trace_
+        As in TraceBallClassifier.
+
+    Examples
+    --------
+    >>> from softmargin import TraceBallRegressor
+    >>> X, Y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.0]], [[0.0, 0.0], [1.0, 2.0], [2.0, 4.0], [3.0, 6.0]]
+    >>> reg = TraceBallRegressor(radius=1.0, tol=1e-6).fit(X, Y)
+    >>> len(reg.coef_factors_[1]), reg.coef_.shape
+    (1, (2, 2))
+    """

@@ -1,0 +1,72 @@
+"""Features of a kernel by landmarks (Nystroem): z(x) = M' k(L, x), so that z(x)'z(y) is near k(x, y).
+
+    K_LL = V diag(s) V' ,   M = V diag(s)^(-1/2) over the s that are not tiny:   z(L) z(L)' = K_LL exactly
+
+A linear model w on z is an expansion over the landmarks: <w, z(x)> = sum_j (M w)_j k(l_j, x). Rows are made a block at
+a time, in float32: that is exact enough for a model that is approximate anyway, and half the memory.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.errors import DataError
+from softmargin.kernels import Points
+from softmargin.kernels.tiles import slices, tile_shape
+
+__all__ = ["Landmarks", "choose_landmarks"]
+
+Array = NDArray[Any]
+TINY = 1e-7  # eigenvalues below this share of the largest are rounding of float32
+
+
+class Landmarks(NamedTuple):
+    """A kernel with landmarks and the map from kernel values to features."""
+
+    kernel: Any
+    vectors: Any  # (m, d) array or CSR matrix
+    map: Array  # (m, r)
+
+    def transform(self, X: Any) -> Array:
+        """Return the features of the rows of X; (n, r), float32."""
+        points = Points(self.vectors)
+        features = np.empty((X.shape[0], self.map.shape[1]), dtype=np.float32)
+        narrow = self.map.astype(np.float32)
+        height, _ = tile_shape(points.numbers_a_row)
+        for rows in slices(X.shape[0], height):
+            tile = self.kernel.block(Points(X[rows].astype(self.vectors.dtype, copy=False)), points)
+            np.matmul(tile.astype(np.float32, copy=False), narrow, out=features[rows])
+        return features
+
+    def expanded(self, weights: Array) -> Array:
+        """Return the coefficients of the landmarks for weights of the features; (m, k)."""
+        return self.map @ weights
+
+
+def choose_landmarks(
+    kernel: Any, X: Any, size: int, rng: np.random.Generator, weights: Array | None = None
+) -> Landmarks:
+    """Draw landmarks from the rows of X, with chances by their weights, and find the map.
+
+    Parameters
+    ----------
+    kernel : kernel object
+    X : array or CSR matrix of shape (n, d)
+    size : int
+        How many landmarks; all rows where there are no more.
+    rng : Generator
+    weights : array of shape (n,), optional
+    """
+    if size < 1:
+        raise DataError(f"n_components must be at least 1; found {size}.")
+    n = X.shape[0]
+    chances = None if weights is None else weights / weights.sum()
+    most = n if weights is None else int(np.count_nonzero(weights))
+    index = np.sort(rng.choice(n, min(size, most), replace=False, p=chances))
+    vectors = X[index]
+    values, V = np.linalg.eigh(kernel.block(Points(vectors), Points(vectors)).astype(np.float64))
+    kept = values > TINY * max(float(values[-1]), 0.0)
+    if not kept.any():
+        raise DataError("the kernel is zero on all landmarks; use another kernel, or other settings.")
+    return Landmarks(kernel, vectors, V[:, kept] / np.sqrt(values[kept]))

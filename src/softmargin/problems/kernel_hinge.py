@@ -1,0 +1,188 @@
+"""The binary kernel SVM with hinge loss, judged on a sample: what stochastic solvers with millions of rows work on.
+
+    f(w) = lam / 2 |w|^2 + sum_i p_i [1 - y_i <w, phi(x_i)>]_+ ,     sum p = 1                             spec 2.1
+    D(a) = sum_i p_i a_i - |sum_i p_i a_i y_i phi(x_i)|^2 / (2 lam) ,     0 <= a <= 1
+
+w is an expansion over some samples S, w = sum_{i in S} alpha_i phi(x_i). On the sample the weights are p_i / sum_S p:
+f_S and D_S. Their gap is a proof for S alone (``sample gap``); where S is all samples, or all of them can be looked at,
+it is one for the whole problem (``duality gap``). ``held_out`` estimates f from fresh samples, with a band.
+
+    paper 002           here
+    beta, alpha, Q^k    w, alpha (m,), the kernel matrix of S
+    w_i                 y_i
+    no constant         lam: without one the optimum is alpha = y / n and nothing is learnt, spec erratum 0
+    1 / (C n)           lam, for the C of an SVC
+"""
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.certificate import Certificate, duality_gap
+from softmargin.core.errors import DataError
+from softmargin.kernels import Points
+from softmargin.kernels.tiles import add_product, slices, tile_shape
+from softmargin.matrices.gram import Gram
+from softmargin.matrices.operator import canonical
+from softmargin.problems.checks import checked_prices, digest_of
+
+__all__ = ["Estimate", "ExpansionPoint", "KernelHinge"]
+
+Array = NDArray[Any]
+
+
+class ExpansionPoint(NamedTuple):
+    """Coefficients of w over some samples, and dual variables of these."""
+
+    samples: Array  # (m,) which they are
+    alpha: Array  # (m,) w = sum alpha_i phi(x_i)
+    dual: Array  # (m,) in [0, 1]
+
+
+class Estimate(NamedTuple):
+    """A mean over fresh samples: f lies within ``band`` of ``value`` with the stated confidence."""
+
+    value: float
+    band: float
+    confidence: float
+
+
+class KernelHinge:
+    """A binary hinge SVM in the space of a kernel, of which a solver looks at samples.
+
+    Parameters
+    ----------
+    kernel : kernel object
+    X : array or CSR matrix of shape (n, d)
+        A memory-mapped array will do: only rows that were asked for are read.
+    y : array of shape (n,)
+        -1 and +1.
+    lam : float
+        Strength of the regularisation; 1 / (C n) for the C of an SVC.
+    weights : array of shape (n,), optional
+        How much every sample counts; all alike by default.
+    bias : float, default=0.0
+        Value of a constant feature beside those of the kernel.
+    most_values : int, default=0
+        Kernel values that a certificate may compute: where n times the size of S is no more, the gap is that of the
+        whole problem.
+    scale : float, default=1.0
+        Multiplies primal and bound of certificates, so that they speak of the objective that users know.
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        X: Any,
+        y: Array,
+        *,
+        lam: float,
+        weights: Array | None = None,
+        bias: float = 0.0,
+        most_values: int = 0,
+        scale: float = 1.0,
+    ) -> None:
+        self.kernel, self.X = kernel, canonical(X)
+        self.n = int(self.X.shape[0])
+        self.y = np.ascontiguousarray(y, dtype=np.float64)
+        if self.y.shape != (self.n,) or self.n == 0 or not (np.abs(self.y) == 1.0).all():
+            raise DataError(f"a binary SVM needs labels -1 and +1, one a sample; X has {self.n} samples.")
+        if not (np.isfinite(lam) and lam > 0.0):
+            raise DataError(f"lam must be positive and finite; found {lam}.")
+        self.lam, self.bias, self.most_values = float(lam), float(bias), int(most_values)
+        self.scale = float(scale)
+        self.weights = checked_prices(1.0 if weights is None else weights, self.n)
+        if not self.weights.any():
+            raise DataError("all sample weights are zero; nothing can be learnt.")
+
+    @cached_property
+    def gram(self) -> Gram:
+        """The kernel matrix, of which nothing is computed before it is asked for."""
+        return Gram(self.kernel, self.X, bias=self.bias)
+
+    def points(self, index: Array) -> Points:
+        """Return some samples as kernels want them; they are read and copied."""
+        return Points(np.asarray(self.X[index]) if isinstance(self.X, np.ndarray) else self.X[index])
+
+    def block(self, left: Points, right: Points) -> Array:
+        """Return the kernel values of all pairs, the constant feature included, in float64."""
+        values = self.kernel.block(left, right).astype(np.float64)
+        values += self.bias**2
+        return values
+
+    def shares(self, index: Array) -> Array:
+        """Return how much each sample of S counts in it; sums to one."""
+        weights = self.weights[index]
+        total = float(weights.sum())
+        return weights / total if total > 0.0 else np.full(len(index), 1.0 / max(len(index), 1))
+
+    def value(self, square: float, scores: Array, y: Array, shares: Array) -> float:
+        """Return f on some samples, given |w|^2 and their scores."""
+        return 0.5 * self.lam * square + float(shares @ np.maximum(1.0 - y * scores, 0.0))
+
+    def best_bound(self, mass: float, square: float, largest: float) -> float:
+        """Return the largest D(s a) over the scales s, given sum p a, |sum p a y phi|^2 and max a (spec 2.4)."""
+        if mass <= 0.0 or largest <= 0.0:
+            return 0.0
+        scale = min(self.lam * mass / square if square > 0.0 else np.inf, 1.0 / largest)
+        return scale * mass - scale**2 * square / (2.0 * self.lam)
+
+    def sum_over(self, points: Points, alpha: Array, at: Any) -> Array:
+        """Return scores sum_i alpha_i k(x_i, .) at some samples (an index or a slice), a tile at a time."""
+        rows = np.arange(self.n)[at] if isinstance(at, slice) else at
+        scores = np.zeros((len(rows), 1))
+        height, width = tile_shape(points.numbers_a_row)
+        for left in slices(len(rows), height):
+            here = self.points(rows[left])
+            for right in slices(len(points), width):
+                add_product(scores[left], self.kernel.block(here, points.take(right)), alpha[right, None])
+        return scores[:, 0] + self.bias**2 * float(alpha.sum())
+
+    def certificate(self, point: ExpansionPoint) -> Certificate:
+        """Judge an expansion on its sample, or on all samples where these can be looked at; all values are fresh."""
+        index, alpha = np.asarray(point.samples), np.asarray(point.alpha, dtype=np.float64)
+        is_whole = len(index) == self.n
+        if not is_whole and self.n * len(index) <= self.most_values:
+            return self._judged_whole(index, alpha)
+        points, y, shares = self.points(index), self.y[index], self.shares(index)
+        scores = self.sum_over(points, alpha, index)
+        primal = self.value(float(alpha @ scores), scores, y, shares)
+        bound = 0.0
+        for dual in (np.clip(point.dual, 0.0, 1.0), self._dual_of(alpha, y, shares)):
+            coefficients = shares * dual * y
+            square = float(coefficients @ self.sum_over(points, coefficients, index))
+            bound = max(bound, self.best_bound(float(shares @ dual), square, float(dual.max(initial=0.0))))
+        certificate = duality_gap(self.scale * primal, self.scale * bound)
+        return certificate if is_whole else certificate._replace(kind="sample gap")
+
+    def _dual_of(self, alpha: Array, y: Array, shares: Array) -> Array:
+        """Return the dual variables that coefficients suggest: alpha_i = p_i a_i y_i / lam."""
+        return np.clip(np.divide(self.lam * y * alpha, shares, out=np.zeros_like(alpha), where=shares > 0.0), 0.0, 1.0)
+
+    def _judged_whole(self, index: Array, alpha: Array) -> Certificate:
+        points, shares = self.points(index), self.shares(np.arange(self.n))
+        scores = self.sum_over(points, alpha, slice(None))
+        primal = self.value(float(alpha @ scores[index]), scores, self.y, shares)
+        dual = self._dual_of(alpha, self.y[index], shares[index])
+        coefficients = shares[index] * dual * self.y[index]
+        square = float(coefficients @ self.sum_over(points, coefficients, index))
+        bound = self.best_bound(float(shares[index] @ dual), square, float(dual.max(initial=0.0)))
+        return duality_gap(self.scale * primal, self.scale * max(bound, 0.0))
+
+    def held_out(self, point: ExpansionPoint, index: Array, confidence: float = 0.95) -> Estimate:
+        """Estimate f from samples that were not trained on, with Hoeffding's band (spec 2.4).
+
+        Losses lie between 0 and 1 + B, B the largest score of |w| on these samples.
+        """
+        points = self.points(np.asarray(point.samples))
+        scores = self.sum_over(points, point.alpha, index)
+        square = float(point.alpha @ self.sum_over(points, point.alpha, np.asarray(point.samples)))
+        value = self.value(square, scores, self.y[index], self.shares(index))
+        largest = 1.0 + float(np.abs(scores).max(initial=0.0))
+        return Estimate(value, largest * np.sqrt(np.log(2.0 / (1.0 - confidence)) / (2.0 * len(index))), confidence)
+
+    def fingerprint(self) -> str:
+        """Return a hash of the data, the kernel and the regularisation."""
+        return digest_of(("kernel hinge", self.kernel, self.lam, self.bias), self.X, self.y, self.weights)

@@ -1,0 +1,106 @@
+"""Kernel Pegasos: stochastic subgradient steps on the hinge, one sample at a time.
+
+    t = 1, 2, ...:   draw i;   if y_i <w_t, phi_i> < 1:  c_i += 1;   w_{t+1} = sum_j c_j y_j phi_j / (lam t)    spec 2.5
+
+Samples are drawn by their weights, a block at a time: the kernel values of a block against all samples that count, and
+among itself, come by GEMM; only the few sums inside the block are made one after the other.
+
+Source: Shalev-Shwartz, Singer, Srebro and Cotter (2011), Figure 3; paper 002's baseline.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.jit import jit
+from softmargin.core.protocols import SampledProblem
+from softmargin.problems.kernel_hinge import ExpansionPoint
+
+__all__ = ["Pegasos", "PegasosState"]
+
+Array = NDArray[Any]
+
+
+@dataclass
+class PegasosState:
+    """The samples seen so far, how often each was too near, and how many were drawn."""
+
+    index: Array  # (m,) all that were drawn, each once
+    counts: Array  # (m,)
+    seed: int
+    n_drawn: int = 0
+    n_steps: int = 0
+    places: dict[int, int] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Note where every sample is."""
+        self.places = {int(i): place for place, i in enumerate(self.index)}
+
+
+@dataclass(frozen=True)
+class Pegasos:
+    """Settings of Pegasos. One step draws ``block`` samples.
+
+    Parameters
+    ----------
+    block : int
+    """
+
+    block: int = 256
+
+    needs: ClassVar[tuple[type, ...]] = (SampledProblem,)
+
+    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> PegasosState:
+        """Begin with nothing: a step's length depends on how many came before, so that no first point can serve."""
+        return PegasosState(np.empty(0, dtype=np.intp), np.empty(0), seed=int(rng.integers(2**32)))
+
+    def step(self, problem: Any, state: PegasosState) -> PegasosState:
+        """Draw a block of samples."""
+        rng = np.random.default_rng([state.seed, state.n_steps])
+        chance = problem.weights / problem.weights.sum() if np.ptp(problem.weights) > 0.0 else None
+        drawn = rng.choice(problem.n, self.block, p=chance)
+        state.n_steps += 1
+        fresh = [int(i) for i in dict.fromkeys(drawn.tolist()) if i not in state.places]
+        for i in fresh:
+            state.places[i] = len(state.places)
+        state.index = np.concatenate([state.index, np.array(fresh, dtype=np.intp)])
+        state.counts = np.concatenate([state.counts, np.zeros(len(fresh))])
+        points = problem.points(drawn)
+        counted = np.flatnonzero(state.counts)
+        sums = np.zeros(self.block)
+        if len(counted):
+            support = state.index[counted]
+            sums = problem.sum_over(problem.points(support), state.counts[counted] * problem.y[support], drawn)
+        hits = np.zeros(self.block)
+        _draw_block(problem.block(points, points), problem.y[drawn], sums, problem.lam, state.n_drawn, hits)
+        np.add.at(state.counts, [state.places[int(i)] for i in drawn], hits)
+        state.n_drawn += self.block
+        return state
+
+    def point(self, problem: Any, state: PegasosState) -> ExpansionPoint:
+        """Return the expansion over all samples that were drawn; the judge finds dual variables for it."""
+        alpha = state.counts * problem.y[state.index] / (problem.lam * max(state.n_drawn, 1))
+        return ExpansionPoint(state.index.copy(), alpha, np.zeros(len(alpha)))
+
+    def estimate(self, problem: Any, state: PegasosState) -> float:
+        """Nothing is known without looking at all samples."""
+        return math.inf
+
+    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> PegasosState:
+        """Rebuild the state from a checkpoint."""
+        return PegasosState(**arrays, **plain)
+
+
+@jit
+def _draw_block(K: Array, y: Array, sums: Array, lam: float, t: int, hits: Array) -> None:
+    """Mark the samples of a block that are too near when their turn comes; ``sums`` are those of earlier blocks."""
+    for i in range(len(y)):
+        t += 1
+        total = sums[i]
+        for j in range(i):
+            total += hits[j] * y[j] * K[i, j]
+        if y[i] * total < lam * t:
+            hits[i] = 1.0

@@ -1,0 +1,214 @@
+"""Gradient steps over a ball, on all features and on a working set, reach the optimum of CVXPY."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.sparse import csr_matrix
+
+from reference.ball_optimum import FORMS, LOSSES, make, optimum, samples
+from softmargin.core.errors import IncompatibleError
+from softmargin.losses.entrywise import ENTRYWISE
+from softmargin.problems import BallPoint, Constrained
+from softmargin.run import Status, Stop, solve
+from softmargin.run.watchers import Checkpoint, load_checkpoint
+from softmargin.sets import Box, L1Ball, Simplex, TraceBall
+from softmargin.solvers import ball_working_set
+from softmargin.solvers.ball_gradient import BallGradient
+from softmargin.solvers.ball_working_set import BallWorkingSet
+from softmargin.solvers.parts.ball_columns import level, shrunk
+
+pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # CVXPY was asked for all it can give
+SOLVERS = {"gradient": BallGradient(), "set": BallWorkingSet()}
+SOME = np.tile([0.0, 0.01, 0.03], 20)
+every_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
+every_loss = pytest.mark.parametrize("loss", LOSSES)
+
+
+def fit(problem, solver, *, tol=1e-8, max_iter=5000, **more):
+    return solve(problem, solver, stop=Stop(tol, max_iter), rng=0, **more)
+
+
+def wide(seed=0, n=40, d=900, **settings):
+    """Return a problem with many features, few of which matter, so that a working set has something to leave out."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.3)
+    target = np.where(X[:, 0] - X[:, 1] + 0.1 * rng.standard_normal(n) > 0.0, 1.0, -1.0)
+    settings = {"loss": ENTRYWISE["smooth_hinge"], "ball": L1Ball(1.0), "l2": 0.01} | settings
+    return Constrained(csr_matrix(X), target, **settings)
+
+
+@every_solver
+@every_loss
+@pytest.mark.parametrize("l2", [0.1, 0.0])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("k", [1, 3])
+def test_solver_reaches_the_optimum_of_cvxpy(solver, loss, l2, fit_intercept, k):
+    problem = make(loss, k=k, l2=l2, fit_intercept=fit_intercept)
+    value, W, b = optimum(problem)
+    result = fit(problem, solver)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(value, rel=2e-8)
+    assert result.certificate.bound <= value * (1 + 1e-7)
+    np.testing.assert_allclose(result.point.weights, W, atol=2e-3)
+    np.testing.assert_allclose(result.point.intercept, b, atol=2e-3)
+
+
+@every_solver
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_every_form_of_X_gives_the_same_run(solver, form, fit_intercept):
+    first = fit(make(k=3, fit_intercept=fit_intercept), solver)
+    other = fit(make(k=3, form=FORMS[form], fit_intercept=fit_intercept), solver)
+    assert other.status is Status.CONVERGED
+    np.testing.assert_allclose(other.point.weights, first.point.weights, atol=1e-5)
+
+
+@every_solver
+@every_loss
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_weights_of_samples_count(solver, loss, fit_intercept):
+    problem = make(loss, weights=SOME, fit_intercept=fit_intercept)
+    result = fit(problem, solver)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(optimum(problem)[0], rel=1e-7)
+
+
+@pytest.mark.parametrize("ball", [Simplex(2.0), Box(-0.2, 0.3)], ids=["simplex", "box"])
+@pytest.mark.parametrize("l2", [0.1, 0.0])
+def test_other_sets_have_their_optimum(ball, l2):
+    X, target = samples("smooth_hinge")
+    problem = Constrained(X, target, loss=ENTRYWISE["smooth_hinge"], ball=ball, l2=l2, fit_intercept=True)
+    result = fit(problem, SOLVERS["gradient"])
+    assert result.status is Status.CONVERGED
+    assert ball.size(result.point.weights) <= 1 + 1e-9
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        W = ball.project(result.point.weights + 0.05 * rng.standard_normal(problem.shape))
+        assert problem.primal(BallPoint(W, result.point.intercept)) >= result.certificate.primal - 1e-9
+
+
+@every_solver
+def test_large_ball_does_not_touch_the_solution(solver):
+    X, target = samples("squared")
+    problem = Constrained(X, target, loss=ENTRYWISE["squared"], ball=L1Ball(1e6), l2=0.1)
+    result = fit(problem, solver, tol=1e-12)
+    ridge = np.linalg.solve(X.T @ X / len(X) + 0.1 * np.eye(X.shape[1]), X.T @ target / len(X))
+    np.testing.assert_allclose(result.point.weights, ridge, atol=1e-5)
+    assert problem.is_inactive(result.point)
+
+
+AWKWARD = {
+    "zeros": np.zeros((5, 3)),
+    "zero columns": np.hstack([np.zeros((5, 2)), np.arange(5.0)[:, None] - 2.0]),
+    "large numbers": 1e3 * (np.arange(15.0).reshape(5, 3) - 7.0),
+}
+
+
+@every_solver
+@pytest.mark.parametrize("name", AWKWARD)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("radius", [1.0, 1e-8])
+def test_awkward_data_are_certified(solver, name, fit_intercept, radius):
+    X, target = AWKWARD[name], np.array([1.0, 1.0, -1.0, 1.0, -1.0])
+    for form in (np.asarray, csr_matrix):
+        for l2 in (0.1, 0.0):
+            settings = {"loss": ENTRYWISE["smooth_hinge"], "ball": L1Ball(radius), "l2": l2}
+            result = fit(Constrained(form(X), target, fit_intercept=fit_intercept, **settings), solver)
+            assert result.status is Status.CONVERGED
+
+
+@every_solver
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_one_sample_is_enough(solver, fit_intercept):
+    problem = Constrained(
+        np.ones((1, 2)), [1.0], loss=ENTRYWISE["smooth_hinge"], ball=L1Ball(3.0), l2=0.1, fit_intercept=fit_intercept
+    )
+    result = fit(problem, solver)
+    # Without an intercept both weights are w with l2 w = 1 - 2 w.
+    expected = 0.0 if fit_intercept else 1.0 / 2.1
+    np.testing.assert_allclose(result.point.weights, expected, atol=1e-4)
+
+
+@every_solver
+def test_start_at_the_optimum_stops_at_once(solver):
+    problem = wide()
+    result = fit(problem, solver)
+    assert fit(problem, solver, init=result.point).n_iter == 0
+
+
+@every_solver
+def test_first_point_outside_the_ball_is_projected(solver):
+    problem = make()
+    state = solver.start(problem, BallPoint(np.full(problem.shape, 9.0), np.zeros(1)), np.random.default_rng(0))
+    assert problem.ball.size(solver.point(problem, state).weights) <= 1 + 1e-12
+
+
+@every_solver
+@pytest.mark.parametrize("data", ["small", "wide"])
+def test_split_run_is_the_whole_run(solver, data, tmp_path):
+    problem = wide(fit_intercept=True) if data == "wide" else make(k=3, fit_intercept=True)
+    whole = fit(problem, solver, max_iter=7, tol=1e-15)
+    fit(problem, solver, max_iter=3, tol=1e-15, watchers=[Checkpoint(tmp_path / "c.npz", every=0.0)])
+    rest = fit(problem, solver, max_iter=7, tol=1e-15, resume=load_checkpoint(tmp_path / "c.npz", solver))
+    np.testing.assert_array_equal(rest.point.weights, whole.point.weights)
+    np.testing.assert_array_equal(rest.point.intercept, whole.point.intercept)
+
+
+@every_solver
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("l2", [0.01, 0.0])
+def test_few_weights_among_many_features_are_found(solver, fit_intercept, l2):
+    problem = wide(fit_intercept=fit_intercept, l2=l2)
+    result = fit(problem, solver)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(optimum(problem)[0], rel=1e-7)
+
+
+def test_rounds_go_on_while_the_set_is_small():
+    problem, solver = wide(), SOLVERS["set"]
+    state = solver.start(problem, None, np.random.default_rng(0))
+    for _ in range(5):
+        state = solver.step(problem, state)
+    assert not state.is_plain
+    assert fit(problem, solver).n_iter < 20 < fit(problem, SOLVERS["gradient"]).n_iter
+
+
+def test_set_that_is_not_small_is_given_up():
+    problem, solver = wide(l2=1.0, ball=L1Ball(1e6)), SOLVERS["set"]
+    state = solver.start(problem, None, np.random.default_rng(0))
+    for _ in range(3):
+        state = solver.step(problem, state)
+    assert state.is_plain
+    assert np.mean(fit(problem, solver).point.weights != 0.0) > ball_working_set.LARGEST
+
+
+@every_solver
+def test_steps_stay_inside_the_ball(solver):
+    problem = make(k=3, l2=0.0, fit_intercept=True)
+    state = solver.start(problem, None, np.random.default_rng(0))
+    for _ in range(20):
+        state = solver.step(problem, state)
+        assert problem.ball.size(solver.point(problem, state).weights) <= 1 + 1e-12
+
+
+def test_set_of_another_kind_is_refused():
+    X, target = samples("smooth_hinge")
+    settings = {"loss": ENTRYWISE["smooth_hinge"], "l2": 0.1}
+    with pytest.raises(IncompatibleError, match="BallGradient needs an l1 ball, a simplex or a box"):
+        fit(Constrained(X, target, ball=TraceBall(1.0), **settings), SOLVERS["gradient"])
+    with pytest.raises(IncompatibleError, match=r"BallWorkingSet needs an l1 ball.*Use BallGradient"):
+        fit(Constrained(X, target, ball=Box(0.0, 1.0), **settings), SOLVERS["set"])
+
+
+@given(
+    V=arrays(np.float64, st.integers(1, 30), elements=st.floats(-1e3, 1e3, allow_subnormal=False)),
+    radius=st.floats(1e-6, 1e4),
+    guess=st.floats(0.0, 2e3),
+)
+def test_level_is_that_of_the_nearest_point_from_any_guess(V, radius, guess):
+    theta, out = level(V, radius, guess), np.empty_like(V)
+    shrunk(V, theta, 1.0, radius, out)
+    assert np.abs(out).sum() <= radius * (1 + 1e-14)
+    np.testing.assert_allclose(out, L1Ball(radius).project(V), atol=1e-9 * max(1.0, np.abs(V).max()))

@@ -1,0 +1,219 @@
+"""Projected SVRG, SCGS and STORC over a ball meet the optimum of CVXPY, and never claim more than it."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reference.ball_optimum import FORMS, LOSSES, make, optimum, samples
+from softmargin.core.errors import IncompatibleError
+from softmargin.losses.entrywise import ENTRYWISE
+from softmargin.matrices.operator import adjoint_product
+from softmargin.problems import BallPoint, Constrained
+from softmargin.run import Status, Stop, solve
+from softmargin.run.watchers import Checkpoint, load_checkpoint
+from softmargin.sets import Box, L1Ball, Simplex, TraceBall
+from softmargin.solvers.ball_svrg import BallSvrg
+from softmargin.solvers.parts.ball_samples import batch_gradient, sample_chances, slide, square_of_diameter
+from softmargin.solvers.scgs import Scgs
+from softmargin.solvers.storc import Storc
+
+pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # CVXPY, asked for 1e-12
+SOLVERS = {
+    "svrg": BallSvrg(),
+    "scgs": Scgs(),
+    "storc": Storc(),
+    "storc-general": Storc(strongly_convex=False),
+    "storc-batches": Storc(batch=20),
+}
+TOLS = {"svrg": 1e-8, "scgs": 1e-3, "storc": 1e-3, "storc-general": 1e-2, "storc-batches": 1e-2}
+WEIGHTS = np.tile([0.0, 0.5, 1.0, 2.0], 15) / 60.0
+BALLS = {"l1": L1Ball(2.0), "trace": TraceBall(1.5), "simplex": Simplex(1.5), "box": Box(-0.2, 0.5)}
+every_solver = pytest.mark.parametrize("name", SOLVERS)
+with_and_without = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "none"])
+
+
+def fit(problem, solver, *, tol=1e-8, max_iter=2000, rng=0, **more):
+    return solve(problem, solver, stop=Stop(tol, max_iter), rng=rng, **more)
+
+
+@every_solver
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("ball", "k"), [("l1", 1), ("l1", 3), ("trace", 3)])
+@with_and_without
+def test_solver_meets_the_optimum_honestly(name, loss, ball, k, fit_intercept):
+    problem = make(loss, ball, k, fit_intercept=fit_intercept)
+    result = fit(problem, SOLVERS[name], tol=TOLS[name])
+    least = optimum(problem)[0]
+    assert result.status is Status.CONVERGED
+    assert result.certificate == problem.certificate(result.point)
+    assert result.certificate.primal == pytest.approx(least, rel=max(TOLS[name], 1e-7))
+    assert all(row.certificate.bound <= least * (1 + 1e-7) for row in result.trace)
+
+
+@every_solver
+@pytest.mark.parametrize("ball", BALLS.values(), ids=BALLS)
+@with_and_without
+def test_every_set_will_do(name, ball, fit_intercept):
+    X, target = samples("logistic", 3)
+    problem = Constrained(X, target, loss=ENTRYWISE["logistic"], ball=ball, l2=0.1, fit_intercept=fit_intercept)
+    result = fit(problem, SOLVERS[name], tol=TOLS[name])
+    assert result.status is Status.CONVERGED
+    assert ball.size(result.point.weights) <= 1.0 + 1e-9
+
+
+@every_solver
+@pytest.mark.parametrize("k", [1, 3])
+@with_and_without
+def test_dense_is_csr_is_float32_and_rows_without_weight_do_not_count(name, k, fit_intercept):
+    problems = [make("logistic", "l1", k, form=f, weights=WEIGHTS, fit_intercept=fit_intercept) for f in FORMS.values()]
+    values = [fit(problem, SOLVERS[name], tol=TOLS[name]).certificate.primal for problem in problems]
+    np.testing.assert_allclose(values, optimum(problems[0])[0], rtol=max(TOLS[name], 1e-7))
+    chances, _ = sample_chances(problems[1])
+    assert (chances[WEIGHTS == 0.0] == 0.0).all()
+
+
+@pytest.mark.parametrize("name", ["svrg", "storc", "storc-batches"])
+def test_estimate_is_what_the_judge_says(name):
+    problem, solver = make(weights=WEIGHTS, fit_intercept=True), SOLVERS[name]
+    state = solver.start(problem, None, np.random.default_rng(0))
+    for _ in range(4):
+        state = solver.step(problem, state)
+        judged = problem.certificate(solver.point(problem, state)).residual
+        assert solver.estimate(problem, state) == pytest.approx(judged, rel=1e-6, abs=1e-13)
+
+
+def test_scgs_has_no_estimate_of_its_own():
+    problem, solver = make(), SOLVERS["scgs"]
+    state = solver.step(problem, solver.start(problem, None, np.random.default_rng(0)))
+    assert solver.estimate(problem, state) == math.inf
+
+
+@pytest.mark.parametrize("name", ["scgs", "storc", "storc-general", "svrg"])
+def test_without_a_ridge_the_frank_wolfe_gap_closes(name):
+    problem = make("logistic", l2=0.0)
+    result = fit(problem, SOLVERS[name], tol=1e-2)
+    assert result.certificate.kind == "Frank-Wolfe gap"
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(optimum(problem)[0], rel=1e-2)
+
+
+def test_scgs_draws_more_samples_as_it_goes():
+    problem, solver = make("logistic"), SOLVERS["scgs"]
+    state = solver.start(problem, None, np.random.default_rng(0))
+    batches = []
+    for state.phase in range(4):
+        for state.t in (1, 2, 5):
+            batches.append(solver._schedule(problem, state)[3])
+    assert batches[0] < 60
+    assert max(batches) == 60
+    assert all(a <= b for a, b in zip(batches[:3], batches[3:6], strict=True))
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("k", [1, 3])
+def test_batches_tell_the_gradient_on_average(form, k):
+    """Every sample alone, weighed by its chance, sums to the gradient; differences do to the difference."""
+    problem = make("logistic", k=k, form=form, weights=WEIGHTS)
+    rng = np.random.default_rng(0)
+    W, b = rng.standard_normal((8, k)), rng.standard_normal(k)
+    chances, total = sample_chances(problem)
+    dense = problem.X.toarray() if hasattr(problem.X, "toarray") else problem.X
+    assert total == pytest.approx(WEIGHTS @ (dense.astype(float) ** 2).sum(axis=1))
+    slopes = problem.slopes(problem.scores(0.5 * W), b)
+    rows = np.flatnonzero(chances)
+    mean = sum(chances[i] * batch_gradient(problem, np.array([i]), chances, W, b) for i in rows)
+    exact = adjoint_product(problem.X, problem.slopes(problem.scores(W), b))
+    np.testing.assert_allclose(mean, exact, atol=1e-12)
+    mean = sum(chances[i] * batch_gradient(problem, np.array([i]), chances, W, b, slopes) for i in rows)
+    np.testing.assert_allclose(mean, exact - adjoint_product(problem.X, slopes), atol=1e-12)
+    pair = batch_gradient(problem, rows[:2], chances, W, b)
+    halves = [0.5 * batch_gradient(problem, rows[i : i + 1], chances, W, b) for i in range(2)]
+    np.testing.assert_allclose(pair, sum(halves), atol=1e-12)
+
+
+@pytest.mark.parametrize("ball", BALLS.values(), ids=BALLS)
+@given(seed=st.integers(0, 1000), beta=st.sampled_from([0.1, 1.0, 10.0]))
+def test_sliding_comes_near_the_projection(ball, seed, beta):
+    rng = np.random.default_rng(seed)
+    g, start = rng.standard_normal((5, 3)), ball.project(rng.standard_normal((5, 3)))
+    W, n_corners = slide(ball, g, start, beta, 1e-2, 100_000)
+    exact = ball.project(start - g / beta)
+    # A gap of tol bounds the distance: beta / 2 |W - W*|^2 <= tol.
+    assert 0.5 * beta * ((W - exact) ** 2).sum() <= 1e-2
+    assert ball.size(W) <= 1.0 + 1e-9
+    assert slide(ball, g, start, beta, 0.0, 3)[1] <= 3 <= n_corners + 3
+    corners = [ball.lmo(rng.standard_normal((5, 3))).toarray() for _ in range(2)]
+    assert ((corners[0] - corners[1]) ** 2).sum() <= square_of_diameter(ball, (5, 3)) * (1 + 1e-12)
+
+
+def test_svrg_shortens_steps_that_make_the_gap_grow():
+    problem, solver = make("squared", weights=np.full(60, 1.0)), BallSvrg(batch=1)
+    state = solver.start(problem, None, np.random.default_rng(0))
+    state.length *= 50.0
+    first = state.length
+    for _ in range(60):
+        state = solver.step(problem, state)
+    assert state.length < first
+    assert solver.estimate(problem, state) < 1e-6
+
+
+@every_solver
+@with_and_without
+def test_same_seed_gives_the_same_bits_and_another_seed_others(name, fit_intercept):
+    problem = make(k=3, n=400, fit_intercept=fit_intercept)
+    solver = Storc(batch=20) if name.startswith("storc") else SOLVERS[name]
+    one, two, other = (fit(problem, solver, tol=0.0, max_iter=6, rng=seed).point for seed in (3, 3, 4))
+    np.testing.assert_array_equal(one.weights, two.weights)
+    np.testing.assert_array_equal(one.intercept, two.intercept)
+    assert not np.array_equal(one.weights, other.weights)
+
+
+@every_solver
+def test_restart_at_the_optimum_stops_at_once_and_a_handed_out_point_stays(name):
+    problem, solver = make("logistic", weights=WEIGHTS, fit_intercept=True), SOLVERS[name]
+    garbage = BallPoint(100.0 * np.random.default_rng(0).standard_normal((8, 1)), np.array([7.0]))
+    first = fit(problem, solver, tol=TOLS[name], init=garbage)
+    assert first.certificate.primal == pytest.approx(optimum(problem)[0], rel=max(TOLS[name], 1e-7))
+    assert fit(problem, solver, tol=2 * TOLS[name], init=first.point).n_iter == 0
+    state = solver.start(problem, first.point, np.random.default_rng(0))
+    for _ in range(3):
+        state = solver.step(problem, state)
+    point = solver.point(problem, state)
+    kept = point.weights.copy()
+    solver.step(problem, state)
+    np.testing.assert_array_equal(point.weights, kept)
+
+
+@every_solver
+@pytest.mark.parametrize("cut", [1, 5])
+def test_split_run_is_the_whole_run(name, cut, tmp_path):
+    problem, solver = make("logistic", fit_intercept=True), SOLVERS[name]
+    whole = fit(problem, solver, tol=0.0, max_iter=9)
+    fit(problem, solver, tol=0.0, max_iter=cut, watchers=[Checkpoint(tmp_path / "run", every=0.0)])
+    rest = fit(problem, solver, tol=0.0, max_iter=9, rng=9, resume=load_checkpoint(tmp_path / "run", solver))
+    np.testing.assert_array_equal(rest.point.weights, whole.point.weights)
+    assert rest.certificate == whole.certificate
+
+
+@every_solver
+def test_nothing_to_learn_costs_nothing(name):
+    problem = Constrained(
+        np.zeros((6, 3)), np.ones(6), loss=ENTRYWISE["squared"], ball=L1Ball(1.0), l2=0.1, fit_intercept=True
+    )
+    result = fit(problem, SOLVERS[name], tol=1e-9, max_iter=5)
+    np.testing.assert_array_equal(result.point.weights, 0.0)
+    np.testing.assert_allclose(result.point.intercept, 1.0)
+
+
+def test_settings_that_do_not_fit_are_refused():
+    with pytest.raises(IncompatibleError, match=r"needs l2 > 0; found l2 = 0\. Use strongly_convex=False"):
+        fit(make(l2=0.0), Storc(strongly_convex=True))
+    for made in (lambda: BallSvrg(batch=0), lambda: Storc(batch=0)):
+        with pytest.raises(IncompatibleError, match="batch=0"):
+            made()
+    for made in (lambda: Scgs(max_corners=0), lambda: Storc(max_corners=0)):
+        with pytest.raises(IncompatibleError, match="max_corners=0"):
+            made()

@@ -1,0 +1,165 @@
+"""Entrywise losses: slopes, bends, conjugates and dual steps agree with each other, also where numbers are huge."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softmargin.losses.entrywise import ENTRYWISE
+
+every_loss = pytest.mark.parametrize("loss", ENTRYWISE.values(), ids=ENTRYWISE)
+margin_losses = pytest.mark.parametrize(
+    "loss", [loss for loss in ENTRYWISE.values() if loss.is_margin], ids=lambda loss: type(loss).__name__
+)
+numbers = st.one_of(st.sampled_from([0.0, 1.0, -1.0, 0.5]), st.floats(-6, 6), st.floats(-40, 40))
+signs = st.sampled_from([-1.0, 1.0])
+
+
+def target_for(loss, sign, number):
+    return sign if loss.is_margin else number
+
+
+def one(function, *arguments):
+    """Call a function of arrays with numbers."""
+    return float(function(*(np.array([x]) for x in arguments))[0])
+
+
+@every_loss
+@given(s=numbers, sign=signs, t=numbers)
+def test_slope_is_the_difference_of_values(loss, s, sign, t):
+    t, h = target_for(loss, sign, t), 1e-5
+    difference = (one(loss.value, s + h, t) - one(loss.value, s - h, t)) / (2.0 * h)
+    # Where the second derivative jumps, a difference is off by half the jump times h.
+    assert one(loss.slope, s, t) == pytest.approx(difference, abs=1e-5 + 1e-9 * (s - t) ** 2)
+
+
+@every_loss
+@given(s=numbers, sign=signs, t=numbers)
+def test_bend_is_the_difference_of_slopes_away_from_corners(loss, s, sign, t):
+    t, h = target_for(loss, sign, t), 1e-4
+    if loss.is_margin and min(abs(t * s), abs(t * s - 1.0)) < 2 * h:
+        return
+    difference = (one(loss.slope, s + h, t) - one(loss.slope, s - h, t)) / (2.0 * h)
+    assert one(loss.bend, s, t) == pytest.approx(difference, abs=1e-7)
+
+
+@every_loss
+@given(s=numbers, other=numbers, sign=signs, t=numbers)
+def test_curvature_bounds_the_bend_and_the_slopes(loss, s, other, sign, t):
+    t = target_for(loss, sign, t)
+    assert 0.0 <= one(loss.bend, s, t) <= loss.curvature
+    rise = (one(loss.slope, s, t) - one(loss.slope, other, t)) * (s - other)
+    assert rise + 1e-12 * abs(s - other) >= -1e-12
+    assert rise <= loss.curvature * (s - other) ** 2 * (1.0 + 1e-12) + 1e-12 * abs(s - other)
+
+
+@every_loss
+def test_curvature_is_reached(loss):
+    scores = np.linspace(-3.0, 3.0, 601)
+    assert loss.bend(scores, np.ones(601)).max() == pytest.approx(loss.curvature)
+
+
+@every_loss
+@given(s=numbers, sign=signs, t=numbers)
+def test_fenchel_young_is_an_equality_at_the_slope(loss, s, sign, t):
+    t = target_for(loss, sign, t)
+    u = one(loss.slope, s, t)
+    value, conjugate = one(loss.value, s, t), one(loss.conjugate, u, t)
+    assert value + conjugate == pytest.approx(u * s, abs=1e-12 * (1.0 + abs(value) + abs(conjugate) + abs(u * s)))
+
+
+@every_loss
+@given(s=numbers, u=numbers, sign=signs, t=numbers)
+def test_fenchel_young_is_an_inequality_elsewhere(loss, s, u, sign, t):
+    t = target_for(loss, sign, t)
+    value, conjugate = one(loss.value, s, t), one(loss.conjugate, u, t)
+    assert value + conjugate >= u * s - 1e-12 * (1.0 + abs(value) + abs(u * s))
+
+
+@every_loss
+@given(u=st.floats(-2.0, 2.0), sign=signs, t=st.floats(-2, 2))
+def test_conjugate_is_the_largest_value_over_scores(loss, u, sign, t):
+    t = target_for(loss, sign, t)
+    values = [
+        (u * scores - loss.value(scores, np.full(len(scores), t))).max()
+        for scores in (np.linspace(-30.0, 30.0, 12001), np.linspace(-60.0, 60.0, 24001))
+    ]
+    conjugate = one(loss.conjugate, u, t)
+    if np.isfinite(conjugate):
+        assert conjugate == pytest.approx(values[1], abs=1e-4)
+    elif min(abs(u), abs(abs(u) - 1.0)) > 0.01:  # well outside, the values grow with the scores
+        assert values[1] > values[0] + 0.2
+
+
+@margin_losses
+def test_conjugate_is_infinite_outside_its_domain_and_finite_on_its_edge(loss):
+    for t in (-1.0, 1.0):
+        assert one(loss.conjugate, 0.0, t) == 0.0
+        assert one(loss.conjugate, t * 1e-12, t) == np.inf
+        assert np.isfinite(one(loss.conjugate, -t, t))
+        is_bounded = type(loss).__name__ != "SquaredHinge"
+        assert np.isinf(one(loss.conjugate, -t * (1.0 + 1e-12), t)) == is_bounded
+
+
+@every_loss
+@given(s=numbers, inside=st.floats(0, 1), sign=signs, t=numbers, r=st.floats(1e-4, 1e4))
+def test_dual_step_is_the_best_of_a_grid(loss, s, inside, sign, t, r):
+    t = target_for(loss, sign, t)
+    u0 = -sign * inside if loss.is_margin else inside
+    step = one(loss.dual_step, u0, s, t, r)
+
+    def objective(u):
+        t_, u0_ = np.full(u.shape, t), np.full(u.shape, u0)
+        return s * u - loss.conjugate(u, t_) - (u - u0_) ** 2 / (2.0 * r)
+
+    grid = np.concatenate([np.linspace(-1.0, 1.0, 2001), step + np.linspace(-1e-3, 1e-3, 201), [u0]])
+    best = float(objective(np.array([step]))[0])
+    assert np.isfinite(best)
+    assert objective(grid).max() <= best + 1e-11 * (1.0 + abs(best) + abs(s) + 1.0 / r + s * s)
+
+
+@every_loss
+@given(s=numbers, sign=signs, t=numbers, r=st.floats(1e-3, 1e3))
+def test_dual_step_stays_at_the_slope(loss, s, sign, t, r):
+    t = target_for(loss, sign, t)
+    u = one(loss.slope, s, t)
+    assert one(loss.dual_step, u, s, t, r) == pytest.approx(u, rel=1e-9, abs=1e-12)
+
+
+@every_loss
+@given(s=numbers, sign=signs, t=numbers)
+def test_long_dual_step_ends_at_the_slope_and_a_short_one_where_it_began(loss, s, sign, t):
+    t = target_for(loss, sign, t)
+    assert one(loss.dual_step, 0.0, s, t, 1e14) == pytest.approx(one(loss.slope, s, t), rel=1e-6, abs=1e-9)
+    assert one(loss.dual_step, -0.5 * sign, s, t, 1e-14) == pytest.approx(-0.5 * sign, abs=1e-10)
+
+
+@every_loss
+@pytest.mark.parametrize("size", [1e3, 1e8, 1e150])
+def test_huge_scores_overflow_nowhere(loss, size):
+    scores, target = np.array([[size], [-size], [size], [-size]]), np.array([[1.0], [1.0], [-1.0], [-1.0]])
+    for function in (loss.value, loss.slope, loss.bend):
+        assert np.isfinite(function(scores, target)).all()
+    u = loss.slope(scores, target)
+    assert np.isfinite(loss.conjugate(u, target)).all()
+    for r in (1e-3, 1.0, 1e3):
+        step = loss.dual_step(np.zeros_like(u), scores, target, r)
+        assert np.isfinite(loss.conjugate(step, target)).all()
+
+
+@every_loss
+def test_shapes_broadcast_and_nothing_is_written_in_place(loss):
+    rng = np.random.default_rng(0)
+    scores, target = rng.standard_normal((6, 3)), np.where(rng.random((6, 3)) < 0.5, -1.0, 1.0)
+    u = loss.slope(scores, target)
+    kept = scores.copy(), target.copy(), u.copy()
+    lengths = np.geomspace(0.1, 10.0, 6)[:, None]
+    together = loss.dual_step(u, 0.0 * scores, target, lengths)
+    for i in range(6):
+        one_row = loss.dual_step(u[i], 0.0 * scores[i], target[i], lengths[i, 0])
+        np.testing.assert_allclose(together[i], one_row, rtol=1e-12, atol=1e-15)
+    for function in (loss.value, loss.slope, loss.bend, loss.conjugate):
+        assert function(u, target).shape == (6, 3)
+        np.testing.assert_array_equal(function(u, 1.0), function(u, np.ones((6, 3))))
+    for now, then in zip((scores, target, u), kept, strict=True):
+        np.testing.assert_array_equal(now, then)

@@ -1,0 +1,357 @@
+"""Solvers over the trace-norm ball reach CVXPY's optimum, with weights that stay factors of low rank."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from reference.ball_optimum import FORMS, LOSSES, make, optimum
+from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.losses.entrywise import ENTRYWISE
+from softmargin.problems import BallPoint, Constrained
+from softmargin.run import Status, Stop, solve
+from softmargin.run.watchers import Checkpoint, load_checkpoint
+from softmargin.sets import L1Ball, LowRank, TraceBall
+from softmargin.solvers.low_rank_gradient import LowRankGradient, StepMatrix, distance, stack
+from softmargin.solvers.low_rank_pdbfw import LowRankPDBFW
+
+# Clarabel is asked for all the digits it can give, and says so.
+pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
+GRADIENT, PDBFW = LowRankGradient(), LowRankPDBFW()
+every_solver = pytest.mark.parametrize("solver", [GRADIENT, PDBFW], ids=["gradient", "pdbfw"])
+every_loss = pytest.mark.parametrize("loss", LOSSES)
+
+
+def fit(problem, solver, *, tol=1e-8, max_iter=3000, rng=0, **more):
+    return solve(problem, solver, stop=Stop(tol, max_iter), rng=rng, **more)
+
+
+def planted(n=201, d=150, k=100, rank=3, *, radius=0.3, noise=0.1, loss="squared", form=np.asarray, **settings):
+    """Return a problem whose solution has a low rank, so that singular triples are truncated."""
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((n, d)) / np.sqrt(d)).astype(np.float32).astype(np.float64)
+    W = rng.standard_normal((d, rank)) @ rng.standard_normal((rank, k))
+    target = X @ W + noise * rng.standard_normal((n, k))
+    target = np.where(target > 0.0, 1.0, -1.0) if ENTRYWISE[loss].is_margin else target
+    ball = TraceBall(radius * np.linalg.svd(W, compute_uv=False).sum())
+    return Constrained(form(X), target, loss=ENTRYWISE[loss], ball=ball, **{"l2": 1.0 / n, **settings})
+
+
+def check_factors(problem, W):
+    assert isinstance(W, LowRank)
+    assert W.shape == problem.shape
+    np.testing.assert_allclose(W.U.T @ W.U, np.eye(W.rank), atol=1e-12)
+    np.testing.assert_allclose(W.V.T @ W.V, np.eye(W.rank), atol=1e-12)
+    assert (W.s > 0.0).all()
+    assert (np.diff(W.s) <= 0.0).all()
+    assert W.s.sum() <= problem.ball.radius * (1.0 + 1e-12)
+
+
+class Witness:
+    """Notes the point after every step."""
+
+    def begin(self, problem, solver, stop):
+        self.points = []
+
+    def watch(self, progress):
+        self.points.append(progress.solver.point(progress.problem, progress.state))
+
+    def end(self, result): ...
+
+
+@every_loss
+@every_solver
+@pytest.mark.parametrize("k", [1, 3, 7])
+def test_solver_reaches_the_optimum(solver, loss, k):
+    problem, witness = make(loss, "trace", k), Witness()
+    result = fit(problem, solver, watchers=[witness])
+    best, W, _ = optimum(problem)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(best, rel=1e-7)
+    assert result.certificate.bound <= best * (1.0 + 1e-7)
+    np.testing.assert_allclose(result.point.weights.toarray(), W, atol=1e-3)
+    for point in witness.points:
+        check_factors(problem, point.weights)
+
+
+@every_loss
+@pytest.mark.parametrize("l2", [0.0, 0.1])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_gradient_needs_neither_a_ridge_nor_centred_targets(loss, l2, fit_intercept):
+    problem = make(loss, "trace", l2=l2, fit_intercept=fit_intercept)
+    result = fit(problem, GRADIENT)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(optimum(problem)[0], rel=1e-7)
+    assert np.any(result.point.intercept) == fit_intercept
+
+
+@every_solver
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_form_of_the_data_changes_nothing(solver, form):
+    result = fit(make(ball="trace", form=form), solver)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(optimum(make(ball="trace"))[0], rel=1e-7)
+
+
+@every_solver
+def test_weights_of_the_samples_count(solver):
+    problem = make(ball="trace", weights=np.tile([0.0, 0.01, 0.05], 20))
+    assert fit(problem, solver).certificate.primal == pytest.approx(optimum(problem)[0], rel=1e-7)
+
+
+@every_loss
+@every_solver
+@pytest.mark.parametrize("form", [np.asarray, csr_matrix], ids=["dense", "csr"])
+def test_low_rank_solution_is_found_without_an_array_of_its_shape(solver, loss, form, monkeypatch):
+    problem = planted(loss=loss, form=form)
+    monkeypatch.setattr(StepMatrix, "toarray", lambda self: pytest.fail("an array of shape (d, k)"))
+    result = fit(problem, solver)
+    assert result.status is Status.CONVERGED
+    assert 0 < result.point.weights.rank < 20
+    check_factors(problem, result.point.weights)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("l2", [0.0, 0.005])
+def test_low_rank_solution_without_a_ridge_or_with_an_intercept(l2, fit_intercept):
+    result = fit(planted(loss="smooth_hinge", l2=l2, fit_intercept=fit_intercept), GRADIENT, tol=1e-7)
+    assert result.status is Status.CONVERGED
+    assert result.point.weights.rank < 20
+
+
+@every_solver
+def test_solution_of_full_rank_inside_the_ball_is_found(solver):
+    problem = planted(40, 30, 20, radius=50.0, l2=0.1)
+    result = fit(problem, solver)
+    assert result.status is Status.CONVERGED
+    assert problem.is_inactive(result.point)
+    X, p = problem.X, problem.weights
+    ridge = np.linalg.solve(X.T @ (p[:, None] * X) + 0.1 * np.eye(30), X.T @ (p[:, None] * problem.target))
+    np.testing.assert_allclose(result.point.weights.toarray(), ridge, atol=1e-3)
+
+
+@every_solver
+def test_estimate_is_near_what_the_judge_says(solver):
+    problem = planted()
+    state = solver.start(problem, None, np.random.default_rng(0))
+    judged, guessed = [], []
+    for _ in range(40):
+        state = solver.step(problem, state)
+        guessed.append(solver.estimate(problem, state))
+        judged.append(problem.certificate(solver.point(problem, state)).residual)
+    ratios = [guess / residual for guess, residual in zip(guessed, judged, strict=True) if 1e-9 < residual < 0.1]
+    assert len(ratios) > 3
+    assert 0.2 < np.median(ratios) < 5.0
+
+
+@pytest.mark.parametrize("rows", [None, 10])
+@every_loss
+def test_dual_value_never_falls(loss, rows):
+    problem, solver = make(loss, "trace"), LowRankPDBFW(rows=rows)
+    state, values = solver.start(problem, None, np.random.default_rng(0)), []
+    for _ in range(60):
+        state = solver.step(problem, state)
+        Z = problem.X.T @ (problem.weights[:, None] * state.Y)
+        values.append(problem.bound(state.Y, Z))
+        assert state.q == pytest.approx(problem.ball.least(Z, problem.l2), rel=1e-9)
+        np.testing.assert_allclose(state.scores, problem.X @ state.weights.toarray(), atol=1e-12)
+    assert (np.diff(values) >= -1e-12).all()
+    assert values[-1] <= optimum(problem)[0] + 1e-8
+
+
+@every_loss
+@pytest.mark.parametrize("eta", [0.5, 1.0])
+@pytest.mark.parametrize("rows", [None, 20])
+def test_steps_of_the_paper_reach_the_optimum(loss, eta, rows):
+    """Algorithm 2 with its own steps; delta = 6 is r = 0.1."""
+    problem = make(loss, "trace")
+    result = fit(problem, LowRankPDBFW(rank=3, rows=rows, delta=6.0, eta=eta), tol=1e-6)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(optimum(problem)[0], rel=2e-6)
+    check_factors(problem, result.point.weights)
+
+
+def test_step_of_the_paper_is_its_formula():
+    """One step by plain arrays: eqs. (13) to (16) and (18), corrected by spec 1.2."""
+    problem, eta, delta, rows, rank = make("squared", "trace"), 0.5, 6.0, 7, 2
+    solver = LowRankPDBFW(rank=rank, rows=rows, delta=delta, eta=eta)
+    state = solver.start(problem, None, np.random.default_rng(0))
+    X, n, l2, radius = problem.X, 60, problem.l2, problem.ball.radius
+    W, Y = np.zeros(problem.shape), np.zeros((n, 3))
+    for _ in range(5):
+        state = solver.step(problem, state)
+        trial = problem.loss.dual_step(Y, X @ W, problem.target, delta / n)
+        moving = np.argsort(-np.linalg.norm(trial - Y, axis=1))[:rows]
+        Y[moving] = trial[moving]
+        U, s, Vt = np.linalg.svd(W - (X.T @ Y / n + l2 * W) / (l2 * eta), full_matrices=False)
+        kept = L1Ball(radius).project(s[:rank, None])[:, 0]
+        W = (1 - eta) * W + eta * (U[:, :rank] * kept) @ Vt[:rank]
+        np.testing.assert_allclose(state.weights.toarray(), W, atol=1e-12)
+        np.testing.assert_allclose(state.scores, X @ W, atol=1e-12)
+        np.testing.assert_allclose(state.Y, Y, atol=1e-12)
+
+
+def test_rank_that_is_too_low_stalls_and_says_so():
+    """Spec 1.2, erratum 6: the gap shows it."""
+    problem = make("squared", "trace", 7)
+    assert fit(problem, PDBFW).point.weights.rank > 1
+    result = fit(problem, LowRankPDBFW(rank=1), max_iter=500)
+    assert result.status is Status.MAX_ITER
+    assert result.certificate.residual > 1e-4
+
+
+def test_constant_that_is_too_small_is_raised():
+    problem = planted()
+    state = GRADIENT.start(problem, None, np.random.default_rng(0))
+    state.lipschitz *= 1e-6
+    state = GRADIENT.step(problem, state)
+    largest = np.linalg.norm(problem.X, 2) ** 2 / len(problem.X) + problem.l2
+    assert 0.05 * largest < state.lipschitz <= 2.0 * largest
+
+
+def test_momentum_without_restart_also_gets_there():
+    assert fit(make(ball="trace"), LowRankGradient(restart=False), tol=1e-6).status is Status.CONVERGED
+
+
+@every_solver
+def test_start_is_the_nearest_point_and_factors_are_as_good_as_an_array(solver):
+    problem = make(ball="trace")
+    rng = np.random.default_rng(1)
+    W = LowRank(rng.standard_normal((8, 2)), np.array([-3.0, 1.0]), rng.standard_normal((3, 2)))
+    points = []
+    for init in (W, W.toarray()):
+        state = solver.start(problem, BallPoint(init, np.zeros(3)), rng)
+        points.append(solver.point(problem, state).weights)
+        check_factors(problem, points[-1])
+        np.testing.assert_allclose(points[-1].toarray(), problem.ball.project(W.toarray()), atol=1e-12)
+
+
+@every_solver
+def test_restart_at_the_optimum_stops_at_once(solver):
+    for problem in (make(ball="trace"), planted()):
+        first = fit(problem, solver, tol=1e-6)
+        again = fit(problem, solver, tol=2e-6, init=first.point)
+        assert (again.n_iter, again.status) == (0, Status.CONVERGED)
+        further = fit(problem, solver, tol=1e-9, init=first.point)
+        assert further.status is Status.CONVERGED
+
+
+def test_first_step_keeps_all_of_a_start_of_high_rank():
+    """A step looks for a few times more triples than it knows of: it must know of all those of its start."""
+    problem = planted(rank=45, noise=0.0, radius=0.9)
+    first = fit(problem, GRADIENT, tol=1e-6)
+    assert first.point.weights.rank > 32
+    state = GRADIENT.step(problem, GRADIENT.start(problem, first.point, np.random.default_rng(0)))
+    primal = problem.primal(GRADIENT.point(problem, state))
+    assert primal <= first.certificate.primal * (1.0 + 1e-9)
+
+
+@every_solver
+@pytest.mark.parametrize("cut", [1, 4])
+@pytest.mark.parametrize("problem", [make(ball="trace"), planted()], ids=["small", "planted"])
+def test_split_run_is_the_whole_run_and_the_same_seed_gives_the_same_bits(solver, cut, problem, tmp_path):
+    whole = fit(problem, solver, tol=0.0, max_iter=8)
+    fit(problem, solver, tol=0.0, max_iter=cut, watchers=[Checkpoint(tmp_path / "run", every=0.0)])
+    saved = load_checkpoint(tmp_path / "run", solver)
+    rest = fit(problem, solver, tol=0.0, max_iter=8, rng=99, resume=saved)
+    for one, two in zip(whole.point.weights, rest.point.weights, strict=True):
+        np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(whole.point.intercept, rest.point.intercept)
+    assert rest.certificate == whole.certificate
+
+
+@every_solver
+def test_further_steps_do_not_move_a_point_already_handed_out(solver):
+    problem = planted()
+    state = solver.step(problem, solver.start(problem, None, np.random.default_rng(0)))
+    point = solver.point(problem, state)
+    kept = point.weights.toarray()
+    solver.step(problem, solver.step(problem, state))
+    np.testing.assert_array_equal(point.weights.toarray(), kept)
+
+
+@every_solver
+@pytest.mark.parametrize("radius", [1e-6, 1e6])
+def test_tiny_and_huge_radius(solver, radius):
+    small = make("smooth_hinge", "trace")
+    problem = Constrained(small.X, small.target, loss=small.loss, ball=TraceBall(radius), l2=0.1)
+    result = fit(problem, solver)
+    assert result.status is Status.CONVERGED
+    assert problem.is_inactive(result.point) == (radius > 1.0)
+
+
+@every_solver
+@every_loss
+def test_data_of_nothing_give_weights_of_rank_zero(solver, loss):
+    for form in (np.asarray, csr_matrix):
+        target = make(loss, "trace").target
+        problem = Constrained(form(np.zeros((60, 8))), target, loss=ENTRYWISE[loss], ball=TraceBall(1.0), l2=0.1)
+        result = fit(problem, solver)
+        assert result.status is Status.CONVERGED
+        assert result.point.weights.rank == 0
+        np.testing.assert_array_equal(result.point.weights.toarray(), 0.0)
+
+
+@every_solver
+@pytest.mark.parametrize("scale", [1e-4, 1e4])
+def test_scale_of_the_features_does_not_matter(solver, scale):
+    """W / scale in a ball of radius / scale with l2 * scale^2: the same problem."""
+    one = make("squared", "trace")
+    ball = TraceBall(one.ball.radius / scale)
+    problem = Constrained(scale * one.X, one.target, loss=one.loss, ball=ball, l2=one.l2 * scale**2)
+    result = fit(problem, solver)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(fit(one, solver).certificate.primal, rel=3e-8)
+
+
+@every_solver
+@pytest.mark.parametrize(("n", "d", "k"), [(1, 5, 4), (30, 1, 6), (3, 60, 40), (50, 4, 60)])
+def test_lean_shapes(solver, n, d, k):
+    result = fit(planted(n, d, k, rank=1, l2=0.1), solver)
+    assert result.status is Status.CONVERGED
+
+
+def test_distance_keeps_its_digits_where_points_are_close():
+    rng = np.random.default_rng(0)
+    problem = planted()
+    W = problem.ball.nearest(rng.standard_normal((150, 5)) @ rng.standard_normal((5, 100)))
+    for size in (1.0, 1e-4, 1e-9):
+        other = W._replace(s=W.s * (1.0 + size * np.arange(1, 1 + W.rank)))
+        assert distance(W, other) == pytest.approx(np.linalg.norm(W.s - other.s), rel=1e-6)
+        last = problem.ball.nearest(W.toarray() + size * rng.standard_normal((150, 100)))
+        Z = stack((1.5, other), (-0.5, last))
+        assert distance(W, Z) == pytest.approx(np.linalg.norm(W.toarray() - Z.toarray()), rel=1e-5)
+
+
+def test_state_holds_arrays_and_plain_numbers_only():
+    for solver in (GRADIENT, PDBFW):
+        state = solver.step(planted(), solver.start(planted(), None, np.random.default_rng(0)))
+        for field in dataclasses.fields(state):
+            assert isinstance(getattr(state, field.name), np.ndarray | float | int)
+
+
+@pytest.mark.parametrize("settings", [{"l2": 0.0}, {"fit_intercept": True}])
+def test_pdbfw_refuses_what_has_no_dual_step(settings):
+    with pytest.raises(IncompatibleError, match=r"needs l2 > 0 and no intercept.*Use LowRankGradient"):
+        fit(make(ball="trace", **settings), PDBFW)
+
+
+@every_solver
+def test_other_balls_and_starts_of_another_shape_are_refused(solver):
+    with pytest.raises(IncompatibleError, match=r"needs a TraceBall.*found L1Ball"):
+        fit(make(ball="l1"), solver)
+    wrong = LowRank(np.ones((3, 1)), np.ones(1), np.ones((3, 1)))
+    with pytest.raises(DataError, match=r"weights of shape \(8, 3\)"):
+        fit(make(ball="trace"), solver, init=BallPoint(wrong, np.zeros(3)))
+
+
+@pytest.mark.parametrize("settings", [{"rank": 0}, {"rows": 0}, {"delta": 0.0}, {"eta": 0.0, "delta": 1.0}])
+def test_settings_that_make_no_sense_are_refused(settings):
+    with pytest.raises(IncompatibleError, match="LowRankPDBFW needs rank and rows"):
+        LowRankPDBFW(**settings)
+
+
+def test_short_primal_steps_need_a_dual_step():
+    with pytest.raises(IncompatibleError, match=r"eta=0.5 needs a delta"):
+        LowRankPDBFW(eta=0.5)
