@@ -32,7 +32,7 @@ from common import (
     objective_for,
     one_thread,
 )
-from curves import LEAST, Point, thinned
+from curves import LEAST, Point, save_picture, thinned
 from optimum_tables import markdown, write
 
 TARGETS = (1e-2, 1e-3, 1e-6)
@@ -156,7 +156,9 @@ def run(racer: Any, objective: Any, options: argparse.Namespace) -> dict[str, An
 
 def label(solver: str) -> str:
     """Return a solver's name without benchopt's brackets."""
-    return "auto" if solver == OURS else solver.removeprefix("named[solver=").removesuffix("]")
+    return (
+        "auto" if solver == OURS else solver.removeprefix("named[solver=").rstrip("]").replace("[times=", ", delta × ")
+    )
 
 
 def time_to(row: dict[str, Any], target: float) -> float | None:
@@ -243,10 +245,7 @@ def draw(name: str, known: list[dict[str, Any]], path: Path) -> None:
         for axis in axes.flat:
             handles |= {text: line for line, text in zip(*axis.get_legend_handles_labels(), strict=True)}
         picture.legend(handles.values(), handles, loc="outside lower center", ncols=5, fontsize=8)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    picture.savefig(path, dpi=90)
-    plt.close(picture)
-    log.print(f"drawn: {path}")
+    save_picture(picture, path)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,10 @@
-"""Curves of a run: passes, seconds and suboptimality, thinned to what a plot can show."""
+"""Curves of a run: passes, seconds and suboptimality, thinned to what a plot can show; and pictures of them."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from common import log
 
 LEAST = 1e-10  # suboptimalities below this are no longer known
 _SPACING = 1.02  # factor between the times that are kept of a curve
@@ -16,3 +20,13 @@ def thinned(points: Sequence[Point], targets: Sequence[float]) -> list[Point]:
         if is_first or point is points[-1] or point[1] >= _SPACING * kept[-1][1]:
             kept.append(point)
     return kept
+
+
+def save_picture(picture: Any, path: Path) -> None:
+    """Write a picture of matplotlib's as PNG, and forget it."""
+    from matplotlib import pyplot as plt
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    picture.savefig(path, dpi=90)
+    plt.close(picture)
+    log.print(f"drawn: {path}")

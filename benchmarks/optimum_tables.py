@@ -1,4 +1,4 @@
-"""The measurements of ``time_to_optimum`` as Markdown: seconds, and how many times longer than softmargin."""
+"""Measurements as Markdown: seconds, and how many times longer than softmargin."""
 
 import math
 import statistics
@@ -8,8 +8,6 @@ from typing import NamedTuple
 from common import OURS, Records, console, log
 from gap_tables import Cell, Timing, timings
 
-PEER = "sklearn"
-BEST = f"best of {PEER}"
 _NOTHING = Timing(math.nan, "–")
 
 
@@ -23,22 +21,22 @@ class Ratio(NamedTuple):
         return f"{'> ' if self.is_bound else ''}{self.times:.{1 if self.times > 10.0 else 2}f}×"
 
 
-def print_tables(records: Records) -> None:
-    """Print two tables for each penalty."""
-    found = {cell: timing for cell, timing in timings(records).items() if cell.benchmark == "softmax"}
+def print_tables(records: Records, peer: str = "sklearn") -> None:
+    """Print two tables for each variant; the best of the solvers whose names begin with ``peer`` has a column."""
+    found = timings(records)
     if not found:
         log.print("no measurements yet")
         return
-    for penalty in dict.fromkeys(cell.variant for cell in found):
-        cells = {cell: timing for cell, timing in found.items() if cell.variant == penalty}
+    for variant in dict.fromkeys(cell.variant for cell in found):
+        cells = {cell: timing for cell, timing in found.items() if cell.variant == variant}
         names = list(dict.fromkeys(cell.data for cell in cells))
         rows = {cell._replace(solver=OURS) for cell in cells}
         rows = sorted(rows, key=lambda row: (names.index(row.data), row.C, -row.tol))
         solvers = list(dict.fromkeys(cell.solver for cell in cells if cell.solver != OURS))
-        write(f"\n### {penalty}\n")
-        write(seconds_table(rows, solvers, cells))
+        write(f"\n### {variant}\n")
+        write(seconds_table(rows, solvers, cells, peer))
         write("")
-        write(ratio_table(rows, solvers, cells))
+        write(ratio_table(rows, solvers, cells, peer))
 
 
 def write(text: str) -> None:
@@ -52,9 +50,9 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def best_peer(row: Cell, solvers: Sequence[str], cells: dict[Cell, Timing]) -> Timing:
-    """Return the least time of scikit-learn's solvers; where all ran into the cap, what it exceeds."""
-    theirs = {name: cells.get(row._replace(solver=name), _NOTHING) for name in solvers if name.startswith(PEER)}
+def best_peer(row: Cell, solvers: Sequence[str], cells: dict[Cell, Timing], peer: str) -> Timing:
+    """Return the least time of the peers; where all ran into the cap, what it exceeds."""
+    theirs = {name: cells.get(row._replace(solver=name), _NOTHING) for name in solvers if name.startswith(peer)}
     finished = {name: timing for name, timing in theirs.items() if math.isfinite(timing.seconds)}
     if finished:
         name = min(finished, key=lambda name: finished[name].seconds)
@@ -72,30 +70,33 @@ def ratio_of(theirs: Timing, ours: Timing) -> Ratio | None:
     return Ratio(theirs.at_least / ours.seconds, True) if theirs.at_least > 0.0 else None
 
 
-def seconds_table(rows: Sequence[Cell], solvers: Sequence[str], cells: dict[Cell, Timing]) -> str:
+def seconds_table(rows: Sequence[Cell], solvers: Sequence[str], cells: dict[Cell, Timing], peer: str) -> str:
     """Return the table of seconds."""
     body = []
     for row in rows:
         ours = cells.get(row, _NOTHING)
-        shown = [best_peer(row, solvers, cells), *(cells.get(row._replace(solver=name), _NOTHING) for name in solvers)]
+        shown = [
+            best_peer(row, solvers, cells, peer),
+            *(cells.get(row._replace(solver=name), _NOTHING) for name in solvers),
+        ]
         ratios = [ratio_of(timing, ours) for timing in shown]
         texts = [
             f"{timing.text} ({ratio})" if ratio else timing.text for timing, ratio in zip(shown, ratios, strict=True)
         ]
         body.append([row.data, f"{row.C:g}", f"{row.tol:g}", ours.text, *texts])
-    return markdown(["data", "C", "level", OURS, BEST, *solvers], body)
+    return markdown(["data", "C", "level", OURS, f"best of {peer}", *solvers], body)
 
 
-def ratio_table(rows: Sequence[Cell], solvers: Sequence[str], cells: dict[Cell, Timing]) -> str:
+def ratio_table(rows: Sequence[Cell], solvers: Sequence[str], cells: dict[Cell, Timing], peer: str) -> str:
     """Return geometric means and the least of "how many times longer"; a cap counts as the time it cut off."""
     levels = sorted({row.tol for row in rows}, reverse=True)
     n_missed = sum(math.isinf(cells.get(row, _NOTHING).seconds) for row in rows)
     body = []
-    for solver in [BEST, *solvers]:
+    for solver in [best := f"best of {peer}", *solvers]:
         pairs: list[tuple[Ratio, Cell]] = []
         for row in rows:
-            if solver == BEST:
-                theirs = best_peer(row, solvers, cells)
+            if solver == best:
+                theirs = best_peer(row, solvers, cells, peer)
             else:
                 theirs = cells.get(row._replace(solver=solver), _NOTHING)
             ratio = ratio_of(theirs, cells.get(row, _NOTHING))

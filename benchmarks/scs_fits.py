@@ -3,12 +3,12 @@
     wolfe, scs            paper 002's own, its errata mended; scs improved has the library's defaults
     pegasos               as many draws as PASSES passes have
     block descent         KernelSVC to a proven gap; beyond MOST_EXACT rows on a sample
-    nystroem              landmarks and a linear SVM, to a proven gap of this one
+    nystroem              KernelSVC on features of landmarks, to a proven gap of that problem
     sklearn SVC           beyond MOST_EXACT rows on a sample; it has a bias
     sklearn nystroem+sgd  with a bias; where the features would not fit, a block at a time, one pass
 
-The first four stop at the gap that they see themselves, after STEPS steps or at the cap; nothing is certified on their
-clock. The others are timed as a user calls them.
+Paper 002's methods stop at the gap that they see themselves, after STEPS steps or at the cap; nothing is certified on
+their clock. The others are timed as a user calls them.
 """
 
 import math
@@ -86,45 +86,37 @@ def _expansion(problem: Any, point: Any, seconds: float) -> tuple[Callable[[Any]
     return model.predict, seconds, len(point.samples), len(used)
 
 
-def block_descent(X: Any, y: np.ndarray, settings: Settings) -> Fitted:
-    """Fit our exact solver."""
+def kernel_svc(n: int, settings: Settings, **more: Any) -> Any:
+    """Return our estimator of the problem on n rows."""
     from softmargin import KernelSVC
 
-    X, y = sampled(X, y, settings.seed)
-    model = KernelSVC(
-        1.0 / (settings.lam * len(y)),
+    return KernelSVC(
+        1.0 / (settings.lam * n),
         gamma=settings.gamma,
         multiclass="one_vs_rest",
         fit_intercept=False,
-        solver="block_descent",
         tol=TOL,
         max_seconds=settings.cap,
+        n_components=settings.n_components,
         random_state=settings.seed,
+        **more,
     )
-    return _timed(model, X, y, lambda: len(model.support_))
+
+
+def block_descent(X: Any, y: np.ndarray, settings: Settings) -> Fitted:
+    """Fit our exact solver."""
+    X, y = sampled(X, y, settings.seed)
+    model = kernel_svc(len(y), settings, solver="block_descent", approximation=None)
+    return timed(model, X, y)
 
 
 def nystroem(X: Any, y: np.ndarray, settings: Settings) -> Fitted:
-    """Fit a linear SVM on features of landmarks."""
-    from softmargin import LinearSVC
-    from softmargin.features.landmarks import choose_landmarks
-    from softmargin.kernels import Rbf
-
-    started = time.perf_counter()
-    landmarks = choose_landmarks(Rbf(settings.gamma), X, settings.n_components, np.random.default_rng(settings.seed))
-    model = LinearSVC(
-        1.0 / (settings.lam * len(y)),
-        multiclass="one_vs_rest",
-        fit_intercept=False,
-        tol=TOL,
-        max_seconds=settings.cap,
-        random_state=settings.seed,
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the cap may come before the gap
-        model.fit(landmarks.transform(X), y)
-    seconds = time.perf_counter() - started
-    return Fitted(lambda X: model.predict(landmarks.transform(X)), seconds, len(y), len(landmarks.map))
+    """Fit a linear SVM on features of landmarks; it draws rows where the features of all would fill its cache."""
+    model = kernel_svc(len(y), settings, approximation="nystroem")
+    fitted = timed(model, X, y)
+    is_drawn = model.certificate_.kind == "sample gap"
+    rows = int(1e6 * model.cache_size / (4 * fitted.n_vectors)) if is_drawn else len(y)
+    return fitted._replace(rows=rows)
 
 
 def sklearn_svc(X: Any, y: np.ndarray, settings: Settings) -> Fitted:
@@ -133,7 +125,7 @@ def sklearn_svc(X: Any, y: np.ndarray, settings: Settings) -> Fitted:
 
     X, y = sampled(X, y, settings.seed)
     model = SVC(C=1.0 / (settings.lam * len(y)), gamma=settings.gamma, tol=TOL, cache_size=1000.0)
-    return _timed(model, X, y, lambda: len(model.support_))
+    return timed(model, X, y)
 
 
 def sklearn_nystroem(X: Any, y: np.ndarray, settings: Settings) -> Fitted:
@@ -147,7 +139,7 @@ def sklearn_nystroem(X: Any, y: np.ndarray, settings: Settings) -> Fitted:
     linear = SGDClassifier(alpha=settings.lam, random_state=settings.seed)
     model = make_pipeline(features, linear)
     if len(y) * size <= MOST_FEATURES:
-        return _timed(model, X, y, lambda: size)
+        return timed(model, X, y, size)
     started = time.perf_counter()
     features.fit(*sampled(X, y, settings.seed))
     rows = 0
@@ -166,12 +158,14 @@ def sampled(X: Any, y: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(X[rows]), y[rows]
 
 
-def _timed(model: Any, X: Any, y: np.ndarray, n_vectors: Callable[[], int]) -> Fitted:
+def timed(model: Any, X: Any, y: np.ndarray, n_vectors: int | None = None) -> Fitted:
+    """Fit an estimator; its support vectors are counted where their number is not known."""
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the cap may come before the gap
         model.fit(X, y)
-    return Fitted(model.predict, time.perf_counter() - started, len(y), n_vectors())
+    seconds = time.perf_counter() - started
+    return Fitted(model.predict, seconds, len(y), len(model.support_) if n_vectors is None else n_vectors)
 
 
 def _few_steps(n: int, method: Any) -> int:

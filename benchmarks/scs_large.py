@@ -20,47 +20,48 @@ import numpy as np
 from common import THREAD_VARIABLES, Records, command, load_benchmark, log, memory_of_process, one_thread
 from memory import reset_high_water
 from optimum_tables import markdown, write
-from scs_fits import BLOCK, FITS, SIGNS, TOL, Fitted, Settings, nystroem, sklearn_nystroem
+from scs_fits import BLOCK, FITS, SIGNS, Fitted, Settings, kernel_svc, nystroem, sklearn_nystroem, timed
 
 BUDGET = 60.0
-STREAM = "partial_fit stream"
+SHARE = 0.9  # of the budget, at which a fit is told to end: reading and a last step come on top
 _FEW = 300
 _GB = 1e9
 
 
 def with_components(fit: Callable[..., Fitted], size: int) -> Callable[[Any, np.ndarray, Settings], Fitted]:
-    """Return the fit with another number of landmarks."""
+    """Return the fit with another number of landmarks, or of vectors to keep."""
     return lambda X, y, settings: fit(X, y, settings._replace(n_components=size))
 
 
-def stream(X: Any, y: np.ndarray, settings: Settings) -> Fitted:
-    """Give KernelSVC a block of rows after the other, once."""
-    from softmargin import KernelSVC
+def by_samples(most: int) -> Callable[[Any, np.ndarray, Settings], Fitted]:
+    """Return the fit of KernelSVC by conjugate subgradients on at most so many rows."""
 
-    # A block's share of the losses is that of all rows: 1 / (C n) is lam.
-    model = KernelSVC(
-        1.0 / (settings.lam * min(BLOCK, len(y))),
-        gamma=settings.gamma,
-        multiclass="one_vs_rest",
-        fit_intercept=False,
-        solver="conjugate_subgradient",
-        tol=TOL,
-        random_state=settings.seed,
-    )
+    def fit(X: Any, y: np.ndarray, settings: Settings) -> Fitted:
+        from softmargin.solvers.conjugate_subgradient import ConjugateSubgradient
+
+        model = kernel_svc(len(y), settings, solver=ConjugateSubgradient(most=most))
+        return timed(model, X, y)._replace(rows=min(most, len(y)))
+
+    return fit
+
+
+def stream(X: Any, y: np.ndarray, settings: Settings) -> Fitted:
+    """Give KernelSVC one chunk of rows after the other, once; its lam is that of all rows only at the end."""
+    model = kernel_svc(len(y), settings)
     started, rows = time.perf_counter(), 0
     while rows < len(y) and time.perf_counter() - started < settings.cap:
-        block = slice(rows, rows + BLOCK)
-        model.partial_fit(np.asarray(X[block]), y[block], classes=SIGNS)
+        chunk = slice(rows, rows + BLOCK)
+        model.partial_fit(np.asarray(X[chunk]), y[chunk], classes=SIGNS)
         rows = min(rows + BLOCK, len(y))
     return Fitted(model.predict, time.perf_counter() - started, rows, len(model.support_))
 
 
 LARGE = {
     "scs": FITS["scs"],
-    "scs improved": FITS["scs improved"],
-    STREAM: stream,
-    **{f"nystroem {size}": with_components(nystroem, size) for size in (100, 200, 500)},
-    "sklearn nystroem+sgd 200": with_components(sklearn_nystroem, 200),
+    **{f"scs improved, {most:,} rows": by_samples(most) for most in (2000, 5000)},
+    **{f"partial_fit stream, {size:,} vectors": with_components(stream, size) for size in (500, 1000)},
+    **{f"nystroem, {size:,} landmarks": with_components(nystroem, size) for size in (200, 500, 1000, 2000)},
+    "sklearn nystroem+sgd, 500 landmarks": with_components(sklearn_nystroem, 500),
 }
 
 
@@ -117,7 +118,7 @@ def print_measurement(folder: Path, fit: str, lam: float) -> None:
     """Fit once; write bytes, seconds and accuracy."""
     X = np.load(folder / "X.npy", mmap_mode="r")
     y, X_test, y_test = (np.load(folder / f"{part}.npy") for part in ("y", "X_test", "y_test"))
-    settings = Settings(lam, 1.0 / X.shape[1], 0, 0.9 * BUDGET, 0)
+    settings = Settings(lam, 1.0 / X.shape[1], seed=0, cap=SHARE * BUDGET, n_components=1)
     LARGE[fit](np.asarray(X[:_FEW]), y[:_FEW], settings).predict(X_test[:_FEW])
     before = memory_of_process("VmRSS")
     is_reset = reset_high_water()

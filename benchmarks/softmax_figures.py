@@ -25,7 +25,7 @@ from typing import Any
 from rich.markup import escape
 
 from common import Records, choose, command, contenders, load_benchmark, load_data, log, objective_for, one_thread
-from curves import LEAST, Point, thinned
+from curves import LEAST, Point, save_picture, thinned
 from optimum_tables import markdown, write
 
 ROWS = {"segment": None, "poker": None, "dna": None, "mnist": 10_000}
@@ -233,10 +233,7 @@ def draw(figure: str, known: dict[str, dict[str, Any]], path: Path) -> None:
         axes[0, column].set_title(name)
     handles = {label: line for axis in axes[1] for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     picture.legend(handles.values(), handles, loc="outside lower center", ncols=4, fontsize=8)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    picture.savefig(path, dpi=90)
-    plt.close(picture)
-    log.print(f"drawn: {path}")
+    save_picture(picture, path)
 
 
 if __name__ == "__main__":

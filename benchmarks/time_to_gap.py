@@ -37,6 +37,7 @@ from common import (
     one_thread,
 )
 from gap_tables import CONVERGED, FAILED, KINDS, Cell, print_summary
+from optimum_tables import print_tables
 
 # A bound is called loose for a tolerance if more than this share of the tolerance may be the bound's own fault.
 LOOSE_SHARE = 0.1
@@ -48,7 +49,10 @@ def main(arguments: list[str] | None) -> int:
     if options.summary is not None:
         if not options.summary.exists():
             raise UserError(f"{options.summary} does not exist.")
-        print_summary(Records(options.summary))
+        if options.markdown is None:
+            print_summary(Records(options.summary))
+        else:
+            print_tables(Records(options.summary), options.markdown)
         return 0
     records = Records(options.output)
     with one_thread():
@@ -98,6 +102,9 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-o", "--output", type=Path, metavar="OUT.jsonl", help="file of measurements, appended to")
     parser.add_argument("--summary", type=Path, metavar="OUT.jsonl", help="measure nothing, print the tables of a file")
+    parser.add_argument(
+        "--markdown", metavar="PEER", help="print the summary as Markdown, with the best of the solvers named PEER..."
+    )
     return parser
 
 

@@ -31,9 +31,9 @@ class BallObjective(BaseObjective):
         """Give solvers the problem, and the radius in the place of a price."""
         return {"problem": self.problem, "C": self.radius}
 
-    def evaluate_result(self, weights: Any, intercept: np.ndarray) -> dict[str, float]:
+    def evaluate_result(self, weights: Any, intercept: np.ndarray, dual: np.ndarray | None = None) -> dict[str, float]:
         """Judge a point."""
-        certificate = self.problem.certificate(BallPoint(weights, intercept))
+        certificate = self.problem.certificate(BallPoint(weights, intercept, dual))
         return {
             "value": certificate.residual,
             "primal": certificate.primal,

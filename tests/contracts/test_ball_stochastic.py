@@ -79,10 +79,15 @@ def test_dense_is_csr_is_float32_and_rows_without_weight_do_not_count(name, k, f
 def test_estimate_is_what_the_judge_says(name):
     problem, solver = make(weights=WEIGHTS, fit_intercept=True), SOLVERS[name]
     state = solver.start(problem, None, np.random.default_rng(0))
-    for _ in range(4):
+    n_known = 0
+    for _ in range(40):
         state = solver.step(problem, state)
         judged = problem.certificate(solver.point(problem, state)).residual
-        assert solver.estimate(problem, state) == pytest.approx(judged, rel=1e-6, abs=1e-13)
+        estimate = solver.estimate(problem, state)
+        if math.isfinite(estimate):
+            n_known += 1
+            assert estimate == pytest.approx(judged, rel=1e-6, abs=1e-13)
+    assert n_known > 0
 
 
 def test_scgs_has_no_estimate_of_its_own():

@@ -32,7 +32,10 @@ BALL = {"l2": 1.0, "tol": 0.0, "max_iter": 300, "random_state": 0}
 
 
 def known_to_fail(estimator):
-    """Return the one check that is missed: a score of 0.0017 differs by 2e-9, where 1.2e-9 is allowed."""
+    """Return the checks that are missed: for one, a score of 0.0017 differs by 2e-9, where 1.2e-9 is allowed."""
+    if getattr(estimator, "approximation", None) == "nystroem" or getattr(estimator, "solver", None) == "scs":
+        check = "check_sample_weight_equivalence_on"
+        return {f"{check}_{kind}_data": "rows given twice change what is drawn" for kind in ("dense", "sparse")}
     if getattr(estimator, "l1_ratio", 0.0) == 0.5:
         return {"check_sample_weight_equivalence_on_sparse_data": "F cannot tell shifts of a row below 1e-8"}
     return {}
@@ -51,6 +54,8 @@ def known_to_fail(estimator):
         KernelSVC(multiclass="one_vs_rest", **KERNEL),
         KernelSVC(**SQUARED),
         KernelSVC(kernel="linear", **KERNEL),
+        KernelSVC(solver="scs", multiclass="one_vs_rest", max_iter=60, random_state=0),
+        KernelSVC(approximation="nystroem", n_components=20, tol=1e-12, max_iter=200, random_state=0),
         SoftmaxRegression(),
         SoftmaxRegression(**SOFTMAX),
         SoftmaxRegression(C=100.0, class_weight="balanced", **SOFTMAX),

@@ -16,7 +16,7 @@ class Dataset(BaseDataset):
     is_real = True
     layout = "as read"
     parameters = {
-        "data": ["rank 10", "rank 20", "rank 100", "rank 10, unit rows", "rank 20, unit rows", "rank 100, unit rows"],
+        "data": ["rank-10", "rank-20", "rank-100", "rank-10-unit", "rank-20-unit", "rank-100-unit"],
         "layout": ["as read"],
         "n": [1000],
         "d": [800],
@@ -25,5 +25,5 @@ class Dataset(BaseDataset):
     test_parameters = {"n": [60], "d": [24], "k": [18]}
 
     def get_data(self) -> dict[str, Any]:
-        rank, _, kind = self.data.removeprefix("rank ").partition(", ")
+        rank, _, kind = self.data.removeprefix("rank-").partition("-")
         return measured(self.n, self.d, self.k, int(rank), unit_rows=bool(kind), rng=np.random.default_rng(0))

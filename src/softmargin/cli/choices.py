@@ -6,6 +6,7 @@ The rooms know most of these names, but asking them would import Numba; tests ho
 from typing import Any
 
 __all__ = [
+    "APPROXIMATIONS",
     "DEFAULT_SEED",
     "DEFAULT_TEST_SIZE",
     "KERNELS",
@@ -31,6 +32,7 @@ SOLVERS = {
         "pairwise_frank_wolfe",
     ),
     "kernel squared_hinge": ("auto", "smo", "dual_prox_gradient"),
+    "sampled kernel": ("auto", "scs", "wolfe", "pegasos"),
     "softmax ridge": (
         "auto",
         "lbfgs",
@@ -71,9 +73,18 @@ SOLVERS = {
 LOSSES = ("hinge", "squared_hinge")
 MULTICLASS = ("weston_watkins", "crammer_singer", "one_vs_rest")
 KERNELS = ("rbf", "linear", "laplacian", "polynomial", "sigmoid")
+APPROXIMATIONS = ("auto", "none", "nystroem")
 # Filled in by `train` for the models that have them: that one of these was given at all is a mistake with another.
 SVM_DEFAULTS: dict[str, Any] = {"loss": "hinge", "multiclass": None, "intercept_scaling": 1.0}
-KERNEL_DEFAULTS = {"kernel": "rbf", "gamma": "scale", "degree": 3, "coef0": 0.0, "cache_size": 1000.0}
+KERNEL_DEFAULTS: dict[str, Any] = {
+    "kernel": "rbf",
+    "gamma": "scale",
+    "degree": 3,
+    "coef0": 0.0,
+    "cache_size": 1000.0,
+    "approximation": "auto",
+    "n_components": 500,
+}
 SOFTMAX_DEFAULTS = {"l1_ratio": 0.0}
 DEFAULT_TEST_SIZE = 0.25
 DEFAULT_SEED = 0

@@ -5,6 +5,7 @@ from typing import Any, NoReturn
 
 from softmargin import __version__
 from softmargin.cli.choices import (
+    APPROXIMATIONS,
     DEFAULT_SEED,
     DEFAULT_TEST_SIZE,
     KERNEL_DEFAULTS,
@@ -129,6 +130,13 @@ def _train(verbs: Any) -> None:
     problem.add_argument("--float32", action="store_true", help="hold X in single precision: half the memory")
     _kernel_options(parser.add_argument_group("the kernel (--model kernel-svc)"))
 
+    problem.add_argument(
+        "--stream",
+        action="store_true",
+        help="kernel-svc: read a LIBSVM file a chunk at a time, twice, in memory that its length does not change; at "
+        "most --n-components vectors are kept, and nothing is trained to --tol (multiclass: one_vs_rest by default)",
+    )
+
     effort = parser.add_argument_group("how far, how long")
     effort.add_argument(
         "--tol",
@@ -187,6 +195,15 @@ def _kernel_options(parser: Any) -> None:
     parser.add_argument("--coef0", type=number, help="of the polynomial and sigmoid kernels (default: 0)")
     parser.add_argument(
         "--cache-size", metavar="MB", type=positive, help="megabytes that kernel values may fill (default: 1000)"
+    )
+    parser.add_argument(
+        "--approximation",
+        choices=APPROXIMATIONS,
+        help="nystroem: landmarks stand for the space of the kernel, and the certificate is that of the approximate "
+        "problem; auto: so for more than 20000 rows with --solver auto (default: auto)",
+    )
+    parser.add_argument(
+        "--n-components", metavar="N", type=degree, help="landmarks, or vectors that --stream keeps (default: 500)"
     )
 
 

@@ -14,9 +14,11 @@ from softmargin.cli.exit_codes import INTERRUPTED, NOT_CERTIFIED
 from softmargin.cli.outcome import Outcome, report
 from softmargin.cli.show import note, status_line, wants_progress, warn
 from softmargin.core.errors import DataError
+from softmargin.core.protocols import SampledProblem
 from softmargin.data import Dataset
-from softmargin.estimators._fit import find_solver, fit_problem
+from softmargin.estimators._fit import find_solver, fit_problem, is_sampling
 from softmargin.estimators._problems import gram_of
+from softmargin.estimators._weights import loss_prices
 from softmargin.models import LinearModel
 from softmargin.run import Result, Status, Stop
 from softmargin.run.watchers import Checkpoint, load_checkpoint
@@ -28,6 +30,10 @@ Array = NDArray[Any]
 
 def run(args: Namespace) -> int:
     """Train as asked and return the exit code."""
+    if args.stream:
+        from softmargin.cli import stream
+
+        return stream.run(args)
     machines.settle(args)
     saving.check_outputs(args)
     dataset, data_info = _load(args)
@@ -41,15 +47,18 @@ def run(args: Namespace) -> int:
     saving.check_format(args, classes)
     class_weight = rows.class_weights(args.class_weight, classes)
     X, scales = _prepared(dataset.X, args, dataset.name)
-    problem = machines.build_problem(args, X, codes, classes, class_weight)
+    problem, approximation = _problem(args, X, codes, classes, class_weight)
     solver = find_solver(args.solver, problem, dual_only=machines.is_kernel(args))
-    is_proof = not machines.is_kernel(args) or _is_convex(problem)
+    # The negative eigenvalues of landmarks are left out: the approximate problem is convex.
+    is_proof = not machines.is_kernel(args) or approximation is not None or _is_convex(problem)
     resume = None if args.resume is None else load_checkpoint(args.resume, solver)
     result, prepare_seconds = _fit(args, problem, solver, resume)
     if result.status is Status.FAILED:
         raise DataError(
             f"{dataset.name}: training {status_line(result.status)} --normalize maxabs scales the features."
         )
+    if approximation is not None:
+        result = result._replace(certificate=approximation.told(result.certificate))
     info = {
         **machines.claim(args),
         "fit_intercept": not args.no_intercept,
@@ -61,7 +70,12 @@ def run(args: Namespace) -> int:
         "float32": args.float32,
         "data": data_info,
     }
-    model = machines.build_model(args, problem, result.point, classes, info, scales)
+    if approximation is None:
+        model = machines.build_model(args, problem, result.point, classes, info, scales)
+    else:
+        info |= {**machines.kernel_settings(approximation.landmarks.kernel), "approximation": "nystroem"}
+        info |= {} if scales is None else {"column_scales": scales}
+        model = approximation.model(problem, result.point, classes, info)
     saved, trouble = saving.save(args, model, result.trace)
     train, test = _measured(args, model, dataset)
     report(args, Outcome(dataset, problem, model, result, is_proof, train, test, saved, prepare_seconds))
@@ -70,6 +84,31 @@ def run(args: Namespace) -> int:
     if result.status is Status.INTERRUPTED:
         return INTERRUPTED
     return 0 if result.status is Status.CONVERGED else NOT_CERTIFIED
+
+
+def _problem(args: Namespace, X: Any, codes: Array, classes: Array, class_weight: Any) -> tuple[Any, Any]:
+    """Return the problem, and what makes a model of its points where it is an approximation."""
+    problem = machines.build_problem(args, X, codes, classes, class_weight)
+    if not machines.is_kernel(args):
+        return problem, None
+    from softmargin.estimators._sampled import approximate, approximates, sampled_problem
+
+    settings: dict[str, Any] = {
+        "kernel": gram_of(problem).kernel,
+        "multiclass": args.multiclass,
+        "fit_intercept": not args.no_intercept,
+        "intercept_scaling": args.intercept_scaling,
+        "cache_size": args.cache_size,
+    }
+    prices = loss_prices(codes, classes, args.C, class_weight)
+    asked = None if args.approximation == "none" else args.approximation
+    if approximates(asked, args.solver, settings["kernel"], X.shape[0]):
+        rng = np.random.default_rng(args.seed)
+        settings |= {"loss": args.loss, "n_components": args.n_components, "rng": rng}
+        return approximate(X, codes, len(classes), prices, **settings)
+    if args.loss == "hinge" and is_sampling(args.solver):
+        problem = sampled_problem(X, codes, len(classes), prices, solver=args.solver, **settings)
+    return problem, None
 
 
 def _check_test_rows(args: Namespace, dataset: Dataset, classes: Array) -> None:
@@ -171,6 +210,8 @@ def _fit(args: Namespace, problem: Any, solver: Any, resume: Any) -> tuple[Resul
 
 def _get_ready(problem: Any, solver: Any) -> None:
     """Compile the loops, or load them from the cache, on a row or two: clock and budget of the fit shall not pay."""
+    if isinstance(getattr(problem, "parts", [problem])[0], SampledProblem):
+        return  # next to nothing is compiled there
     small = machines.small_problem(problem)
     if small is not None:
         solver.step(small, solver.start(small, None, np.random.default_rng(0)))

@@ -16,7 +16,7 @@ from softmargin.core.errors import DataError
 from softmargin.core.files import atomic_write
 from softmargin.data.libsvm_text import Rows, parse
 
-__all__ = ["read_libsvm", "write_libsvm"]
+__all__ = ["read_libsvm", "read_libsvm_chunks", "write_libsvm"]
 
 # Small enough that a block's arrays stay in the cache, large enough that NumPy's calls cost nothing.
 _BLOCK_BYTES = 1 << 19
@@ -65,19 +65,71 @@ def read_libsvm(
         With the line number, for anything that is not a well-formed line; for a truncated or
         damaged compressed file; for a file without rows.
     """
-    with contextlib.ExitStack() as stack:
-        if isinstance(path_or_file, str | os.PathLike):
-            source = os.fspath(path_or_file)
-            try:
-                file: IO[bytes] = stack.enter_context(open(path_or_file, "rb"))
-            except OSError as problem:
-                raise DataError(f"cannot read {source!r}: {problem.strerror or problem}.") from problem
-        else:
-            file, source = path_or_file, str(getattr(path_or_file, "name", "the file given"))
+    with _opened(path_or_file) as (file, source):
         blocks = list(_parsed_blocks(_decompressed(file, source), source, n_features, dtype, zero_based))
     if not blocks:
         raise DataError(f"{source}: no rows found; the file is empty or holds only comments.")
     return _assemble(blocks, n_features, source)
+
+
+def read_libsvm_chunks(
+    path_or_file: str | os.PathLike[str] | IO[bytes],
+    *,
+    n_rows: int,
+    n_features: int | None = None,
+    dtype: Any = np.float64,
+) -> Iterator[tuple[Any, np.ndarray]]:
+    """Read a LIBSVM file in chunks of ``n_rows`` rows, the last one smaller, in memory that no length of it changes.
+
+    As `read_libsvm`, but without ``n_features`` a chunk has as many columns as the highest index so far.
+
+    Yields
+    ------
+    X, y
+    """
+    if n_rows < 1:
+        raise DataError(f"n_rows must be at least 1; found {n_rows}.")
+    with _opened(path_or_file) as (file, source):
+        waiting: list[Rows] = []
+        n_waiting, width = 0, 0 if n_features is None else n_features
+        for block in _parsed_blocks(_decompressed(file, source), source, n_features, dtype, False):
+            for rows in _cut(block, n_rows - n_waiting, n_rows):
+                waiting.append(rows)
+                n_waiting += len(rows.labels)
+                width = max(width, int(rows.indices.max(initial=-1)) + 1)
+                if n_waiting == n_rows:
+                    yield _assemble(waiting, max(width, 1), source)
+                    waiting, n_waiting = [], 0
+        if waiting:
+            yield _assemble(waiting, max(width, 1), source)
+        elif width == 0:
+            raise DataError(f"{source}: no rows found; the file is empty or holds only comments.")
+
+
+def _cut(rows: Rows, first: int, size: int) -> Iterator[Rows]:
+    """Yield the first rows, then pieces of ``size``."""
+    ends = np.concatenate([[0], np.cumsum(rows.counts)])
+    labels, counts, indices, values, lines = rows
+    low = 0
+    for high in [*range(first, len(rows.labels), size), len(rows.labels)]:
+        some, entries = slice(low, high), slice(ends[low], ends[high])
+        yield Rows(labels[some], counts[some], indices[entries], values[entries], lines[some])
+        low = high
+
+
+@contextlib.contextmanager
+def _opened(path_or_file: str | os.PathLike[str] | IO[bytes]) -> Iterator[tuple[IO[bytes], str]]:
+    """Yield a binary file and its name."""
+    if not isinstance(path_or_file, str | os.PathLike):
+        yield path_or_file, str(getattr(path_or_file, "name", "the file given"))
+        return
+    source = os.fspath(path_or_file)
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(open(path_or_file, "rb"))
+        except OSError as problem:
+            raise DataError(f"cannot read {source!r}: {problem.strerror or problem}.") from problem
+        yield file, source
 
 
 def _decompressed(file: IO[bytes], source: str) -> IO[bytes]:

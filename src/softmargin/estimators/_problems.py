@@ -4,6 +4,7 @@
     hinge            weston_watkins, crammer_singer     one joint SVM                               penalised
     hinge            one_vs_rest                        a joint SVM of two classes a class, C / 2   penalised
     squared_hinge    one_vs_rest; any of two classes    an L2SVM a class, 2 C                       free
+    (``_sampled`` has the problems of solvers that look at samples, and of approximations)
 
 A binary hinge SVM is twice the joint SVM of two classes with half its C (spec 2.10). ``C`` means here what it means in
 scikit-learn, C sum_i xi_i^2; the L2SVM charges C / 2 sum_i xi_i^2. A penalised intercept is the weight of a constant
@@ -24,7 +25,7 @@ from softmargin.losses import LOSSES
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import canonical, rmatmul
 from softmargin.models import KernelExpansion
-from softmargin.problems import L2SVM, KernelMulticlassSVM, L2Point, MulticlassSVM, OneVsRest
+from softmargin.problems import L2SVM, ExpansionPoint, KernelMulticlassSVM, L2Point, MulticlassSVM, OneVsRest
 
 __all__ = [
     "HINGES",
@@ -181,8 +182,12 @@ def _alphas(problem: Any, dual: Array) -> list[Array]:
     """Undo ``dual_columns``: the dual variables of the problem, or of each of its parts."""
     # Rows of a joint SVM sum to zero, so that one column of two says all.
     pair = np.array([-0.5, 0.5])
+    if isinstance(problem, SampledProblem):
+        return [dual[:, 0]]
     if not hasattr(problem, "parts"):
         return [dual * pair if dual.shape[1] == 1 else dual]
+    if isinstance(problem.parts[0], SampledProblem):
+        return list(dual.T)
     return [
         part.y * column if _has_free_bias(part) else column[:, None] * pair
         for part, column in zip(problem.parts, dual.T, strict=True)
@@ -192,8 +197,16 @@ def _alphas(problem: Any, dual: Array) -> list[Array]:
 def warm_point(problem: Any, dual: Array) -> Any:
     """Make a feasible point of dual columns that may come from other prices."""
     parts = getattr(problem, "parts", [problem])
-    points = [part.point(part.feasible(alpha)) for part, alpha in zip(parts, _alphas(problem, dual), strict=True)]
+    points = [
+        _expansion(alpha) if isinstance(part, SampledProblem) else part.point(part.feasible(alpha))
+        for part, alpha in zip(parts, _alphas(problem, dual), strict=True)
+    ]
     return points if hasattr(problem, "parts") else points[0]
+
+
+def _expansion(alpha: Array) -> ExpansionPoint:
+    samples = np.flatnonzero(alpha)
+    return ExpansionPoint(samples, alpha[samples], np.zeros(len(samples)))
 
 
 def as_point(problem: Any, dual: Array, intercept: Array) -> Any:

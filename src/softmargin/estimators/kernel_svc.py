@@ -7,19 +7,22 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from softmargin.estimators._callbacks import with_callbacks
-from softmargin.estimators._margin import MarginClassifier
+from softmargin.estimators._fit import is_sampling
+from softmargin.estimators._partial_fit import StreamingClassifier
 from softmargin.estimators._problems import gram_of, kernel_model, kernel_problem
+from softmargin.estimators._sampled import approximate, approximates, needs_all, sampled_problem
 from softmargin.estimators._warnings import warn_if_indefinite
 from softmargin.estimators._weights import gamma_of
 from softmargin.kernels import make_kernel
 from softmargin.models import KernelExpansion
+from softmargin.run import Result
 
 __all__ = ["KernelSVC"]
 
 Array = NDArray[Any]
 
 
-class KernelSVC(MarginClassifier):
+class KernelSVC(StreamingClassifier):
     r"""Kernel support vector classifier for two or more classes, trained to a certificate.
 
     Minimises 1/2 \|W\|^2 + C sum_i loss_i over W in the space of the kernel; the losses are those of ``LinearSVC``. The
@@ -55,20 +58,32 @@ class KernelSVC(MarginClassifier):
         hinge: "auto" and "block_descent" (exact block descent on a working set), "projected_gradient", "frank_wolfe",
         "block_frank_wolfe", "pairwise_frank_wolfe". squared_hinge: "smo", "dual_prox_gradient" and, with a linear
         kernel, "newton"; "auto" is "newton" there and "smo" elsewhere. Or a solver object.
+        For millions of rows, hinge with two classes or one-vs-rest: "scs" (stochastic conjugate subgradients) and
+        "pegasos" look at samples, and X may be memory-mapped; "wolfe" looks at all rows. Their gap is one on the
+        sample where they have not seen all rows.
+        With ``approximation`` the linear solvers of ``LinearSVC`` are those to choose from.
+    approximation : {"auto", "nystroem"} or None, default="auto"
+        None solves the problem itself. "nystroem" stands ``n_components`` landmarks for the space of the kernel, and
+        solves the linear problem there, to a certificate of that problem. "auto" is "nystroem" for more than 20,000
+        rows with ``solver="auto"`` and a kernel that is neither linear nor precomputed, else None.
+    n_components : int, default=500
+        Landmarks of the approximation; vectors that ``partial_fit`` keeps.
     tol : float, default=1e-3
         Relative duality gap, (primal - bound) / primal, at which the fit is done.
     max_iter : int, default=10000
-        Budget in passes over the data.
+        Budget in passes over the data; in steps, where a solver looks at samples.
     max_seconds : float or None, default=None
         Budget in wall-clock seconds.
     class_weight : dict, "balanced" or None, default=None
         Multiplies C by the class of the sample.
     warm_start : bool, default=False
-        Start from the dual variables of the last fit, if it had the same samples and classes.
+        Start from the dual variables of the last fit, if it had the same samples and classes. Solvers that look at
+        samples, other than "wolfe", and approximations start afresh.
     cache_size : float, default=1000.0
-        Megabytes that kernel values may fill.
+        Megabytes that kernel values may fill, or the features of an approximation: where these do not fit, rows are
+        drawn.
     random_state : int, RandomState or None, default=None
-        Seed of the order in which samples are visited.
+        Seed of the order in which samples are visited, and of the samples and landmarks that are drawn.
     verbose : int, default=0
         1 shows a progress bar with the gap.
 
@@ -76,7 +91,7 @@ class KernelSVC(MarginClassifier):
     ----------
     classes_ : array of shape (k,)
     support_ : array of shape (n_support,)
-        Samples with a nonzero dual variable.
+        Samples with a nonzero dual variable; the landmarks of an approximation; positions in a stream.
     support_vectors_ : array or CSR matrix of shape (n_support, d)
         These samples; empty where the kernel is precomputed.
     n_support_ : array of shape (k,)
@@ -90,6 +105,8 @@ class KernelSVC(MarginClassifier):
         The gamma that was used; None where the kernel has none.
     certificate_ : Certificate
         kind, primal, bound, residual: what is proven about this model. No proof where an IndefiniteKernelWarning came.
+        The kind is "sample gap" where only some of the rows were looked at. That of an approximation speaks of the
+        approximate problem; ``certify`` tells the gap of the exact one.
     dual_gap_ : float
         primal - bound.
     status_ : str
@@ -130,6 +147,8 @@ class KernelSVC(MarginClassifier):
         class_weight: Any = None,
         warm_start: bool = False,
         cache_size: float = 1000.0,
+        approximation: str | None = "auto",
+        n_components: int = 500,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -149,6 +168,8 @@ class KernelSVC(MarginClassifier):
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.cache_size = cache_size
+        self.approximation = approximation
+        self.n_components = n_components
         self.random_state = random_state
         self.verbose = verbose
 
@@ -158,35 +179,59 @@ class KernelSVC(MarginClassifier):
         tags.input_tags.pairwise = "precomputed" in (self.kernel, getattr(self.kernel, "name", None))
         return tags
 
-    def _problem(self, X: Any, codes: Array, n_classes: int, prices: Array, sample_weight: Array | None) -> Any:
+    def _kernel_for(self, X: Any, sample_weight: Array | None) -> Any:
         # Not every kernel has a gamma, and a kernel matrix has no variance worth asking for.
         needs_gamma = isinstance(self.kernel, str) and self.kernel not in ("linear", "precomputed")
         gamma = gamma_of(self.gamma, X, sample_weight) if needs_gamma else 1.0
-        problem = kernel_problem(
-            X,
-            codes,
-            n_classes,
-            prices,
-            kernel=make_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0),
-            multiclass=self.multiclass,
-            loss=self.loss,
-            fit_intercept=self.fit_intercept,
-            intercept_scaling=self.intercept_scaling,
-            cache_size=self.cache_size,
-        )
+        return make_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
+
+    def _problem(self, X: Any, codes: Array, n_classes: int, prices: Array, sample_weight: Array | None) -> Any:
+        settings: dict[str, Any] = {
+            "kernel": self._kernel_for(X, sample_weight),
+            "multiclass": self.multiclass,
+            "fit_intercept": self.fit_intercept,
+            "intercept_scaling": self.intercept_scaling,
+            "cache_size": self.cache_size,
+        }
+        self._approximation = None
+        if approximates(self.approximation, self.solver, settings["kernel"], X.shape[0]):
+            rng = np.random.default_rng(self._seed())
+            settings |= {"loss": self.loss, "n_components": self.n_components, "rng": rng}
+            problem, self._approximation = approximate(X, codes, n_classes, prices, **settings)
+            return problem
+        if self.loss == "hinge" and is_sampling(self.solver):
+            problem = sampled_problem(X, codes, n_classes, prices, solver=self.solver, **settings)
+        else:
+            problem = kernel_problem(X, codes, n_classes, prices, loss=self.loss, **settings)
         warn_if_indefinite(gram_of(problem), stacklevel=5)
         return problem
 
+    def _run(self, problem: Any, data: Any, attributes: Any, init: Any = None) -> Result:
+        result = super()._run(problem, data, attributes, init)
+        if self._approximation is None:
+            return result
+        return result._replace(certificate=self._approximation.told(result.certificate))
+
+    def _first_point(self, problem: Any, n: int) -> Any:
+        is_drawn = is_sampling(self.solver) and not needs_all(self.solver)
+        return None if self._approximation is not None or is_drawn else super()._first_point(problem, n)
+
     def _attributes(self, problem: Any, point: Any, classes: Array, codes: Array) -> dict[str, Any]:
-        model = kernel_model(problem, point, classes, {})
+        make = kernel_model if self._approximation is None else self._approximation.model
+        model = make(problem, point, classes, {})
+        return {**self._of_model(model, codes[model.support]), "_stream": None}
+
+    def _of_model(self, model: KernelExpansion, codes: Array) -> dict[str, Any]:
+        """Return the attributes of a model; ``codes`` are the classes of its vectors."""
         return {
-            "classes_": classes,
+            "classes_": model.classes,
             "support_": model.support,
             "support_vectors_": np.empty((0, 0)) if model.vectors is None else model.vectors,
-            "n_support_": np.bincount(codes[model.support], minlength=len(classes)),
+            "n_support_": np.bincount(codes, minlength=len(model.classes)),
             "dual_coef_": np.ascontiguousarray(model.coef.T),
             "intercept_": model.intercept,
             "gamma_": getattr(model.kernel, "gamma", None),
+            "_support_codes": codes,
             "_kernel": model.kernel,
             "_n_samples": model.n_samples,
         }

@@ -27,6 +27,8 @@ class Landmarks(NamedTuple):
     kernel: Any
     vectors: Any  # (m, d) array or CSR matrix
     map: Array  # (m, r)
+    rows: Array  # (m,) which of X they were
+    bias: float  # value of a constant feature of the kernel
 
     def transform(self, X: Any) -> Array:
         """Return the features of the rows of X; (n, r), float32."""
@@ -36,7 +38,9 @@ class Landmarks(NamedTuple):
         height, _ = tile_shape(points.numbers_a_row)
         for rows in slices(X.shape[0], height):
             tile = self.kernel.block(Points(X[rows].astype(self.vectors.dtype, copy=False)), points)
-            np.matmul(tile.astype(np.float32, copy=False), narrow, out=features[rows])
+            tile = tile.astype(np.float32, copy=False)
+            tile += np.float32(self.bias**2)
+            np.matmul(tile, narrow, out=features[rows])
         return features
 
     def expanded(self, weights: Array) -> Array:
@@ -45,7 +49,7 @@ class Landmarks(NamedTuple):
 
 
 def choose_landmarks(
-    kernel: Any, X: Any, size: int, rng: np.random.Generator, weights: Array | None = None
+    kernel: Any, X: Any, size: int, rng: np.random.Generator, weights: Array | None = None, *, bias: float = 0.0
 ) -> Landmarks:
     """Draw landmarks from the rows of X, with chances by their weights, and find the map.
 
@@ -57,6 +61,8 @@ def choose_landmarks(
         How many landmarks; all rows where there are no more.
     rng : Generator
     weights : array of shape (n,), optional
+    bias : float, default=0.0
+        Value of a constant feature beside those of the kernel.
     """
     if size < 1:
         raise DataError(f"n_components must be at least 1; found {size}.")
@@ -65,8 +71,8 @@ def choose_landmarks(
     most = n if weights is None else int(np.count_nonzero(weights))
     index = np.sort(rng.choice(n, min(size, most), replace=False, p=chances))
     vectors = X[index]
-    values, V = np.linalg.eigh(kernel.block(Points(vectors), Points(vectors)).astype(np.float64))
+    values, V = np.linalg.eigh(kernel.block(Points(vectors), Points(vectors)).astype(np.float64) + bias**2)
     kept = values > TINY * max(float(values[-1]), 0.0)
     if not kept.any():
         raise DataError("the kernel is zero on all landmarks; use another kernel, or other settings.")
-    return Landmarks(kernel, vectors, V[:, kept] / np.sqrt(values[kept]))
+    return Landmarks(kernel, vectors, V[:, kept] / np.sqrt(values[kept]), index, float(bias))

@@ -33,9 +33,11 @@ class OneVsRest:
     def certificate(self, point: Sequence[Any]) -> Certificate:
         """Judge one point a class."""
         judged = [part.certificate(mine) for part, mine in zip(self.parts, point, strict=True)]
-        return duality_gap(
+        whole = duality_gap(
             self.scale * sum(each.primal for each in judged), self.scale * sum(each.bound for each in judged)
         )
+        is_sample = any(each.kind == "sample gap" for each in judged)
+        return whole._replace(kind="sample gap") if is_sample else whole
 
     def fingerprint(self) -> str:
         """Return a hash of all parts."""

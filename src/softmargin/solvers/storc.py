@@ -159,12 +159,12 @@ class Storc:
         return math.ceil(math.sqrt(32.0 * state.lipschitz / problem.l2)), min(known, square)
 
     def point(self, problem: Any, state: StorcState) -> BallPoint:
-        """Return where the round began: the last point with a full gradient."""
-        return BallPoint(state.W.copy(), state.intercept.copy())
+        """Return the mean of the round so far."""
+        return BallPoint(state.Y.copy(), state.intercept.copy())
 
     def estimate(self, problem: Any, state: StorcState) -> float:
-        """Return the gap where the round began."""
-        return state.gap
+        """Return the gap where a round begins; within one, no gradient of all samples is at hand."""
+        return state.gap if state.t == 1 else math.inf
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> StorcState:
         """Rebuild the state from a checkpoint."""

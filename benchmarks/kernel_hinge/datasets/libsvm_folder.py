@@ -1,0 +1,23 @@
+"""Data of paper 002: LIBSVM files in the folder SOFTMARGIN_DATA (else ../shared/data), of large ones a sample."""
+
+from typing import Any
+
+from benchopt import BaseDataset
+
+from benchmark_utils.binary_sets import POSITIVE, load_set
+
+_MOST_ROWS = 5000
+
+
+class Dataset(BaseDataset):
+    """One data set by name, two classes, standardised."""
+
+    name = "libsvm_folder"
+    is_real = True
+    requirements = ["pip::softmargin"]
+    parameters = {"data": list(POSITIVE), "seed": [0]}
+    test_parameters = {"data": ["heart-failure"]}
+
+    def get_data(self) -> dict[str, Any]:
+        parts = load_set(self.data, self.seed)
+        return {**parts._asdict(), "X": parts.X[:_MOST_ROWS], "y": parts.y[:_MOST_ROWS]}

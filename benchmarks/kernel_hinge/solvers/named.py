@@ -1,0 +1,19 @@
+"""Paper 002's method, its two baselines, and what makes them better (spec 2.4).
+
+``scs`` and ``wolfe`` have lengths of the kernel's space and an exact search; ``scs-paper`` and ``wolfe-paper`` are as
+the paper has them, its errata mended.
+"""
+
+from typing import Any
+
+from benchmark_utils.hinge_solvers import METHODS, StepSolver
+
+
+class Solver(StepSolver):
+    """One of them."""
+
+    name = "named"
+    parameters = {"solver": list(METHODS)}
+
+    def method(self) -> Any:
+        return METHODS[self.solver]

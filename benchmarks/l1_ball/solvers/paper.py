@@ -1,0 +1,38 @@
+"""Paper 001's Algorithm 1 with its own steps: the delta of Corollary 4.1.1 (mended, spec 1.2), or a multiple of it.
+
+It is told what nobody knows beforehand: s is 1.2 times the number of weights in the solution; k = n s / d, eta = 1/2.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from benchmark_utils.ball_solvers import BallSolver
+from softmargin.estimators._fit import find_solver
+from softmargin.kernels import Points
+from softmargin.run import Stop, solve
+from softmargin.solvers import PrimalDualBFW
+
+_ROOM = 1.2
+_TOL = 1e-6
+
+
+class Solver(BallSolver):
+    """The paper's algorithm; ``times`` multiplies its delta."""
+
+    name = "paper"
+    parameters = {"times": [1, 100]}
+
+    def set_objective(self, problem: Any, C: float) -> None:
+        """Keep the problem, and find out how many weights the solution has."""
+        super().set_objective(problem, C)
+        solution = solve(problem, find_solver("auto", problem), stop=Stop(_TOL), rng=0).point
+        self.s = math.ceil(_ROOM * np.count_nonzero(solution.weights))
+
+    def method(self) -> PrimalDualBFW:
+        n, d = self.problem.X.shape
+        k = min(max(1, round(n * self.s / d)), n)
+        largest = float(Points(self.problem.X).sqnorms.max())
+        r = 1.0 / (k * (1.0 / self.problem.loss.curvature + 12.5 * largest / (self.problem.l2 * n)))
+        return PrimalDualBFW(s=self.s, k=k, delta=self.times * n * r, eta=0.5)

@@ -1,0 +1,242 @@
+"""`softmargin train FILE --stream`: a kernel SVM of a file that need not fit in memory, a chunk of rows at a time.
+
+The file is read twice: once for its labels and columns, so that a damaged line is told before training, and once to
+learn from. Of every chunk a share is held out; a random few of these rows are kept, and measure the model in the end.
+"""
+
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.cli import machines, rows, saving
+from softmargin.cli.exit_codes import INTERRUPTED
+from softmargin.cli.show import print_fields, print_json, problem_name, wants_progress
+from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.data.libsvm import read_libsvm_chunks
+from softmargin.estimators._problems import constant_feature
+from softmargin.estimators._stream import Stream
+from softmargin.estimators._weights import loss_prices
+from softmargin.kernels import find_gamma, make_kernel
+from softmargin.run import Status, Trace
+
+__all__ = ["run"]
+
+Array = NDArray[Any]
+CHUNK_ROWS = 10_000
+HELD_ROWS = 10_000  # held-out rows that are kept to measure the model
+
+
+class _Scan(NamedTuple):
+    """What the first reading tells."""
+
+    n: int
+    d: int
+    classes: Array
+
+
+class _Held:
+    """A random few of the rows that were held out: those with the smallest of random keys."""
+
+    def __init__(self) -> None:
+        self.X: Any = None
+        self.y: Array = np.empty(0)
+        self.keys: Array = np.empty(0)
+
+    def add(self, X: Any, y: Array, rng: np.random.Generator) -> None:
+        """Take some of these rows, in the place of others where there is no room."""
+        from scipy.sparse import vstack
+
+        keys = np.concatenate([self.keys, rng.random(len(y))])
+        if self.X is not None:
+            X, y = vstack([self.X, X], format="csr"), np.concatenate([self.y, y])
+        kept = np.sort(np.argsort(keys)[:HELD_ROWS])
+        self.X, self.y, self.keys = X[kept], y[kept], keys[kept]
+
+
+def run(args: Namespace) -> int:
+    """Train as asked and return the exit code."""
+    if not machines.is_kernel(args):
+        raise IncompatibleError(f"--stream trains kernel models; {args.model} has none. Add --model kernel-svc.")
+    args.multiclass = args.multiclass or "one_vs_rest"
+    machines.settle(args)
+    _check(args)
+    saving.check_outputs(args)
+    scan = _scan(args)
+    class_weight = rows.class_weights(args.class_weight, scan.classes)
+    began = time.perf_counter()
+    stream, held, certificate, status = _learn(args, scan, class_weight)
+    seconds = time.perf_counter() - began
+    info = {
+        **machines.claim(args),
+        **machines.kernel_settings(stream.kernel),
+        "fit_intercept": not args.no_intercept,
+        "class_weight": class_weight,
+        "tol": args.tol,
+        "status": status.value,
+        "certificate": certificate._asdict(),
+        "normalize": args.normalize,
+        "float32": args.float32,
+        "data": {"name": str(args.data), "rows": stream.n_seen, "features": scan.d, "test_size": None},
+    }
+    model = stream.model(scan.classes, info)
+    saved, trouble = saving.save(args, model, Trace())
+    X_test, y_test = _test_rows(args, held)
+    accuracy = None if X_test is None else rows.measured(model, X_test, y_test, str(args.test or args.data)).accuracy
+    _report(args, scan, stream, model, accuracy, len(y_test), certificate, status, seconds, saved)
+    if trouble is not None:
+        raise trouble
+    return INTERRUPTED if status is Status.INTERRUPTED else 0
+
+
+def _test_rows(args: Namespace, held: _Held) -> tuple[Any, Any]:
+    if args.test is None:
+        return held.X, held.y
+    other = rows.load_rows(args.test, args.data_dir)
+    return (other.X, other.y) if other.X_test is None else (other.X_test, other.y_test)
+
+
+def _check(args: Namespace) -> None:
+    """Refuse what a stream cannot do."""
+    for name in ("checkpoint", "resume", "trace"):
+        if getattr(args, name) is not None:
+            raise IncompatibleError(
+                f"--{name} goes with a run that can be judged and resumed; leave it out of --stream."
+            )
+    if args.multiclass != "one_vs_rest":
+        raise IncompatibleError(
+            f"--stream trains one class against the others; found --multiclass {args.multiclass}. Leave it out."
+        )
+    if args.loss != "hinge" or args.solver not in ("auto", "scs"):
+        raise IncompatibleError(
+            f"--stream makes conjugate subgradient steps on the hinge; found --loss {args.loss}, --solver "
+            f"{args.solver}. Leave both out."
+        )
+    if args.normalize == "maxabs" or args.class_weight == "balanced":
+        asked = "--normalize maxabs" if args.normalize == "maxabs" else "--class-weight balanced"
+        raise IncompatibleError(f"{asked} looks at all rows at once; --stream sees a chunk. Leave one of them out.")
+
+
+def _chunks(args: Namespace, d: int | None = None) -> Iterator[tuple[Any, Array]]:
+    dtype = np.float32 if args.float32 else np.float64
+    for X, y in read_libsvm_chunks(args.data, n_rows=CHUNK_ROWS, n_features=d, dtype=dtype):
+        if y.dtype.kind == "f":
+            row = int(np.argmax(np.floor(y) != y))
+            raise DataError(f"{args.data}: a label is {y[row]}, which names no class. Give whole numbers.")
+        yield X, y
+
+
+def _scan(args: Namespace) -> _Scan:
+    n, d, classes = 0, 0, np.empty(0, dtype=np.int64)
+    for X, y in _chunks(args):
+        n, d, classes = n + len(y), X.shape[1], np.union1d(classes, y)
+    if len(classes) < 2:
+        raise DataError(f"{args.data}: {n} rows have 1 class ({classes[0]!s}); a classifier needs at least 2.")
+    return _Scan(n, d, classes)
+
+
+def _learn(args: Namespace, scan: _Scan, class_weight: Any) -> tuple[Stream, _Held, Any, Status]:
+    """Read the file again, and learn from every chunk what is not held out."""
+    rng, held, stream = np.random.default_rng(args.seed), _Held(), None
+    certificate, status = None, Status.MAX_ITER
+    bias = constant_feature(not args.no_intercept, args.intercept_scaling)
+    try:
+        with _progress(args, scan.n) as advance:
+            for X, y in _chunks(args, scan.d):
+                is_held = rng.random(len(y)) < (0.0 if args.test is not None else args.test_size)
+                if is_held.any():
+                    held.add(X[is_held], y[is_held], rng)
+                X, y, n = X[~is_held], y[~is_held], len(y)
+                if len(y):
+                    X = rows.unit_rows(X, str(args.data)) if args.normalize == "rows" else X
+                    rows.check_lengths(X, str(args.data))
+                    if stream is None:
+                        gamma = 1.0 if args.kernel == "linear" else find_gamma(args.gamma, X)
+                        kernel = make_kernel(args.kernel, gamma=gamma, degree=args.degree, coef0=args.coef0)
+                        stream = Stream(kernel, len(scan.classes), bias)
+                    codes = np.searchsorted(scan.classes, y)
+                    prices = loss_prices(codes, scan.classes, args.C, class_weight)
+                    certificate, status = stream.take(
+                        X, codes, prices, budget=args.n_components, tol=args.tol, seed=args.seed
+                    )
+                    if status is Status.INTERRUPTED:
+                        break
+                advance(n, certificate)
+    except KeyboardInterrupt:
+        if certificate is None:
+            raise
+        status = Status.INTERRUPTED
+    if stream is None or certificate is None:
+        raise DataError(f"{args.data}: all {scan.n} rows were held out. Give a smaller --test-size.")
+    return stream, held, certificate, status
+
+
+@contextmanager
+def _progress(args: Namespace, total: int) -> Iterator[Any]:
+    """Yield a function that tells how many rows more were read."""
+    if not wants_progress(args):
+        yield lambda n, certificate: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("rows"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[gap]}"))
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=total, gap="")
+        yield lambda n, certificate: bar.update(
+            task, advance=n, gap="" if certificate is None else f"sample gap {certificate.residual:.1e}"
+        )
+
+
+def _report(
+    args: Namespace,
+    scan: _Scan,
+    stream: Stream,
+    model: Any,
+    accuracy: float | None,
+    n_test: int,
+    certificate: Any,
+    status: Status,
+    seconds: float,
+    saved: str | None,
+) -> None:
+    if args.json:
+        print_json(
+            {
+                "data": str(args.data),
+                "rows": stream.n_seen,
+                "features": scan.d,
+                "classes": len(scan.classes),
+                "test_rows": n_test,
+                "model": args.model,
+                **machines.kernel_settings(model.kernel),
+                "multiclass": args.multiclass,
+                "loss": args.loss,
+                "C": args.C,
+                "n_components": args.n_components,
+                "seed": args.seed,
+                "status": status.value,
+                "n_iter": stream.n_steps,
+                "seconds": seconds,
+                "certificate": certificate._asdict(),
+                "support_vectors": len(model.support),
+                "accuracy": accuracy,
+                "model_file": saved,
+            }
+        )
+        return
+    measured = "not measured: no rows were held out" if accuracy is None else f"{accuracy:.4f} ({n_test} rows)"
+    fields = [
+        ("data", f"{args.data}: {stream.n_seen} rows, {scan.d} features, {len(scan.classes)} classes, streamed"),
+        ("problem", problem_name(model.info)),
+        ("steps", str(stream.n_steps)),
+        ("seconds", f"{seconds:.3g}"),
+        ("sample gap", f"{certificate.residual:.2e} on the last chunk"),
+        ("vectors kept", f"{len(model.support)} of {stream.n_seen} rows"),
+        ("test accuracy", measured),
+    ]
+    print_fields(fields if saved is None else [*fields, ("model saved as", saved)])

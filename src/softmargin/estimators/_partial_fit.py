@@ -1,0 +1,99 @@
+"""``partial_fit`` of KernelSVC: what a chunk must be, and what it leaves on the estimator."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from softmargin.core.errors import DataError
+from softmargin.estimators._base import X_KINDS
+from softmargin.estimators._claims import codes_of
+from softmargin.estimators._margin import MarginClassifier
+from softmargin.estimators._problems import constant_feature
+from softmargin.estimators._stream import Stream
+from softmargin.estimators._weights import loss_prices
+from softmargin.run import Trace
+
+__all__ = ["StreamingClassifier"]
+
+Array = NDArray[Any]
+
+
+def _can_stream(estimator: Any) -> bool:
+    """Say whether ``partial_fit`` makes sense with these settings; else say which ones do."""
+    is_given = "precomputed" in (estimator.kernel, getattr(estimator.kernel, "name", None))
+    if estimator.multiclass == "one_vs_rest" and estimator.loss == "hinge" and not is_given:
+        return True
+    raise AttributeError(
+        "partial_fit trains one class against the others (one problem where there are two), with the hinge and a "
+        "kernel of rows; use multiclass='one_vs_rest', loss='hinge', and another kernel than 'precomputed'."
+    )
+
+
+class StreamingClassifier(MarginClassifier):
+    """An SVM that also learns from chunks; it makes a kernel (``_kernel_for``) and attributes (``_of_model``)."""
+
+    _stream: Stream | None
+
+    @available_if(_can_stream)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
+        """Learn from one chunk of a stream, in memory that does not grow with their number.
+
+        Some conjugate subgradient steps are made on the vectors kept so far and a sample of the chunk, with the
+        regularisation of all rows seen, lam = 1 / (C n); then all but ``n_components`` vectors go. It exists for
+        ``multiclass="one_vs_rest"`` and the hinge. ``certificate_`` is a gap on that sample; nothing warns where it is
+        above ``tol``, as a chunk is never the last word. ``gamma="scale"`` looks at the first chunk. After ``fit`` the
+        stream goes on with the model of that.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : array of shape (n,)
+        classes : array of shape (k,), optional
+            All labels that will come; needed in the first call.
+        sample_weight : array of shape (n,), optional
+        """
+        is_first = not hasattr(self, "classes_")
+        if is_first and classes is None:
+            raise DataError("classes must be passed in the first call of partial_fit: all labels that will come.")
+        X, y = validate_data(self, X, y, reset=is_first, order="C", accept_large_sparse=True, **X_KINDS)
+        check_classification_targets(y)
+        known = np.unique(classes) if is_first else self.classes_
+        if classes is not None and not np.array_equal(np.unique(classes), known):
+            raise DataError(f"classes are {known.tolist()} since the first call; found {np.unique(classes).tolist()}.")
+        if len(known) < 2:
+            raise DataError(f"classes holds 1 class ({known.tolist()[0]!r}); a classifier needs at least 2 classes.")
+        if isinstance(self.class_weight, str):
+            raise DataError(f"class_weight={self.class_weight!r} needs all rows at once; pass a mapping, or None.")
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        codes = codes_of(known, y)
+        prices = loss_prices(codes, known, self._price(), self.class_weight, sample_weight)
+        stream = getattr(self, "_stream", None) or self._open_stream(X, len(known), sample_weight)
+        certificate, status = stream.take(X, codes, prices, budget=self.n_components, tol=self.tol, seed=self._seed())
+        self._stream = stream
+        for name, value in self._of_model(stream.model(known, {}), stream.labels).items():
+            setattr(self, name, value)
+        self.certificate_, self.dual_gap_, self.status_ = certificate, certificate.gap, status.value
+        self.n_iter_, self.trace_ = stream.n_steps, Trace()
+        return self
+
+    def _open_stream(self, X: Any, n_classes: int, sample_weight: Array | None) -> Stream:
+        """Begin with nothing, or with the model of the last fit."""
+        bias = constant_feature(self.fit_intercept, self.intercept_scaling)
+        if not hasattr(self, "classes_"):
+            return Stream(self._kernel_for(X, sample_weight), n_classes, bias)
+        return Stream(
+            self._kernel,
+            n_classes,
+            bias,
+            self.support_vectors_,
+            self._support_codes,
+            self.dual_coef_.T,
+            self.support_,
+            self._n_samples,
+            self._price() * self._n_samples,
+        )
