@@ -216,7 +216,11 @@ def draw(name: str, known: list[dict[str, Any]], path: Path) -> None:
 
     solvers = list(dict.fromkeys(row["solver"] for row in known))
     style = {
-        solver: {"color": "black" if solver == OURS else f"C{number}", "label": label(solver)}
+        solver: {
+            "color": "black" if solver == OURS else f"C{number}",
+            "linestyle": "-" if number < 11 else "--",  # colours repeat after ten
+            "label": label(solver),
+        }
         for number, solver in enumerate(solvers)
     }
     if name == "sweep":
