@@ -152,9 +152,7 @@ def estimator(fit: str, options: argparse.Namespace) -> Any:
         return SVC(**shared)
     from softmargin import KernelSVC
 
-    return KernelSVC(
-        multiclass="crammer_singer", fit_intercept=False, approximation=None, tol=options.tol, **shared
-    )
+    return KernelSVC(multiclass="crammer_singer", fit_intercept=False, approximation=None, tol=options.tol, **shared)
 
 
 def print_table(records: Records, options: argparse.Namespace) -> None:

@@ -6,14 +6,15 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.base import clone
 
 from softmargin import KernelSVC, NotCertifiedWarning, certify
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.data import blobs
-from softmargin.estimators import _sampled
-from softmargin.estimators._stream import Stream
-from softmargin.kernels import Points, make_kernel
+from softmargin.estimators import _sampled, _stream
+from softmargin.kernels import Points
 from softmargin.solvers import ConjugateSubgradient, Wolfe
+from softmargin.solvers.parts.linear_pegasos import pass_over_features
 
 EXACT = {"approximation": None, "tol": 1e-6, "random_state": 0}
 OVR = {"multiclass": "one_vs_rest"}
@@ -251,7 +252,7 @@ def test_stream_learns_and_keeps_its_budget():
     X, y = rings(2000, seed=99)
     clf = stream_of(8, 500)
     assert clf.support_vectors_.shape == (100, 2)
-    assert clf.score(X, y) > 0.78
+    assert clf.score(X, y) > 0.84
     assert clf.certificate_.kind == "sample gap"
     assert clf._n_samples == 4000
     assert clf.support_.max() < 4000
@@ -266,7 +267,7 @@ def test_stream_of_every_class(three):
         clf.partial_fit(X[some], y[some], classes=[0, 1, 2])
     assert clf.dual_coef_.shape == (3, 40)
     exact = KernelSVC(multiclass="one_vs_rest", **EXACT).fit(X, y)
-    assert clf.score(X, y) > exact.score(X, y) - 0.05
+    assert clf.score(X, y) > exact.score(X, y) - 0.03
 
 
 def test_memory_of_a_stream_does_not_grow():
@@ -290,24 +291,120 @@ def test_five_million_rows_are_a_stream_of_constant_memory():
     tracemalloc.stop()
     assert clf._n_samples == 5_000_000
     assert sizes[-1] < sizes[2] + 1e6
-    assert clf.score(*rings(5000, seed=10_000)) > 0.8
+    assert clf.score(*rings(5000, seed=10_000)) > 0.88
 
 
-def test_vectors_that_go_are_made_up_for_by_those_that_stay():
+def test_steps_are_those_of_pegasos():
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((60, 2))
-    problem = _sampled.binary_problem(make_kernel("rbf", gamma=0.5), X, np.ones(60), np.ones(60), 60.0, 1.0, False)
-    stream = Stream(problem.kernel, 2, 1.0)
-    before = rng.standard_normal((60, 2))
-    after = before.copy()
-    kept = stream._drop(problem, np.arange(60), after, 40)
-    assert len(kept) == 40
-    assert set(np.flatnonzero(after.any(axis=1))) == set(kept)
-    assert np.abs(before).max(axis=1)[kept].min() >= np.abs(np.delete(before, kept, axis=0)).max()
-    K = problem.block(Points(X), Points(X))
-    dropped = before.copy()
-    dropped[np.setdiff1d(np.arange(60), kept)] = 0.0
-    assert np.abs(K @ (after - before)).max() < 0.05 * np.abs(K @ (dropped - before)).max()
+    Z, weights = rng.standard_normal((40, 3)).astype(np.float32), rng.uniform(0.5, 2.0, 40)
+    signs = rng.choice((-1.0, 1.0), (40, 2))
+    W, average = rng.standard_normal((2, 2, 3))
+    w, mean, lam, reach = W.T.copy(), average.T.copy(), 0.05, 2.5
+    iterates = []
+    for i in range(40):
+        step = 1.0 / (reach + lam * (i + 11) / 4)
+        is_active = signs[i] * (Z[i] @ w) < 1.0
+        w = (w + step * weights[i] * np.outer(Z[i], signs[i] * is_active)) / (1.0 + step * lam)
+        mean = mean + 4.0 / (i + 14) * (w - mean)
+        iterates.append(w)
+    pass_over_features(Z, signs, weights, W, average, lam, reach, 10)
+    np.testing.assert_allclose(W.T, w, rtol=1e-10)
+    np.testing.assert_allclose(average.T, mean, rtol=1e-10)
+    W[:], average[:] = 0.0, 9.0
+    pass_over_features(Z, signs, weights, W, average, lam, reach, 0)
+    assert (np.abs(average) < np.abs(np.array(iterates)).max() + 1.0).all()
+
+
+def test_more_landmarks_leave_the_model_as_it_is_and_fewer_change_it_least():
+    clf = stream_of(3, 300, n_components=40)
+    stream, (X, y) = clf._stream, rings(300, seed=7)
+    before = clf.decision_function(X)
+    prices, rng = np.ones(300), np.random.default_rng(0)
+
+    def settled(budget):
+        stream._settle(X, y, prices, budget, rng)
+        stream.n_seen = 1200
+        stream.coef = stream.landmarks.expanded(stream.average.T)
+        return stream.model(clf.classes_, {}).decision_function(X)
+
+    np.testing.assert_allclose(settled(60), before, atol=1e-3 * np.abs(before).max())
+    whole, vectors, kernel = stream.coef, stream.vectors, clf._kernel
+    fewer = settled(30)
+    kept = np.isin(vectors, stream.vectors).all(axis=1)
+    assert kept.sum() == len(stream.labels) == 30
+    K = kernel.block(Points(vectors), Points(vectors)).astype(float) + 1.0
+    change, dropped = -whole, np.where(kept[:, None], 0.0, -whole)
+    change[kept] += stream.coef
+    assert float((change.T @ K @ change).item()) < 0.5 * float((dropped.T @ K @ dropped).item())
+    assert np.isfinite(fewer).all()
+
+
+def test_small_chunks_give_landmarks_until_the_budget_is_met():
+    clf = KernelSVC(gamma=2.0, n_components=100, random_state=0, **OVR)
+    sizes = []
+    for chunk in range(60):
+        clf.partial_fit(*rings(30, seed=chunk), classes=[0, 1])
+        sizes.append(len(clf.support_))
+    assert sizes[:5] == [30, 60, 90, 100, 100]
+    assert (clf.support_ < 120).all()
+    assert clf.score(*rings(2000, seed=99)) > 0.8
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0])
+def test_gap_of_a_stream_is_honest(three, C):
+    X, y = three
+    settings = {"C": C, "multiclass": "one_vs_rest", "gamma": 0.3, "class_weight": {1: 3.0}}
+    optimum = KernelSVC(**settings, **EXACT).fit(X, y).certificate_
+    clf = KernelSVC(**settings, n_components=150, random_state=0).partial_fit(X, y, classes=[0, 1, 2])
+    found = clf.certificate_
+    assert 0.0 < found.bound <= optimum.primal * (1 + 1e-4)
+    assert found.primal >= optimum.bound * (1 - 1e-4)
+    assert found.primal == pytest.approx(certify(clf, X, y).primal, rel=1e-3)
+
+
+def test_stream_is_as_before_where_a_chunk_fails(monkeypatch):
+    clf = stream_of(1, 50)
+    before = clf._stream.model(clf.classes_, {}).decision_function(rings(50, seed=3)[0])
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_stream, "pass_over_features", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            clf.partial_fit(*rings(200, seed=1))
+    after = clf._stream.model(clf.classes_, {}).decision_function(rings(50, seed=3)[0])
+    np.testing.assert_array_equal(after, before)
+    np.testing.assert_array_equal(clf.partial_fit(*rings(50, seed=1)).dual_coef_, stream_of(2, 50).dual_coef_)
+
+
+def test_same_chunks_and_seed_are_the_same_model_also_through_pickle():
+    whole, other = stream_of(6, 200), stream_of(3, 200)
+    other = pickle.loads(pickle.dumps(other))
+    for chunk in range(3, 6):
+        other.partial_fit(*rings(200, seed=chunk))
+    np.testing.assert_array_equal(whole.dual_coef_, other.dual_coef_)
+    assert not hasattr(clone(whole), "_stream")
+
+
+def test_weights_of_a_stream_multiply_C():
+    plain, twice, later = (KernelSVC(C, gamma=2.0, n_components=50, random_state=0, **OVR) for C in (2.0, 1.0, 2.0))
+    for chunk in range(3):
+        X, y = rings(300, seed=chunk)
+        plain.partial_fit(X, y, classes=[0, 1])
+        twice.partial_fit(X, y, classes=[0, 1], sample_weight=np.full(300, 2.0))
+        later.partial_fit(X, y, classes=[0, 1], sample_weight=np.full(300, 1.0 + 20.0 * (chunk == 2)))
+    np.testing.assert_array_equal(plain.dual_coef_, twice.dual_coef_)
+    assert not np.allclose(plain.dual_coef_, later.dual_coef_)
+
+
+def test_heavy_class_wins_where_labels_are_random():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((2000, 2)), rng.integers(0, 2, 2000)
+    for heavy in (0, 1):
+        clf = KernelSVC(gamma=0.1, n_components=30, random_state=0, class_weight={heavy: 20.0}, **OVR)
+        clf.partial_fit(X, y, classes=[0, 1])
+        assert (clf.predict(X) == heavy).mean() > 0.95
 
 
 def test_stream_goes_on_from_a_fit():
@@ -316,7 +413,7 @@ def test_stream_goes_on_from_a_fit():
     clf.partial_fit(*rings(500, seed=6))
     assert clf._n_samples == 1100
     assert len(clf.support_) == 100
-    assert clf.score(*rings(2000, seed=99)) > 0.78
+    assert clf.score(*rings(2000, seed=99)) > 0.82
     again = clf.fit(X, y)
     assert again._stream is None
     assert again._n_samples == 600

@@ -129,8 +129,8 @@ def test_held_out_rows_are_few(tmp_path, from_json, small_chunks, monkeypatch):
     [
         (("--stream",), "--stream trains kernel models; linear-svc"),
         ((*STREAM, "--multiclass", "crammer_singer"), "found --multiclass crammer_singer"),
-        ((*STREAM, "--loss", "squared_hinge"), "conjugate subgradient steps on the hinge"),
-        ((*STREAM, "--solver", "frank_wolfe"), "conjugate subgradient steps on the hinge"),
+        ((*STREAM, "--loss", "squared_hinge"), "Pegasos steps on the hinge"),
+        ((*STREAM, "--solver", "frank_wolfe"), "Pegasos steps on the hinge"),
         ((*STREAM, "--normalize", "maxabs"), "--normalize maxabs looks at all rows at once"),
         ((*STREAM, "--class-weight", "balanced"), "--class-weight balanced looks at all rows"),
         ((*STREAM, "--checkpoint", "c"), "--checkpoint goes with a run"),

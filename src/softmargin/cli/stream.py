@@ -111,9 +111,9 @@ def _check(args: Namespace) -> None:
         raise IncompatibleError(
             f"--stream trains one class against the others; found --multiclass {args.multiclass}. Leave it out."
         )
-    if args.loss != "hinge" or args.solver not in ("auto", "scs"):
+    if args.loss != "hinge" or args.solver not in ("auto", "pegasos"):
         raise IncompatibleError(
-            f"--stream makes conjugate subgradient steps on the hinge; found --loss {args.loss}, --solver "
+            f"--stream makes Pegasos steps on the hinge; found --loss {args.loss}, --solver "
             f"{args.solver}. Leave both out."
         )
     if args.normalize == "maxabs" or args.class_weight == "balanced":

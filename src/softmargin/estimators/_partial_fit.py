@@ -42,11 +42,13 @@ class StreamingClassifier(MarginClassifier):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
         """Learn from one chunk of a stream, in memory that does not grow with their number.
 
-        Some conjugate subgradient steps are made on the vectors kept so far and a sample of the chunk, with the
-        regularisation of all rows seen, lam = 1 / (C n); then all but ``n_components`` vectors go. It exists for
-        ``multiclass="one_vs_rest"`` and the hinge. ``certificate_`` is a gap on that sample; nothing warns where it is
-        above ``tol``, as a chunk is never the last word. ``gamma="scale"`` looks at the first chunk. After ``fit`` the
-        stream goes on with the model of that.
+        The first rows give ``n_components`` landmarks, and these the features of a linear model. Every row of a chunk
+        makes one step of averaged Pegasos on it, with the regularisation of all rows seen, lam = 1 / (C n), and steps
+        1 / (R + lam t / 4) at the t-th row, R the mean |z|^2; iterates are averaged with weights like t^3, so
+        that early ones fade. It exists for ``multiclass="one_vs_rest"`` and the hinge. ``certificate_`` is a gap on
+        rows of the chunk, and of the problem on these features; nothing warns where it is above ``tol``, as a chunk is
+        never the last word. ``gamma="scale"`` looks at the first chunk. After ``fit`` the stream goes on with the
+        model of that.
 
         Parameters
         ----------
@@ -96,4 +98,5 @@ class StreamingClassifier(MarginClassifier):
             self.support_,
             self._n_samples,
             self._price() * self._n_samples,
+            self._n_samples,
         )

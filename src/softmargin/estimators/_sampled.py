@@ -3,7 +3,7 @@
     way           problem                                        proof                      memory
     samples       KernelHinge, one a class                       gap on the sample          the sample's kernel matrix
     landmarks     a linear problem on Nystroem features          gap of that problem        n r numbers in float32
-    stream        KernelHinge of kept vectors and a chunk        gap on the last sample     budget + chunk
+    stream        the same, by Pegasos steps, a chunk a time     gap on the last rows       landmarks + chunk
 
 ``C`` means what it means for every KernelSVC (``_problems``): with total = sum_i C_i, the binary objective
 1/2 |w|^2 + sum_i C_i hinge_i is total times lam/2 |w|^2 + sum_i p_i hinge_i of spec 2.1, lam = 1 / total and

@@ -1,42 +1,40 @@
 """A kernel SVM that learns from one chunk of rows after the other, in memory that their number does not change.
 
-    lam = 1 / (C n), n the rows seen so far;  steps of conjugate subgradients on kept vectors and a sample of the chunk
-    alpha_kept = the minimiser of |sum_kept alpha_i phi_i - w|^2 = K_kept^-1 K_kept,all alpha_all,  when vectors go
+The first rows give landmarks, and these features z (``features.landmarks``); every row that comes makes one step of
+averaged Pegasos on its features (``solvers.parts.linear_pegasos``), with lam = 1 / sum_i C_i over the rows seen so far.
 
-Vectors that only went would leave a model that labels at random, as most of them carry the same weight.
-Never imports scikit-learn.
+    w = sum_i coef_i z(x_i)     the shortest change of a model over other vectors into one over the landmarks
+
+It is exact where these vectors are landmarks, and else a projection. Never imports scikit-learn.
 """
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.certificate import Certificate
+from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError
 from softmargin.estimators._problems import one_by_one
-from softmargin.estimators._sampled import binary_problem
+from softmargin.features.landmarks import Landmarks, choose_landmarks
 from softmargin.models import KernelExpansion
-from softmargin.problems import ExpansionPoint, KernelHinge, OneVsRest
-from softmargin.run import Status, Stop, solve
-from softmargin.solvers import ConjugateSubgradient
+from softmargin.run import Status
+from softmargin.solvers.parts.linear_pegasos import pass_over_features
 
 __all__ = ["Stream"]
 
 Array = NDArray[Any]
-CHUNK_STEPS = 50  # conjugate subgradient steps a chunk
-RIDGE = 1e-6  # of the mean diagonal: keeps near copies among kept vectors from blowing up their weights
+BLOCK_NUMBERS = 1 << 22  # features that are held at once
 
 
 @dataclass
 class Stream:
-    """A kernel SVM that takes one chunk of rows after the other, and keeps at most ``budget`` vectors.
+    """A kernel SVM that takes one chunk of rows after the other, and keeps ``budget`` landmarks.
 
-    Every chunk makes some conjugate subgradient steps on the kept vectors and as many rows of the chunk; other rows of
-    it confirm the steps. The vectors of least |alpha_i| sqrt(K_ii) then go, and the best approximation of the model
-    by the others stays: K_kept alpha = K_kept,all alpha_all.
+    Landmarks are drawn, by price, from the first chunk, and from later ones while there are fewer than the budget.
 
     Parameters
     ----------
@@ -45,10 +43,12 @@ class Stream:
     bias : float
         Value of the constant feature.
     vectors, labels, coef, positions
-        (m, d), (m,) codes, (m, 1 or k) and (m,) places in the stream: what is kept; None for nothing yet.
+        (m, d), (m,) codes, (m, 1 or k) and (m,) places in the stream: a model to begin with; None for nothing yet.
     n_seen : int
     price : float
         Sum of C_i over all rows seen: lam is its inverse.
+    n_steps : int
+        Rows of a positive C_i that were seen.
     """
 
     kernel: Any
@@ -61,69 +61,72 @@ class Stream:
     n_seen: int = 0
     price: float = 0.0
     n_steps: int = 0
+    reach: float = 0.0  # largest mean of |weight z|^2 in a block
+    landmarks: Landmarks | None = field(default=None, init=False)
+    W: Array = field(init=False)  # (k, r)
+    average: Array = field(init=False)  # (k, r)
 
     def take(
         self, X: Any, codes: Array, prices: Array, *, budget: int, tol: float, seed: int
     ) -> tuple[Certificate, Status]:
-        """Learn from a chunk; return the certificate on the sample that was used, and how the steps ended."""
+        """Learn from a chunk; return the certificate on rows of it, and whether that meets the tolerance.
+
+        A chunk that fails, or is interrupted, leaves all as it was.
+        """
         if budget < 1:
             raise DataError(f"n_components must be at least 1; found {budget}.")
-        rng = np.random.default_rng([seed, self.n_seen])
-        m = len(self.labels)
-        self.price += float(prices.sum())
-        Z = X if self.vectors is None else _stacked(self.vectors, X)
-        labels = np.concatenate([self.labels, codes])
-        weights = np.concatenate([np.full(m, prices.mean()), prices])
-        index = np.concatenate([np.arange(m), m + rng.choice(len(codes), min(budget, len(codes)), replace=False)])
-        n_columns = len(one_by_one(labels[:0], self.n_classes, prices[:0]))
-        alpha = np.zeros((len(index), n_columns))
-        if self.coef is not None:
-            alpha[:m] = self.coef
-        parts = OneVsRest(
-            [
-                binary_problem(self.kernel, Z, 2.0 * mine - 1.0, C, self.price, self.bias, False)
-                for mine, C in one_by_one(labels, self.n_classes, weights)
-            ]
-        )
-        solver, stop, duals, status = (
-            ConjugateSubgradient(most=len(index)),
-            Stop(tol, CHUNK_STEPS),
-            [],
-            Status.CONVERGED,
-        )
-        for c, part in enumerate(parts.parts):
-            first = ExpansionPoint(index, alpha[:, c], np.zeros(len(index)))
-            result = solve(part, solver, stop=stop, rng=rng, init=first)
-            if result.status is Status.FAILED:
-                raise DataError(f"learning from rows {self.n_seen}.. of the stream failed. {Status.FAILED.sentence}")
-            alpha[:, c] = result.point.alpha
-            duals.append(result.point.dual)
-            self.n_steps += result.n_iter
-            if status is not Status.INTERRUPTED and result.status is not Status.CONVERGED:
-                status = result.status
-        kept = self._drop(parts.parts[0], index, alpha, budget)
-        self.vectors, self.labels, self.coef = Z[index[kept]], labels[index[kept]], alpha[kept]
-        places = np.concatenate([self.positions, self.n_seen + np.arange(len(codes))])
-        self.positions = places[index[kept]]
-        self.n_seen += len(codes)
-        points = [ExpansionPoint(index, column, dual) for column, dual in zip(alpha.T, duals, strict=True)]
-        return parts.certificate(points), status
+        if not prices.any():
+            raise DataError("all sample weights are zero; nothing can be learnt.")
+        later = copy(self)
+        certificate = later._learn(X, codes, prices, budget, np.random.default_rng([seed, self.n_seen]))
+        vars(self).update(vars(later))
+        return certificate, Status.CONVERGED if certificate.meets(tol) else Status.MAX_ITER
 
-    def _drop(self, problem: KernelHinge, index: Array, alpha: Array, budget: int) -> Array:
-        """Set all but ``budget`` rows of alpha to zero, the others so that the model changes least; return these."""
-        points = problem.points(index)
-        diagonal = self.kernel.diagonal(points) + self.bias**2
-        weight = np.abs(alpha).max(axis=1) * np.sqrt(np.maximum(diagonal, 0.0))
-        order = np.argsort(-weight, kind="stable")
-        kept = np.sort(order[:budget])
-        if len(order) > budget and weight[order[budget]] > 0.0:
-            few = points.take(kept)
-            K = problem.block(few, few)
-            K[np.diag_indices_from(K)] += RIDGE * max(float(np.trace(K)) / len(K), np.finfo(float).tiny)
-            projected = np.linalg.solve(K, problem.block(few, points) @ alpha)
-            alpha[:] = 0.0
-            alpha[kept] = projected
-        return kept[alpha[kept].any(axis=1)]
+    def _learn(self, X: Any, codes: Array, prices: Array, budget: int, rng: np.random.Generator) -> Certificate:
+        X = X if self.vectors is None else _as(self.vectors, X)
+        if self.landmarks is None or len(self.labels) != budget:
+            self._settle(X, codes, prices, budget, rng)
+        assert self.landmarks is not None
+        self.W, self.average = self.W.copy(), self.average.copy()
+        self.price += float(prices.sum())
+        order = rng.permutation(np.flatnonzero(prices))
+        weights = prices * ((self.n_steps + len(order)) / self.price)
+        for block in np.array_split(order, -(-len(order) * self.W.shape[1] // BLOCK_NUMBERS)):
+            Z, signs = self.landmarks.transform(X[block]), self._signs(codes[block])
+            self.reach = max(self.reach, float(weights[block] ** 2 @ np.einsum("ij,ij->i", Z, Z)) / len(Z))
+            pass_over_features(
+                Z, signs, weights[block], self.W, self.average, 1.0 / self.price, self.reach, self.n_steps
+            )
+            self.n_steps += len(block)
+        if not (np.isfinite(self.W).all() and np.isfinite(self.average).all()):
+            raise DataError(f"learning from rows {self.n_seen}.. of the stream failed. {Status.FAILED.sentence}")
+        self.n_seen += len(codes)
+        self.coef = self.landmarks.expanded(self.average.T)
+        return _judged(Z, signs, prices[block], self.average, self.price)
+
+    def _signs(self, codes: Array) -> Array:
+        return np.stack([2.0 * mine - 1.0 for mine, _ in one_by_one(codes, self.n_classes, codes)], axis=1)
+
+    def _settle(self, X: Any, codes: Array, prices: Array, budget: int, rng: np.random.Generator) -> None:
+        """Add landmarks up to the budget, or keep those of the largest coefficients; W and its average follow."""
+        old, was, m = self.vectors, self.landmarks, len(self.labels)
+        kept = np.arange(m)
+        if m > budget:
+            assert self.coef is not None
+            kept = np.sort(np.argsort(-np.abs(self.coef).max(axis=1), kind="stable")[:budget])
+        size = min(budget - len(kept), int(np.count_nonzero(prices)))
+        drawn = np.sort(rng.choice(len(codes), size, replace=False, p=prices / prices.sum()))
+        self.vectors = X[drawn] if old is None else _stacked(old[kept], X[drawn])
+        self.labels = np.concatenate([self.labels[kept], codes[drawn]])
+        self.positions = np.concatenate([self.positions[kept], self.n_seen + drawn])
+        self.landmarks = choose_landmarks(self.kernel, self.vectors, len(self.labels), rng, bias=self.bias)
+        if old is None or self.coef is None:
+            self.W = np.zeros((self._signs(codes[:1]).shape[1], self.landmarks.map.shape[1]))
+            self.average = self.W.copy()
+            return
+        features = self.landmarks.transform(old)
+        self.average = self.coef.T @ features
+        self.W = self.average.copy() if was is None else was.expanded(self.W.T).T @ features
 
     def model(self, classes: Array, info: Mapping[str, Any]) -> KernelExpansion:
         """Return what has been learnt so far."""
@@ -134,13 +137,34 @@ class Stream:
         )
 
 
-def _stacked(vectors: Any, X: Any) -> Any:
-    """Return kept vectors above a chunk, in the form of the vectors; a sparse chunk may bring new columns."""
-    if isinstance(vectors, np.ndarray):
-        X = X if isinstance(X, np.ndarray) else X.toarray()
-        return np.concatenate([vectors, X.astype(vectors.dtype, copy=False)])
-    from scipy.sparse import csr_matrix, vstack
+def _judged(Z: Array, signs: Array, prices: Array, W: Array, total: float) -> Certificate:
+    """Return the gap on some rows, whose losses stand for all: D at the best multiple of the losses' activity.
 
-    X = csr_matrix(X).astype(vectors.dtype, copy=False)
-    wide = csr_matrix((vectors.data, vectors.indices, vectors.indptr), shape=(vectors.shape[0], X.shape[1]))
-    return vstack([wide, X], format="csr")
+    With p = prices / sum(prices) and lam = 1 / total, f and D are those of ``KernelHinge``, times total.
+    """
+    p = prices / prices.sum()
+    margins = 1.0 - signs * (Z @ W.T)
+    act = (margins > 0.0).astype(np.float64)
+    mass = p @ act
+    square = (((p[:, None] * signs * act).T @ Z) ** 2).sum(axis=1)
+    scale = np.minimum(np.divide(mass, total * square, out=np.ones_like(mass), where=square > 0.0), 1.0)
+    bound = total * float((scale * mass - 0.5 * total * scale**2 * square).sum())
+    primal = 0.5 * float((W**2).sum()) + total * float((p @ np.maximum(margins, 0.0)).sum())
+    return duality_gap(primal, bound)._replace(kind="sample gap")
+
+
+def _as(vectors: Any, X: Any) -> Any:
+    """Return a chunk in the form of the vectors: a dense array, or a CSR matrix."""
+    if isinstance(vectors, np.ndarray):
+        return X if isinstance(X, np.ndarray) else X.toarray()
+    from scipy.sparse import csr_matrix
+
+    return csr_matrix(X)
+
+
+def _stacked(vectors: Any, X: Any) -> Any:
+    if isinstance(vectors, np.ndarray):
+        return np.concatenate([vectors, X.astype(vectors.dtype, copy=False)])
+    from scipy.sparse import vstack
+
+    return vstack([vectors, X.astype(vectors.dtype, copy=False)], format="csr")
