@@ -5,12 +5,9 @@ loops of other files in use), so import it before softmargin.
 """
 
 import contextlib
-import datetime
 import hashlib
-import importlib.metadata
 import json
 import os
-import platform
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -24,10 +21,6 @@ SOURCES = HERE.parent / "src" / "softmargin"
 BENCHMARKS = ("multiclass_svm_linear", "multiclass_svm_kernel", "l2_svm", "l1_ball", "trace_ball")
 OURS = "softmargin"
 MULTICLASS = ("weston_watkins", "crammer_singer")
-_PACKAGES = (
-    *("softmargin", "numpy", "scipy", "numba", "llvmlite", "scikit-learn", "liblinear-official", "benchopt"),
-    *("cvxpy", "clarabel"),
-)
 # Rayon is the pool of threads of Clarabel.
 THREAD_VARIABLES = tuple(f"{pool}_NUM_THREADS" for pool in ("OMP", "OPENBLAS", "MKL", "NUMBA", "RAYON"))
 _PLAIN_WIDTH = 160  # columns of a table that goes to a file
@@ -206,36 +199,7 @@ def memory_of_process(field: str) -> int:
 
 
 def machine_facts() -> dict[str, Any]:
-    """Return what a reader of the numbers wants to know of the machine."""
-    import threadpoolctl
+    """Return what a reader of the numbers wants to know of the machine, and a hash of the library's sources."""
+    from softmargin.report import machine_facts
 
-    return {
-        "kind": "machine",
-        "cpu": _cpu(),
-        "cores": os.cpu_count(),
-        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "versions": {name: version for name in _PACKAGES if (version := _version(name))},
-        "source": source_digest(),
-        "threads": {pool["filepath"].split("/")[-1]: pool["num_threads"] for pool in threadpoolctl.threadpool_info()},
-        "load": list(os.getloadavg()),
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": sys.argv,
-    }
-
-
-def _cpu() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        module = sys.modules.get(package)
-        return getattr(module, "__version__", None)
+    return {"kind": "machine", **machine_facts(), "source": source_digest()}

@@ -7,6 +7,7 @@ from typing import Any
 
 __all__ = [
     "APPROXIMATIONS",
+    "BENCHES",
     "DEFAULT_SEED",
     "DEFAULT_TEST_SIZE",
     "KERNELS",
@@ -71,6 +72,7 @@ SOLVERS = {
     ),
 }
 LOSSES = ("hinge", "squared_hinge")
+BENCHES = ("quick", "walrus", "large-scale-svms", "softmax", "balls", "scs")
 MULTICLASS = ("weston_watkins", "crammer_singer", "one_vs_rest")
 KERNELS = ("rbf", "linear", "laplacian", "polynomial", "sigmoid")
 APPROXIMATIONS = ("auto", "none", "nystroem")

@@ -4,6 +4,7 @@ import argparse
 from typing import Any, NoReturn
 
 from softmargin import __version__
+from softmargin.cli.bench_options import add_bench_options
 from softmargin.cli.choices import (
     APPROXIMATIONS,
     DEFAULT_SEED,
@@ -64,6 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
     _predict(verbs)
     _certify(verbs)
     _data(verbs)
+    _bench(verbs)
     return parser
 
 
@@ -270,6 +272,17 @@ def _data(verbs: Any) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help=f"describe this one: {_DATA_HELP}")
     _data_dir_option(parser)
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
+
+
+def _bench(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "bench",
+        "race against peers at equal certified gap",
+        "Measure seconds to a proven gap beside other libraries; print the ratios, and write JSON lines, pictures and "
+        "one self-contained HTML page with the machine, the versions and the command in it.",
+    )
+    add_bench_options(parser)
 
 
 def _data_dir_option(parser: Any) -> None:

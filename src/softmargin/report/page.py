@@ -1,0 +1,68 @@
+"""One HTML page with everything inside: tables, text, pictures. It opens anywhere and asks no network."""
+
+import base64
+import html
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from softmargin.core.errors import DataError
+from softmargin.core.files import atomic_write
+
+__all__ = ["Section", "build_page", "image", "preformatted", "table"]
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+table { border-collapse: collapse; margin: 1rem 0; }
+th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; text-align: right; }
+th:first-child, td:first-child { text-align: left; }
+pre { background: #f6f6f6; padding: 1rem; overflow-x: auto; font-size: 12px; }
+img { max-width: 100%; }
+"""
+
+
+class Section(NamedTuple):
+    """A heading and what stands below it, as HTML."""
+
+    heading: str
+    body: str
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of plain text as HTML."""
+    lines = [_row("th", head), *(_row("td", row) for row in rows)]
+    return "<table>\n" + "\n".join(lines) + "\n</table>"
+
+
+def _row(tag: str, cells: Sequence[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
+
+
+def preformatted(text: str) -> str:
+    """Return text as it stands, as HTML."""
+    return f"<pre>{html.escape(text)}</pre>"
+
+
+def image(path: str | os.PathLike[str], caption: str = "") -> str:
+    """Return a PNG file as an image inside the page."""
+    data = base64.b64encode(Path(path).read_bytes()).decode("ascii")
+    return f'<p><img alt="{html.escape(caption, quote=True)}" src="data:image/png;base64,{data}"></p>'
+
+
+def build_page(
+    path: str | os.PathLike[str], title: str, sections: Iterable[Section], facts: dict[str, Any] | None = None
+) -> None:
+    """Write the page, whole or not at all; ``facts`` of the machine stand at its end."""
+    parts = [f"<h2>{html.escape(section.heading)}</h2>\n{section.body}" for section in sections]
+    if facts is not None:
+        rows = [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in facts.items()]
+        parts.append("<h2>Where and how this was measured</h2>\n" + table(("fact", "value"), rows))
+    name = html.escape(title)
+    page = (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
+        f"<style>{_STYLE}</style></head>\n<body><h1>{name}</h1>\n" + "\n".join(parts) + "\n</body></html>\n"
+    )
+    with atomic_write(path, error=DataError) as file:
+        file.write(page.encode("utf-8"))

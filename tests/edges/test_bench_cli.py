@@ -1,0 +1,111 @@
+"""`softmargin bench`: the quick race, the suites of the benchmarks folder, and the page they write."""
+
+import json
+import struct
+import zlib
+
+import pytest
+
+from softmargin.bench.suites import SUITES
+from softmargin.cli.choices import BENCHES
+from softmargin.cli.main import main
+from softmargin.report import Section, build_page, image, machine_facts, preformatted, table
+
+SCRIPT = """
+import sys
+from pathlib import Path
+
+folder = Path(next(word for word in sys.argv if word.endswith(".jsonl"))).parent
+(folder / "curve.png").write_bytes(Path({png!r}).read_bytes())
+print("asked for", sys.argv[1:])
+sys.exit({code})
+"""
+
+
+def png(path):
+    """Write the smallest PNG there is."""
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b"\0\0")) + chunk(b"IEND", b""))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a benchmarks folder whose scripts only say what they were asked for."""
+    path = tmp_path / "benchmarks"
+    path.mkdir()
+    (path / "common.py").touch()
+    picture = str(png(tmp_path / "one.png"))
+    for script in {script.words[0] for suite in SUITES.values() for script in suite}:
+        (path / script).write_text(SCRIPT.format(png=picture, code=0))
+    return path
+
+
+def test_names_of_suites_are_those_of_the_room():
+    assert ("quick", *SUITES) == BENCHES
+
+
+def test_quick_race_is_judged_and_written_down(tmp_path, capsys):
+    assert main(["bench", "quick", "-o", str(tmp_path), "--gaps", "0.1", "--repeats", "1", "--json", "--quiet"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    machine, *rows = (json.loads(line) for line in (tmp_path / "quick.jsonl").read_text().splitlines())
+    assert machine["kind"] == "machine"
+    assert machine["versions"]["softmargin"]
+    finished = [row for row in rows if row["seconds"] is not None]
+    assert len({(row["problem"], row["data"]) for row in finished}) == len(printed["rows"]) == 5
+    assert all(row["residual"] <= row["gap"] for row in finished)
+    assert {row["contender"] for row in finished} > {"softmargin"}
+    assert printed["geometric_mean"] > 0.0
+    page = (tmp_path / "quick.html").read_text()
+    assert "Crammer-Singer SVM" in page
+    assert 'src="http' not in page
+
+
+def test_suite_runs_its_scripts_and_puts_all_on_one_page(folder, tmp_path, capsys):
+    out = tmp_path / "out"
+    words = ["bench", "balls", "-o", str(out), "--benchmarks", str(folder), "--more=--cap", "--more=3", "--quiet"]
+    assert main(words) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("asked for") == len(SUITES["balls"])
+    assert printed.count("'--cap', '3'") == len(SUITES["balls"])
+    page = (out / "balls.html").read_text()
+    assert "trace_ball" in page
+    assert "data:image/png;base64," in page
+
+
+def test_suite_without_the_folder_is_one_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SOFTMARGIN_BENCHMARKS", raising=False)
+    assert main(["bench", "scs", "-o", str(tmp_path / "out")]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "give --benchmarks DIR" in error
+
+
+def test_script_that_fails_is_one_line_and_leaves_no_page(folder, tmp_path, capsys):
+    for script in folder.glob("*.py"):
+        script.write_text(script.read_text().replace("sys.exit(0)", "sys.exit(4)"))
+    out = tmp_path / "out"
+    assert main(["bench", "softmax", "-o", str(out), "--benchmarks", str(folder), "--quiet"]) == 1
+    assert "exit code 4" in capsys.readouterr().err
+    assert not (out / "softmax.html").exists()
+
+
+def test_unknown_suite_is_one_line(capsys):
+    assert main(["bench", "everything"]) == 2
+    assert "invalid choice" in capsys.readouterr().err
+
+
+def test_page_is_whole_and_escapes_what_it_shows(tmp_path):
+    body = table(("a<b", "c"), [("1 & 2", "3")]) + preformatted("<script>") + image(png(tmp_path / "p.png"), 'a "b"')
+    build_page(tmp_path / "page.html", "x < y", [Section("One & two", body)], machine_facts())
+    page = (tmp_path / "page.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert page.rstrip().endswith("</html>")
+    assert "<script>" not in page
+    for text in ("x &lt; y", "One &amp; two", "a&lt;b", "1 &amp; 2", "a &quot;b&quot;", "cpu"):
+        assert text in page
