@@ -13,6 +13,7 @@ from scipy.sparse import csc_matrix, csr_matrix
 
 from reference.l2_optimum import nearest_balanced
 from softmargin.core.errors import DataError
+from softmargin.core.protocols import ConvexSet
 from softmargin.sets import BALANCERS, Box, Entry, L1Ball, LowRank, Simplex, TraceBall, project_balanced
 from softmargin.sets.balls import checked_radius
 from softmargin.sets.truncated import SPARE, first_basis, is_whole, leading
@@ -117,6 +118,11 @@ every_ball = pytest.mark.parametrize(
 )
 entries = st.one_of(st.sampled_from([0.0, 1.0, -1.0, 0.5]), st.floats(-5, 5), st.floats(-1e6, 1e6))
 shapes = st.sampled_from([(1, 1), (1, 4), (5, 1), (3, 2), (2, 3), (4, 4)])
+
+
+@every_ball
+def test_ball_has_every_verb_of_a_convex_set(ball):
+    assert isinstance(ball, ConvexSet)
 
 
 @st.composite

@@ -7,10 +7,10 @@
 
     visit row i:    alpha_i <- argmax of the dual over row i, the others fixed;   F += K_i (new - old)'
 
-The set grows from 4000 rows, at most four times each round, so that early rounds, far from the optimum, are cheap.
-Pieces are random and drawn anew every epoch: rows of one piece learn of the others only after the piece is done, so
-fixed pieces, or pieces of one class, converge slowly. No visit lowers the dual value, and rows left out are looked at
-again after every round.
+The set grows from 4000 rows (2000 where K is kept), at most four times each round, so that early rounds, far from the
+optimum, are cheap. Pieces are random and drawn anew every epoch: rows of one piece learn of the others only after the
+piece is done, so fixed pieces, or pieces of one class, converge slowly. No visit lowers the dual value, and rows left
+out are looked at again after every round.
 
     spec            here
     alpha, F        state.alpha, state.scores     (n, k), F = K alpha
@@ -42,6 +42,7 @@ MAX_SWEEPS = 5
 # that counts, a round goes deeper, with the rows that may soon count.
 DEEP_TARGET = 0.04
 MAX_EPOCHS = 40  # over one working set (spec 2.6)
+FIRST_STORED = 2000  # rows in the first working set where K is kept
 
 
 @dataclass
@@ -53,7 +54,7 @@ class KernelDescentState:
     gaps: Array  # (n,)
     order: Array  # the samples whose rows can move, shuffled: of equal gaps the first come first
     random: Array  # (1,) state of the shuffles
-    largest_set: int = FIRST_SET
+    largest_set: int
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,9 @@ class KernelBlockDescent:
         scores = problem.gram.scores(alpha)
         order = rng.permutation(open_rows(problem))
         random = rng.integers(1, 2**63, size=1, dtype=np.uint64)
-        return KernelDescentState(alpha, scores, problem.gaps(alpha, scores), order, random)
+        # Where K is kept, a row of the set costs a whole row of K: fewer to begin with.
+        first = FIRST_STORED if problem.gram.is_stored else FIRST_SET
+        return KernelDescentState(alpha, scores, problem.gaps(alpha, scores), order, random, first)
 
     def step(self, problem: Any, state: KernelDescentState) -> KernelDescentState:
         """Make one round on a working set, or one pass over all rows."""
