@@ -7,7 +7,7 @@ import numpy as np
 
 TOL = 1e-3
 STRENGTH = 400.0  # C n
-_SMALL = {"n": 200, "d": 4000, "k": 3, "per_row": 5}
+_SMALL = {"n": 1000, "d": 4000, "k": 3, "per_row": 40}
 _USEFUL = 20  # features of sparse data that make the labels
 _RANK = 5  # of the weights behind the targets
 

@@ -29,6 +29,11 @@ SUITES: dict[str, tuple[Script, ...]] = {
     "walrus": (
         Script("paper 004: seconds to a relative gap, linear joint SVMs", _gap("multiclass_svm_linear")),
         Script("paper 004: accuracies, Tables 4 to 6", ("paper_accuracy.py", "-o", "{out}/accuracy.jsonl")),
+        Script("paper 004: the block alone, Tables 8 and 9", ("block_alone.py", "-o", "{out}/block.jsonl")),
+        Script(
+            "paper 004: fall of the gap, Figures 1 and 2",
+            ("gap_decay.py", "-o", "{out}/decay.jsonl", "--plots", "{out}"),
+        ),
     ),
     "large-scale-svms": (
         Script(
