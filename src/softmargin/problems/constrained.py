@@ -33,6 +33,7 @@ __all__ = ["BallPoint", "Constrained"]
 Array = NDArray[Any]
 _MAX_STEPS = 100
 _ROUNDING = 1e-15
+_LEVEL = 1e-13  # share of the slopes below which their sum is zero: rounding of a sum over many samples
 _FAR = 1e100  # where only a step without curvature leads
 _INSIDE = 1.0 - 1e-6  # a point that uses less of the ball does not touch its boundary
 
@@ -145,7 +146,7 @@ class Constrained:
         for _ in range(_MAX_STEPS):
             U = self.loss.slope(scores + b, self.target)
             slope = self.weights @ U
-            is_done = np.abs(slope) <= _ROUNDING * (self.weights @ np.abs(U))
+            is_done = np.abs(slope) <= _LEVEL * (self.weights @ np.abs(U))
             if is_done.all():
                 break
             low, high = np.where(slope < 0.0, b, low), np.where(slope > 0.0, b, high)
