@@ -33,7 +33,7 @@ from common import (
     one_thread,
 )
 from curves import LEAST, Point, save_picture, thinned
-from optimum_tables import markdown, write
+from markdown_tables import markdown, write
 
 TARGETS = (1e-2, 1e-3, 1e-6)
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common import Records, command, log, one_thread
-from optimum_tables import markdown, write
+from markdown_tables import markdown, write
 
 Array = np.ndarray
 BLOCKS = ("newton", "sort", "greedy", "shark")

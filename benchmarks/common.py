@@ -200,6 +200,6 @@ def memory_of_process(field: str) -> int:
 
 def machine_facts() -> dict[str, Any]:
     """Return what a reader of the numbers wants to know of the machine, and a hash of the library's sources."""
-    from softmargin.report import machine_facts
+    from softmargin import report
 
-    return {"kind": "machine", **machine_facts(), "source": source_digest()}
+    return {"kind": "machine", **report.machine_facts(), "source": source_digest()}

@@ -25,7 +25,7 @@ from typing import Any
 
 from common import Records, choose, command, load_benchmark, load_data, log, objective_for, one_thread
 from curves import save_picture
-from optimum_tables import markdown, write
+from markdown_tables import markdown, write
 
 NAMES = ("dna", "mnist", "news20", "letter", "reuters-r52", "leaves100")  # by number of classes
 GRID = tuple(range(-6, 4))

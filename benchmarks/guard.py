@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from common import HERE, OURS, Records, UserError, choose, command, log, one_thread, source_digest
-from optimum_tables import markdown, write
+from markdown_tables import markdown, write
 
 BASELINE = HERE / "guard.json"
 

@@ -33,8 +33,8 @@ import numpy as np
 
 from common import Records, UserError, command, log, memory_of_process, one_thread
 from curves import save_picture
+from markdown_tables import markdown, write
 from memory import reset_high_water
-from optimum_tables import markdown, write
 from scaling_cases import CONTENDERS, TOL, Contender, Sizes, small
 
 AXES = ("n", "d", "k", "nnz")

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from common import THREAD_VARIABLES, Records, command, load_benchmark, log, memory_of_process, one_thread
+from markdown_tables import markdown, write
 from memory import reset_high_water
-from optimum_tables import markdown, write
 from scs_fits import BLOCK, FITS, SIGNS, Fitted, Settings, kernel_svc, nystroem, sklearn_nystroem, timed
 
 BUDGET = 60.0

@@ -20,7 +20,7 @@ import numpy as np
 
 from common import Records, choose, command, load_benchmark, log, one_thread
 from curves import save_picture
-from optimum_tables import markdown, write
+from markdown_tables import markdown, write
 from scs_fits import FITS, STEPS, TOL, Settings, is_possible
 
 LAMS = (1e-2, 1e-3, 1e-4, 1e-5)

@@ -26,7 +26,7 @@ from rich.markup import escape
 
 from common import Records, choose, command, contenders, load_benchmark, load_data, log, objective_for, one_thread
 from curves import LEAST, Point, save_picture, thinned
-from optimum_tables import markdown, write
+from markdown_tables import markdown, write
 
 ROWS = {"segment": None, "poker": None, "dna": None, "mnist": 10_000}
 PRICE = 1.0

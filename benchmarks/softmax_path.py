@@ -20,7 +20,7 @@ import numpy as np
 
 from common import Records, choose, command, load_benchmark, load_data, log, one_thread
 from gap_tables import CONVERGED, OVER_CAP
-from optimum_tables import markdown, write
+from markdown_tables import markdown, write
 
 DATA = ("news20", "reuters-r52")
 OURS, SAGA = "softmax_path", "saga"

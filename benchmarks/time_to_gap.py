@@ -37,7 +37,7 @@ from common import (
     one_thread,
 )
 from gap_tables import CONVERGED, FAILED, KINDS, Cell, print_summary
-from optimum_tables import print_tables
+from markdown_tables import print_tables
 
 # A bound is called loose for a tolerance if more than this share of the tolerance may be the bound's own fault.
 LOOSE_SHARE = 0.1

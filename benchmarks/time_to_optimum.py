@@ -32,7 +32,7 @@ from common import (
     one_thread,
 )
 from gap_tables import KINDS
-from optimum_tables import print_tables
+from markdown_tables import print_tables
 from time_to_gap import Todo, race, suited, warn_if_loose
 
 BENCHMARK = "softmax"

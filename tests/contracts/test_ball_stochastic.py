@@ -7,13 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference.ball_optimum import FORMS, LOSSES, make, optimum, samples
+from reference.ball_optimum import (
+    FORMS,
+    LOSSES,
+    assert_nothing_is_learnt_of_nothing,
+    assert_split_run_is_the_whole_run,
+    make,
+    optimum,
+    samples,
+)
 from softmargin.core.errors import IncompatibleError
 from softmargin.losses.entrywise import ENTRYWISE
 from softmargin.matrices.operator import adjoint_product
 from softmargin.problems import BallPoint, Constrained
 from softmargin.run import Status, Stop, solve
-from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.sets import Box, L1Ball, Simplex, TraceBall
 from softmargin.solvers.ball_svrg import BallSvrg
 from softmargin.solvers.parts.ball_samples import batch_gradient, sample_chances, slide, square_of_diameter
@@ -195,22 +202,13 @@ def test_restart_at_the_optimum_stops_at_once_and_a_handed_out_point_stays(name)
 @every_solver
 @pytest.mark.parametrize("cut", [1, 5])
 def test_split_run_is_the_whole_run(name, cut, tmp_path):
-    problem, solver = make("logistic", fit_intercept=True), SOLVERS[name]
-    whole = fit(problem, solver, tol=0.0, max_iter=9)
-    fit(problem, solver, tol=0.0, max_iter=cut, watchers=[Checkpoint(tmp_path / "run", every=0.0)])
-    rest = fit(problem, solver, tol=0.0, max_iter=9, rng=9, resume=load_checkpoint(tmp_path / "run", solver))
-    np.testing.assert_array_equal(rest.point.weights, whole.point.weights)
-    assert rest.certificate == whole.certificate
+    problem = make("logistic", fit_intercept=True)
+    assert_split_run_is_the_whole_run(problem, SOLVERS[name], tmp_path / "run", cut=cut, max_iter=9)
 
 
 @every_solver
 def test_nothing_to_learn_costs_nothing(name):
-    problem = Constrained(
-        np.zeros((6, 3)), np.ones(6), loss=ENTRYWISE["squared"], ball=L1Ball(1.0), l2=0.1, fit_intercept=True
-    )
-    result = fit(problem, SOLVERS[name], tol=1e-9, max_iter=5)
-    np.testing.assert_array_equal(result.point.weights, 0.0)
-    np.testing.assert_allclose(result.point.intercept, 1.0)
+    assert_nothing_is_learnt_of_nothing(SOLVERS[name])
 
 
 def test_settings_that_do_not_fit_are_refused():

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmark_utils.ball_solvers import BallSolver
 from softmargin.estimators._fit import find_solver
-from softmargin.kernels import Points
+from softmargin.matrices.operator import row_squares
 from softmargin.run import Stop, solve
 from softmargin.solvers import PrimalDualBFW
 
@@ -33,6 +33,6 @@ class Solver(BallSolver):
     def method(self) -> PrimalDualBFW:
         n, d = self.problem.X.shape
         k = min(max(1, round(n * self.s / d)), n)
-        largest = float(Points(self.problem.X).sqnorms.max())
+        largest = float(row_squares(self.problem.X).max())
         r = 1.0 / (k * (1.0 / self.problem.loss.curvature + 12.5 * largest / (self.problem.l2 * n)))
         return PrimalDualBFW(s=self.s, k=k, delta=self.times * n * r, eta=0.5)

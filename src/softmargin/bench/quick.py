@@ -97,7 +97,7 @@ def race(case: Case, *, gaps: tuple[float, ...] = GAPS, repeats: int = 3, cap: f
     contenders: dict[str, Maker] = {"softmargin": case.ours, **case.peers}
     for make in contenders.values():
         _timed(make, TOLS[0], X, y)  # compile, import
-    settings = {name: list(GAPS) if name == "softmargin" else list(TOLS) for name in contenders}
+    settings = {name: list(TOLS) for name in case.peers}  # what is left to try
     alive = dict.fromkeys(contenders, True)
     for gap in sorted(gaps, reverse=True):
         tols: dict[str, float] = {}

@@ -14,7 +14,6 @@ from softmargin.estimators._problems import (
     coef_and_intercept,
     gram_of,
     kernel_model,
-    kernel_problem,
     linear_problem,
 )
 from softmargin.estimators._weights import loss_prices
@@ -68,14 +67,15 @@ def settle(args: Namespace) -> None:
         args.multiclass = "one_vs_rest" if args.loss == "squared_hinge" else "weston_watkins"
 
 
-def build_problem(args: Namespace, X: Any, codes: Array, classes: Array, class_weight: Any) -> Any:
-    """Build the problem from rows that are ready to be trained on."""
+def build_problem(args: Namespace, X: Any, codes: Array, classes: Array, class_weight: Any) -> tuple[Any, Any]:
+    """Build the problem from rows that are ready to be trained on, and what makes a model of its approximation."""
     prices = loss_prices(codes, classes, args.C, class_weight)
     if is_softmax(args):
         _, penalty = priced_penalty(args.C, args.l1_ratio)
-        return softmax_problem(
+        problem = softmax_problem(
             X, codes, C=prices, penalty=penalty, n_classes=len(classes), fit_intercept=not args.no_intercept
         )
+        return problem, None
     settings: dict[str, Any] = {
         "multiclass": args.multiclass,
         "loss": args.loss,
@@ -83,10 +83,23 @@ def build_problem(args: Namespace, X: Any, codes: Array, classes: Array, class_w
         "intercept_scaling": args.intercept_scaling,
     }
     if not is_kernel(args):
-        return linear_problem(X, codes, len(classes), prices, **settings)
+        return linear_problem(X, codes, len(classes), prices, **settings), None
+    from softmargin.estimators._sampled import pose
+
     gamma = 1.0 if args.kernel == "linear" else find_gamma(args.gamma, X)
-    kernel = make_kernel(args.kernel, gamma=gamma, degree=args.degree, coef0=args.coef0)
-    return kernel_problem(X, codes, len(classes), prices, kernel=kernel, cache_size=args.cache_size, **settings)
+    return pose(
+        X,
+        codes,
+        len(classes),
+        prices,
+        kernel=make_kernel(args.kernel, gamma=gamma, degree=args.degree, coef0=args.coef0),
+        cache_size=args.cache_size,
+        approximation=None if args.approximation == "none" else args.approximation,
+        solver=args.solver,
+        n_components=args.n_components,
+        seed=lambda: args.seed,
+        **settings,
+    )
 
 
 def claim(args: Namespace) -> dict[str, Any]:

@@ -163,8 +163,6 @@ def _learn(args: Namespace, scan: _Scan, class_weight: Any) -> tuple[Stream, _He
                     certificate, status = stream.take(
                         X, codes, prices, budget=args.n_components, tol=args.tol, seed=args.seed
                     )
-                    if status is Status.INTERRUPTED:
-                        break
                 advance(n, certificate)
     except KeyboardInterrupt:
         if certificate is None:

@@ -16,9 +16,8 @@ from softmargin.cli.show import note, status_line, wants_progress, warn
 from softmargin.core.errors import DataError
 from softmargin.core.protocols import SampledProblem
 from softmargin.data import Dataset
-from softmargin.estimators._fit import find_solver, fit_problem, is_sampling
+from softmargin.estimators._fit import find_solver, fit_problem
 from softmargin.estimators._problems import gram_of
-from softmargin.estimators._weights import loss_prices
 from softmargin.models import LinearModel
 from softmargin.run import Result, Status, Stop
 from softmargin.run.watchers import Checkpoint, load_checkpoint
@@ -47,7 +46,7 @@ def run(args: Namespace) -> int:
     saving.check_format(args, classes)
     class_weight = rows.class_weights(args.class_weight, classes)
     X, scales = _prepared(dataset.X, args, dataset.name)
-    problem, approximation = _problem(args, X, codes, classes, class_weight)
+    problem, approximation = machines.build_problem(args, X, codes, classes, class_weight)
     solver = find_solver(args.solver, problem, dual_only=machines.is_kernel(args))
     # The negative eigenvalues of landmarks are left out: the approximate problem is convex.
     is_proof = not machines.is_kernel(args) or approximation is not None or _is_convex(problem)
@@ -84,31 +83,6 @@ def run(args: Namespace) -> int:
     if result.status is Status.INTERRUPTED:
         return INTERRUPTED
     return 0 if result.status is Status.CONVERGED else NOT_CERTIFIED
-
-
-def _problem(args: Namespace, X: Any, codes: Array, classes: Array, class_weight: Any) -> tuple[Any, Any]:
-    """Return the problem, and what makes a model of its points where it is an approximation."""
-    problem = machines.build_problem(args, X, codes, classes, class_weight)
-    if not machines.is_kernel(args):
-        return problem, None
-    from softmargin.estimators._sampled import approximate, approximates, sampled_problem
-
-    settings: dict[str, Any] = {
-        "kernel": gram_of(problem).kernel,
-        "multiclass": args.multiclass,
-        "fit_intercept": not args.no_intercept,
-        "intercept_scaling": args.intercept_scaling,
-        "cache_size": args.cache_size,
-    }
-    prices = loss_prices(codes, classes, args.C, class_weight)
-    asked = None if args.approximation == "none" else args.approximation
-    if approximates(asked, args.solver, settings["kernel"], X.shape[0]):
-        rng = np.random.default_rng(args.seed)
-        settings |= {"loss": args.loss, "n_components": args.n_components, "rng": rng}
-        return approximate(X, codes, len(classes), prices, **settings)
-    if args.loss == "hinge" and is_sampling(args.solver):
-        problem = sampled_problem(X, codes, len(classes), prices, solver=args.solver, **settings)
-    return problem, None
 
 
 def _check_test_rows(args: Namespace, dataset: Dataset, classes: Array) -> None:

@@ -27,8 +27,8 @@ from softmargin.core.protocols import (
     SampledProblem,
 )
 from softmargin.estimators._penalties import convex_relative
-from softmargin.kernels import Points
 from softmargin.losses.observed import Observed
+from softmargin.matrices.operator import row_squares
 from softmargin.problems import softmax_problem
 from softmargin.run import Result, Stop, solve
 from softmargin.sets import L1Ball, TraceBall
@@ -52,7 +52,7 @@ def fastest_in_l1_ball(problem: Any) -> str:
     if not isinstance(problem.ball, L1Ball):
         return "accelerated_gradient"
     is_smooth = problem.l2 > 0.0 and not problem.fit_intercept and not isinstance(problem.loss, Observed)
-    if is_smooth and (problem.weights * Points(problem.X).sqnorms).max() <= HEAVY * problem.l2:
+    if is_smooth and (problem.weights * row_squares(problem.X)).max() <= HEAVY * problem.l2:
         return "dual_descent"
     return "working_set"
 

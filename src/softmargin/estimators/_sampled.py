@@ -10,32 +10,33 @@
 p_i = C_i / total. A joint loss of two classes is half the binary one with 2 C.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin import solvers
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
+from softmargin.estimators._fit import is_sampling
 from softmargin.estimators._problems import (
     check_kind,
     coef_and_intercept,
     constant_feature,
+    kernel_problem,
     linear_problem,
     one_by_one,
 )
+from softmargin.features.landmarks import Landmarks, choose_landmarks
 from softmargin.models import KernelExpansion
 from softmargin.problems import KernelHinge, OneVsRest
 
 __all__ = [
     "EXACT_ROWS",
     "Approximation",
-    "approximate",
-    "approximates",
-    "binary_problem",
     "needs_all",
-    "sampled_problem",
+    "pose",
 ]
 
 Array = NDArray[Any]
@@ -55,7 +56,33 @@ def check_function(what: str, kernel: Any) -> None:
 
 def needs_all(solver: Any) -> bool:
     """Say whether a solver of sampled problems looks at all samples."""
-    return solver == "wolfe" or type(solver).__name__ == "Wolfe"
+    return isinstance(solver, solvers.Wolfe) or (isinstance(solver, str) and solver == "wolfe")
+
+
+def pose(
+    X: Any,
+    codes: Array,
+    n_classes: int,
+    prices: Array,
+    *,
+    loss: str,
+    approximation: str | None,
+    solver: Any,
+    n_components: int,
+    seed: Callable[[], int],
+    **settings: Any,
+) -> tuple[Any, "Approximation | None"]:
+    """Build the problem that a kernel SVM is asked to solve: by landmarks, by samples, or itself.
+
+    ``settings`` are kernel, multiclass, fit_intercept, intercept_scaling and cache_size, as in ``kernel_problem``.
+    With landmarks, what makes a model of its points comes with it.
+    """
+    if approximates(approximation, solver, settings["kernel"], X.shape[0]):
+        rng = np.random.default_rng(seed())
+        return approximate(X, codes, n_classes, prices, loss=loss, n_components=n_components, rng=rng, **settings)
+    if loss == "hinge" and is_sampling(solver):
+        return sampled_problem(X, codes, n_classes, prices, solver=solver, **settings), None
+    return kernel_problem(X, codes, n_classes, prices, loss=loss, **settings), None
 
 
 def sampled_problem(
@@ -91,16 +118,13 @@ def sampled_problem(
             f"cache_size={cache_size:g} MB. Use solver='scs', or raise cache_size."
         )
     bias, is_joint = constant_feature(fit_intercept, intercept_scaling), multiclass != "one_vs_rest"
-    parts = [binary_problem(kernel, X, 2.0 * mine - 1.0, C, float(C.sum()), bias, is_joint) for mine, C in pairs]
+    parts = []
+    for mine, C in pairs:
+        total = float(C.sum())
+        lam = 1.0 / ((2.0 if is_joint else 1.0) * total)
+        # Times total, certificates are in the units of KernelSVC.
+        parts.append(KernelHinge(kernel, X, 2.0 * mine - 1.0, lam=lam, weights=C, bias=bias, scale=total))
     return parts[0] if is_joint else OneVsRest(parts)
-
-
-def binary_problem(
-    kernel: Any, X: Any, signs: Array, C: Array, total: float, bias: float, is_joint: bool
-) -> KernelHinge:
-    """Return a binary problem whose losses cost ``total`` together; certificates are in the units of KernelSVC."""
-    factor = 2.0 if is_joint else 1.0
-    return KernelHinge(kernel, X, signs, lam=1.0 / (factor * total), weights=C, bias=bias, scale=total)
 
 
 # --- landmarks -----------------------------------------------------------------------------------------------
@@ -109,7 +133,7 @@ def binary_problem(
 class Approximation(NamedTuple):
     """What a fit on Nystroem features leaves: enough to make a model of a point."""
 
-    landmarks: Any  # features.landmarks.Landmarks
+    landmarks: Landmarks
     n: int
     is_sample: bool  # the features of all rows did not fit, and some were drawn
 
@@ -158,8 +182,6 @@ def approximate(
     Landmarks are drawn by price. The constant feature of the hinge is one of the kernel's, so that the model is a
     point of the exact problem too.
     """
-    from softmargin.features.landmarks import choose_landmarks  # its room imports scikit-learn
-
     check_kind(multiclass, loss, n_classes)
     check_function("approximation='nystroem'", kernel)
     is_squared = loss == "squared_hinge"

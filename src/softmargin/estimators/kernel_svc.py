@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 from softmargin.estimators._callbacks import with_callbacks
 from softmargin.estimators._fit import is_sampling
 from softmargin.estimators._partial_fit import StreamingClassifier
-from softmargin.estimators._problems import gram_of, kernel_model, kernel_problem
-from softmargin.estimators._sampled import approximate, approximates, needs_all, sampled_problem
+from softmargin.estimators._problems import gram_of, kernel_model
+from softmargin.estimators._sampled import Approximation, needs_all, pose
 from softmargin.estimators._warnings import warn_if_indefinite
 from softmargin.estimators._weights import gamma_of
 from softmargin.kernels import make_kernel
@@ -186,23 +186,25 @@ class KernelSVC(StreamingClassifier):
         return make_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
 
     def _problem(self, X: Any, codes: Array, n_classes: int, prices: Array, sample_weight: Array | None) -> Any:
-        settings: dict[str, Any] = {
-            "kernel": self._kernel_for(X, sample_weight),
-            "multiclass": self.multiclass,
-            "fit_intercept": self.fit_intercept,
-            "intercept_scaling": self.intercept_scaling,
-            "cache_size": self.cache_size,
-        }
-        self._approximation = None
-        if approximates(self.approximation, self.solver, settings["kernel"], X.shape[0]):
-            rng = np.random.default_rng(self._seed())
-            settings |= {"loss": self.loss, "n_components": self.n_components, "rng": rng}
-            problem, self._approximation = approximate(X, codes, n_classes, prices, **settings)
-            return problem
-        if self.loss == "hinge" and is_sampling(self.solver):
-            problem = sampled_problem(X, codes, n_classes, prices, solver=self.solver, **settings)
-        else:
-            problem = kernel_problem(X, codes, n_classes, prices, loss=self.loss, **settings)
+        self._approximation: Approximation | None
+        problem, self._approximation = pose(
+            X,
+            codes,
+            n_classes,
+            prices,
+            kernel=self._kernel_for(X, sample_weight),
+            multiclass=self.multiclass,
+            loss=self.loss,
+            fit_intercept=self.fit_intercept,
+            intercept_scaling=self.intercept_scaling,
+            cache_size=self.cache_size,
+            approximation=self.approximation,
+            solver=self.solver,
+            n_components=self.n_components,
+            seed=self._seed,
+        )
+        if self._approximation is not None:
+            return problem  # negative eigenvalues of landmarks are left out
         warn_if_indefinite(gram_of(problem), stacklevel=5)
         return problem
 

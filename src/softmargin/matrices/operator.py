@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
 
-__all__ = ["adjoint_product", "canonical", "matmul", "product", "rmatmul", "row_blocks", "row_slices"]
+__all__ = ["adjoint_product", "canonical", "matmul", "product", "rmatmul", "row_blocks", "row_slices", "row_squares"]
 
 Array = NDArray[Any]
 _BLOCK_NUMBERS = 1 << 17  # numbers of X handled at once: 1 MB in float64
@@ -64,6 +64,13 @@ def product(X: Any, W: Array) -> Array:
 def adjoint_product(X: Any, U: Array) -> Array:
     """Return X' U, without the constant feature; shape (d, k)."""
     return np.asarray(X.T @ U) if X.dtype == np.float64 else rmatmul(X, U, 0.0)[:-1]
+
+
+def row_squares(X: Any) -> Array:
+    """Return |x_i|^2; (n,)."""
+    if isinstance(X, np.ndarray):
+        return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
 
 
 def canonical(X: Any) -> Any:

@@ -1,9 +1,11 @@
-"""What is cheap to add to weights: one entry, a matrix of low rank.
+"""Corners of sets, and what else is cheap to add to weights.
 
     Entry      value at (j, c), zero elsewhere                 a corner of the l1 ball or of the simplex
     LowRank    U diag(s) V'                                    a corner of the trace ball has rank 1
+    Whole      an array                                        a corner of a box is nothing less
 
-Both know their shape, ``toarray()``, ``times(X)`` = X W, ``inner(G)`` = <W, G> and ``add_to(W, step)``: W += step * it.
+All know their shape, ``toarray()``, ``times(X)`` = X W, ``inner(G)`` = <W, G>, ``sqnorm()`` = |W|^2 and
+``add_to(W, step)``: W += step * it.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, svd
 
-__all__ = ["Entry", "LowRank"]
+__all__ = ["Entry", "LowRank", "Whole"]
 
 Array = NDArray[Any]
 
@@ -35,12 +37,17 @@ class Entry(NamedTuple):
         """Return X W; quick where X is stored by columns."""
         column = X[:, [self.j]]
         scores = np.zeros((X.shape[0], self.shape[1]))
-        scores[:, self.c] = self.value * np.asarray(column.toarray() if hasattr(column, "toarray") else column)[:, 0]
+        scores[:, self.c] = np.asarray(column.toarray() if hasattr(column, "toarray") else column)[:, 0]
+        scores *= self.value  # after float32 has been widened
         return scores
 
     def inner(self, G: Array) -> float:
         """Return <W, G>."""
         return self.value * float(G[self.j, self.c])
+
+    def sqnorm(self) -> float:
+        """Return |W|^2."""
+        return self.value**2
 
     def add_to(self, W: Array, step: float) -> None:
         """Add a multiple of it to an array."""
@@ -89,3 +96,34 @@ class LowRank(NamedTuple):
         left, right = (qr(factor, mode="economic", check_finite=False) for factor in (self.U, self.V))
         U, s, Vt = svd((left[1] * self.s) @ right[1].T, full_matrices=False, check_finite=False)
         return LowRank(left[0] @ U, s, right[0] @ Vt.T)
+
+
+class Whole(NamedTuple):
+    """An array, with the verbs of the others."""
+
+    W: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(d, k)."""
+        return self.W.shape
+
+    def toarray(self) -> Array:
+        """Return a copy of the array."""
+        return self.W.copy()
+
+    def times(self, X: Any) -> Array:
+        """Return X W."""
+        return np.asarray(X @ self.W)
+
+    def inner(self, G: Array) -> float:
+        """Return <W, G>."""
+        return float(np.vdot(self.W, G))
+
+    def sqnorm(self) -> float:
+        """Return |W|^2."""
+        return float(np.vdot(self.W, self.W))
+
+    def add_to(self, W: Array, step: float) -> None:
+        """Add a multiple of it to an array."""
+        W += step * self.W

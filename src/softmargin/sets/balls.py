@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
-from softmargin.sets.atoms import Entry
+from softmargin.sets.atoms import Entry, Whole
 
 __all__ = ["Box", "L1Ball", "Simplex", "checked_radius", "threshold"]
 
@@ -112,33 +112,6 @@ class Simplex(NamedTuple):
         return 1.0 if W.min() >= 0.0 and abs(W.sum() - self.radius) <= 1e-9 * self.radius else np.inf
 
 
-class Corner(NamedTuple):
-    """A corner of a box: an array, with the verbs of an atom."""
-
-    W: Array
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(d, k)."""
-        return self.W.shape
-
-    def toarray(self) -> Array:
-        """Return a copy of the array."""
-        return self.W.copy()
-
-    def times(self, X: Any) -> Array:
-        """Return X W."""
-        return np.asarray(X @ self.W)
-
-    def inner(self, G: Array) -> float:
-        """Return <W, G>."""
-        return float(np.vdot(self.W, G))
-
-    def add_to(self, W: Array, step: float) -> None:
-        """Add a multiple of it to an array."""
-        W += step * self.W
-
-
 class Box(NamedTuple):
     """All W with low <= W_jc <= high."""
 
@@ -149,9 +122,9 @@ class Box(NamedTuple):
         """Return the nearest point."""
         return np.clip(V, self.low, self.high)
 
-    def lmo(self, G: Array) -> Corner:
+    def lmo(self, G: Array) -> Whole:
         """Return the corner against the signs of G."""
-        return Corner(np.where(G > 0.0, self.low, self.high))
+        return Whole(np.where(G > 0.0, self.low, self.high))
 
     def least(self, Z: Array, l2: float) -> float:
         """Return the least value of l2 / 2 |W|^2 + <Z, W>."""

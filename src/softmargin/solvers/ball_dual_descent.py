@@ -27,32 +27,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.constrained import BallPoint
-from softmargin.sets import L1Ball
 from softmargin.solvers.parts.ball_columns import fill_adjoint, level, shrunk
-from softmargin.solvers.parts.ball_duals import ascend, folded
+from softmargin.solvers.parts.ball_duals import ascend, check_dual, folded
 
-__all__ = ["BallDualDescent", "DualDescentState", "check_dual"]
+__all__ = ["BallDualDescent", "DualDescentState"]
 
 Array = NDArray[Any]
 LEVEL_SHARE = 2  # theta moves once in so many numbers of X for every number of Z
 MOST_LEVELS = 64  # but not more often in a pass
 REFRESH = 50  # passes after which Z is computed anew, against rounding
-
-
-def check_dual(name: str, problem: Any) -> None:
-    """Refuse what has no smooth dual in U alone."""
-    if not isinstance(problem.ball, L1Ball):
-        raise IncompatibleError(f"{name} needs an l1 ball; the set is {problem.ball!r}. Use BallGradient.")
-    if problem.l2 == 0.0:
-        raise IncompatibleError(f"{name} needs l2 > 0; found 0. Use BallGradient or BallWorkingSet.")
-    if problem.fit_intercept:
-        raise IncompatibleError(
-            f"{name} fits no intercept; fit_intercept is True. Use BallGradient or BallWorkingSet, or centre the data."
-        )
 
 
 @dataclass

@@ -33,7 +33,6 @@ from softmargin.solvers.parts.ball_search import (
     gap_at_hand,
     look,
     search,
-    square_of,
 )
 
 __all__ = ["BallFrankWolfe", "CornerState"]
@@ -79,7 +78,7 @@ class BallFrankWolfe:
             state.scores + state.intercept,
             move + shift,
             cross=problem.l2 * (inner - square),
-            square=problem.l2 * (square_of(corner) - 2.0 * inner + square),
+            square=problem.l2 * (corner.sqnorm() - 2.0 * inner + square),
             largest=1.0,
         )
         W *= 1.0 - length

@@ -35,7 +35,7 @@ from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import Box, L1Ball, Simplex
-from softmargin.solvers.parts.ball_columns import fill_adjoint, fill_scores, level, project_into
+from softmargin.solvers.parts.ball_columns import fill_adjoint, fill_scores, project_into
 
 __all__ = ["BallGradient", "GradientState"]
 
@@ -59,7 +59,6 @@ class GradientState:
     ceiling: float  # a constant that holds anywhere
     momentum: float = 1.0
     theta: float = 0.0  # level of the last projection
-    dual_theta: float = 0.0
     gap: float = math.inf
     n_done: int = 0
     V: Array = field(init=False, repr=False)  # scratch from here on
@@ -148,9 +147,7 @@ class BallGradient:
         """Return the relative gap between the new point and the dual point of V."""
         primal = problem.losses(scores, intercept) + 0.5 * problem.l2 * float(np.vdot(W, W))
         U = problem.dual_point(state.V_scores, state.intercept)
-        conjugate = float(problem.weights @ problem.loss.conjugate(U, problem.target).sum(axis=1))
-        least, state.dual_theta = _least(problem, state.G, state.dual_theta)
-        return duality_gap(primal, least - conjugate).residual
+        return duality_gap(primal, problem.bound(U, state.G)).residual
 
     def point(self, problem: Any, state: GradientState) -> BallPoint:
         """Return the weights and the intercept."""
@@ -163,17 +160,3 @@ class BallGradient:
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> GradientState:
         """Rebuild the state from a checkpoint."""
         return GradientState(**arrays, **plain)
-
-
-def _least(problem: Any, Z: Array, guess: float) -> tuple[float, float]:
-    """Return the least value of l2 / 2 |W|^2 + <Z, W> over the ball, and the level of an l1 ball.
-
-    Over an l1 ball it is -|R|^2 / (2 l2) - theta radius with R = [|Z| - theta]_+ , a lower bound for any theta >= 0.
-    """
-    if not (isinstance(problem.ball, L1Ball) and problem.l2 > 0.0):
-        return problem.ball.least(Z, problem.l2), 0.0
-    theta = level(Z.reshape(-1), problem.l2 * problem.ball.radius, guess)
-    R = np.abs(Z)
-    R -= theta
-    np.maximum(R, 0.0, out=R)
-    return -0.5 * float(np.vdot(R, R)) / problem.l2 - theta * problem.ball.radius, float(theta)

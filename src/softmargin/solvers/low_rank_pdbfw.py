@@ -36,16 +36,15 @@ from numpy.typing import NDArray
 
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import ConstrainedProblem
-from softmargin.matrices.operator import adjoint_product
+from softmargin.matrices.operator import adjoint_product, row_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank
 from softmargin.sets.truncated import SPARE, first_basis, leading
-from softmargin.solvers.low_rank_gradient import (
+from softmargin.solvers.parts.low_rank import (
     StepMatrix,
     distance,
     first_factors,
     nothing,
-    row_squares,
     singular_values,
     stack,
 )

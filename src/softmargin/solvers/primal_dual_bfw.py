@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import duality_gap
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import ConstrainedProblem
-from softmargin.matrices.rows import as_rows, squared_norms
+from softmargin.matrices.operator import row_squares
+from softmargin.matrices.rows import as_rows
 from softmargin.problems.constrained import BallPoint
-from softmargin.solvers.ball_dual_descent import check_dual
 from softmargin.solvers.parts.ball_columns import (
     add_rows,
     columns_of,
@@ -46,6 +46,7 @@ from softmargin.solvers.parts.ball_columns import (
     project_into,
     shrunk,
 )
+from softmargin.solvers.parts.ball_duals import check_dual
 from softmargin.solvers.parts.ball_steps import square_of_norm
 
 __all__ = ["BlockState", "PrimalDualBFW"]
@@ -132,9 +133,7 @@ class PrimalDualBFW:
         U, Z = np.zeros_like(scores), np.zeros_like(W)
         if init is not None:
             U = problem.dual_point(scores, np.zeros(W.shape[1]))
-        squares = np.empty(n)
-        squared_norms(as_rows(problem.X), squares)
-        squares *= problem.weights
+        squares = problem.weights * row_squares(problem.X)
         safe = problem.l2 / max(float(squares.sum()), np.finfo(float).tiny)
         if self.is_automatic:
             r = problem.l2 / max(float(squares.max()), np.finfo(float).tiny)

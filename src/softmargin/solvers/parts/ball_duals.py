@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import compiled_struct, jit
 from softmargin.core.errors import IncompatibleError
 from softmargin.losses.entrywise import Logistic, SmoothHinge, Squared, SquaredHinge
+from softmargin.sets import L1Ball
 from softmargin.solvers.parts.ball_columns import nearest_level
 from softmargin.solvers.parts.block_passes import shuffle
 
-__all__ = ["Clipped", "Entropy", "ascend", "folded"]
+__all__ = ["Clipped", "Entropy", "ascend", "check_dual", "folded"]
 
 Array = NDArray[Any]
 _MAX_STEPS = 60
@@ -97,6 +98,18 @@ _DUALS: dict[type, Any] = {
     Squared: Clipped(-np.inf, np.inf),
     Logistic: Entropy(),
 }
+
+
+def check_dual(name: str, problem: Any) -> None:
+    """Refuse what has no smooth dual in U alone."""
+    if not isinstance(problem.ball, L1Ball):
+        raise IncompatibleError(f"{name} needs an l1 ball; the set is {problem.ball!r}. Use BallGradient.")
+    if problem.l2 == 0.0:
+        raise IncompatibleError(f"{name} needs l2 > 0; found 0. Use BallGradient or BallWorkingSet.")
+    if problem.fit_intercept:
+        raise IncompatibleError(
+            f"{name} fits no intercept; fit_intercept is True. Use BallGradient or BallWorkingSet, or centre the data."
+        )
 
 
 def folded(problem: Any) -> tuple[Any, Array, Array]:

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.matrices.rows import as_rows, squared_norms
+from softmargin.matrices.operator import row_squares
 from softmargin.sets import Box
-from softmargin.solvers.parts.ball_search import square_of
 
 __all__ = ["SCAN", "batch_gradient", "sample_chances", "slide", "square_of_diameter", "widest"]
 
@@ -25,9 +24,7 @@ SCAN = 0.5  # what a corner costs for each entry of the weights, in entries of X
 
 def sample_chances(problem: Any) -> tuple[Array, float]:
     """Return the chances q (n,), and sum_i p_i |x_i|^2."""
-    squares = np.empty(len(problem.target))
-    squared_norms(as_rows(problem.X), squares)
-    squares *= problem.weights
+    squares = problem.weights * row_squares(problem.X)
     total = float(squares.sum())
     return (squares / total if total > 0.0 else np.full(len(squares), 1.0 / len(squares))), total
 
@@ -66,7 +63,7 @@ def slide(ball: Any, g: Array, start: Array, beta: float, tol: float, max_corner
         gap = float(np.vdot(h, W)) - corner.inner(h)
         if not gap > tol:
             return W, count
-        square = square_of(corner) - 2.0 * corner.inner(W) + float(np.vdot(W, W))
+        square = corner.sqnorm() - 2.0 * corner.inner(W) + float(np.vdot(W, W))
         length = min(1.0, gap / (beta * square))
         W *= 1.0 - length
         corner.add_to(W, length)

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from softmargin.core.certificate import duality_gap
 from softmargin.matrices.operator import adjoint_product, product
-from softmargin.sets import Entry, LowRank, TraceBall
+from softmargin.sets import Entry, TraceBall
 from softmargin.sets.trace_ball import SMALL
 from softmargin.solvers.parts.ball_steps import relative_gap
 
-__all__ = ["answer_of_intercept", "corner_scores", "gap_at_hand", "look", "search", "square_of"]
+__all__ = ["answer_of_intercept", "corner_scores", "gap_at_hand", "look", "search"]
 
 Array = NDArray[Any]
 FLAT = 1e-4  # share of the first slope at which a search ends
@@ -47,21 +47,7 @@ def gap_at_hand(problem: Any, state: Any, corner: Any = None) -> float:
 
 def corner_scores(problem: Any, corner: Any) -> Array:
     """Return X times a corner; a single entry touches one column."""
-    if not isinstance(corner, Entry):
-        return np.asarray(corner.times(problem.X))
-    scores = np.zeros_like(problem.target)
-    column = problem.columns[:, [corner.j]]
-    column = column.toarray() if hasattr(column, "toarray") else column
-    scores[:, corner.c] = column[:, 0]
-    scores *= corner.value  # after float32 has been widened
-    return scores
-
-
-def square_of(corner: Any) -> float:
-    """Return |S|^2 of a corner."""
-    if isinstance(corner, Entry):
-        return corner.value**2
-    return corner.sqnorm() if isinstance(corner, LowRank) else float(corner.inner(corner.W))
+    return np.asarray(corner.times(problem.columns if isinstance(corner, Entry) else problem.X))
 
 
 def answer_of_intercept(problem: Any, scores: Array, intercept: Array, move: Array) -> Array:
