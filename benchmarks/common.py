@@ -18,8 +18,9 @@ from rich.console import Console
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE.parent / "src" / "softmargin"
-BENCHMARKS = ("multiclass_svm_linear", "multiclass_svm_kernel", "l2_svm", "l1_ball", "trace_ball")
+BENCHMARKS = ("multiclass_svm_linear", "multiclass_svm_kernel", "l2_svm", "l1_ball", "trace_ball", "kernel_hinge")
 OURS = "softmargin"
+OUR_FIT = "softmargin_fit"  # the estimator, where a benchmark has it beside the solver
 MULTICLASS = ("weston_watkins", "crammer_singer")
 # Rayon is the pool of threads of Clarabel.
 THREAD_VARIABLES = tuple(f"{pool}_NUM_THREADS" for pool in ("OMP", "OPENBLAS", "MKL", "NUMBA", "RAYON"))
@@ -104,8 +105,10 @@ def load_data(benchmark: Any, name: str, layout: str = "as read") -> dict[str, A
     return cls.get_instance(layout=layout, **parameters).get_data()
 
 
-def contenders(benchmark: Any, patterns: list[str] | None) -> list[tuple[Any, dict[str, Any]]]:
-    """Return (solver class, parameters) of every contender, ours first."""
+def contenders(
+    benchmark: Any, patterns: list[str] | None, *, only_peers: bool = False
+) -> list[tuple[Any, dict[str, Any]]]:
+    """Return (solver class, parameters) of every contender, ours first; of ours the default alone beside peers."""
     from benchopt.utils.parametrized_name_mixin import product_param
 
     try:
@@ -114,6 +117,8 @@ def contenders(benchmark: Any, patterns: list[str] | None) -> list[tuple[Any, di
         raise UserError(f"--solver: {problem}") from problem
     found = []
     for cls, parameters in chosen:
+        if only_peers and not (cls.name in (OURS, OUR_FIT) or getattr(cls, "is_peer", False)):
+            continue
         if not cls.is_installed(quiet=True):
             log.print(f"{cls.name}: not installed, left out")
             continue

@@ -31,6 +31,7 @@ KINDS = {
     "l2_svm": Kind("kernel", ("rbf",)),
     "l1_ball": Kind("ridge", ("1", "10", "100"), C=(300.0,), price="radius"),
     "trace_ball": Kind("ridge", ("10",), C=(0.9,), price="radius"),
+    "kernel_hinge": Kind("kernel", ("rbf",), C=(1e-4, 1e-3), price="lam"),
     "softmax": Kind("penalty", ("l2", "l1", "elastic_net"), residual="at"),
 }
 

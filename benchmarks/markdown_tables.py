@@ -50,15 +50,20 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def best_peer(row: Cell, solvers: Sequence[str], cells: dict[Cell, Timing], peer: str) -> Timing:
-    """Return the least time of the peers; where all ran into the cap, what it exceeds."""
+def best_peer(row: Cell, solvers: Sequence[str], cells: dict[Cell, Timing], peer: str = "") -> Timing:
+    """Return the least time of the solvers whose names begin so; where all ran into the cap, what it exceeds."""
     theirs = {name: cells.get(row._replace(solver=name), _NOTHING) for name in solvers if name.startswith(peer)}
     finished = {name: timing for name, timing in theirs.items() if math.isfinite(timing.seconds)}
     if finished:
         name = min(finished, key=lambda name: finished[name].seconds)
-        return finished[name]._replace(text=f"{finished[name].text} {name.partition('=')[2].rstrip(']')}")
+        return finished[name]._replace(text=f"{finished[name].text} {short(name)}")
     caps = [timing.at_least for timing in theirs.values() if timing.at_least > 0.0]
     return Timing(math.inf, f"> {min(caps):g}", min(caps)) if caps else _NOTHING
+
+
+def short(solver: str) -> str:
+    """Return a solver's name without the brackets of benchopt: sklearn[solver=saga] is sklearn saga."""
+    return " ".join(word.rpartition("=")[2] for word in solver.rstrip("]").replace("[", ",").split(","))
 
 
 def ratio_of(theirs: Timing, ours: Timing) -> Ratio | None:
@@ -104,14 +109,14 @@ def ratio_table(rows: Sequence[Cell], solvers: Sequence[str], cells: dict[Cell, 
                 pairs.append((ratio, row))
         if not pairs:
             continue
-        means = [_mean([ratio for ratio, row in pairs if row.tol == level]) for level in levels]
+        means = [mean_ratio([ratio for ratio, row in pairs if row.tol == level]) for level in levels]
         exact = [pair for pair in pairs if not pair[0].is_bound]
         least = "–"
         if exact:
             ratio, row = min(exact)
             least = f"{ratio} ({row.data} C={row.C:g} {row.tol:g})"
         counts = [str(len(pairs)), str(len(pairs) - len(exact))]
-        body.append([solver, *means, _mean([ratio for ratio, _ in pairs]), least, *counts, str(n_missed)])
+        body.append([solver, *means, mean_ratio([ratio for ratio, _ in pairs]), least, *counts, str(n_missed)])
     head = [
         f"{OURS} is faster than",
         *(f"at {level:g}" for level in levels),
@@ -124,7 +129,8 @@ def ratio_table(rows: Sequence[Cell], solvers: Sequence[str], cells: dict[Cell, 
     return markdown(head, body)
 
 
-def _mean(ratios: Sequence[Ratio]) -> str:
+def mean_ratio(ratios: Sequence[Ratio]) -> str:
+    """Return the geometric mean as text; a bound among them makes it one."""
     if not ratios:
         return "–"
     mean = statistics.geometric_mean(ratio.times for ratio in ratios)

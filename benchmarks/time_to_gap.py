@@ -58,7 +58,7 @@ def main(arguments: list[str] | None) -> int:
     with one_thread():
         benchmark = load_benchmark(options.benchmark)
         names = choose("data", options.data, dataset_names(benchmark))
-        solvers = contenders(benchmark, options.solver)
+        solvers = contenders(benchmark, options.solver, only_peers=options.peers)
         records.start(benchmark=options.benchmark, cap=options.cap, repeats=options.repeats, layout=options.layout)
         deadline = time.monotonic() + 60.0 * options.budget
         try:
@@ -83,7 +83,7 @@ def parser() -> argparse.ArgumentParser:
         nargs="+",
         type=float,
         help="values of C (default: 0.125 1; with a kernel 1 10); of l1_ball the radius (300), of trace_ball its share "
-        "of the true trace norm (0.9)",
+        "of the true trace norm (0.9), of kernel_hinge lam (1e-4 1e-3)",
     )
     parser.add_argument(
         "--tols", nargs="+", type=float, help="relative gaps (default: 1e-2 1e-3 1e-4; with a kernel 1e-3 1e-6)"
@@ -91,6 +91,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--solver", nargs="+", metavar="PATTERN", help='solvers, as benchopt names them, e.g. "plain[block=sort]"'
     )
+    parser.add_argument("--peers", action="store_true", help="of ours only the default, and every other library")
     parser.add_argument("--layout", default="as read", choices=["as read", "dense", "csr"], help="layout of X")
     parser.add_argument("--repeats", type=int, default=5, help="runs of which the median is taken (default: 5)")
     parser.add_argument("--cap", type=float, default=60.0, help="seconds one run may take (default: 60)")

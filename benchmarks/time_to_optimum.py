@@ -25,6 +25,7 @@ from common import (
     choose,
     command,
     contenders,
+    dataset_names,
     load_benchmark,
     load_data,
     log,
@@ -52,8 +53,8 @@ def main(arguments: list[str] | None) -> int:
     records = Records(options.output)
     with one_thread():
         benchmark = load_benchmark(BENCHMARK)
-        names = choose("data", options.data, list(DATA))
-        solvers = contenders(benchmark, options.solver)
+        names = choose("data", options.data or list(DATA), dataset_names(benchmark))
+        solvers = contenders(benchmark, None if options.peers else options.solver, only_peers=options.peers)
         records.start(benchmark=BENCHMARK, cap=options.cap, repeats=options.repeats, layout=options.layout)
         deadline = time.monotonic() + 60.0 * options.budget
         try:
@@ -80,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
         help='solvers, as benchopt names them, e.g. named "named[solver=Lbfgs]" block_prox_gradient '
         "(default: softmargin softmargin_fit sklearn)",
     )
+    parser.add_argument("--peers", action="store_true", help="of ours only the default, and every other library")
     parser.add_argument("--layout", default="as read", choices=["as read", "dense", "csr"], help="layout of X")
     parser.add_argument(
         "--no-intercept", action="store_true", help="leave the intercept out (saga and CSR get on badly)"

@@ -14,7 +14,7 @@ from benchopt import BaseObjective
 
 from benchmark_utils.hinge_solvers import joint_of
 from benchmark_utils.ours import ENDLESS
-from softmargin.kernels import Rbf
+from softmargin.kernels import make_kernel
 from softmargin.models import KernelExpansion
 from softmargin.problems import KernelHinge
 from softmargin.run import Stop, solve
@@ -29,19 +29,19 @@ class Objective(BaseObjective):
     name = "kernel_hinge"
     min_benchopt_version = "1.10"
     requirements = ["pip::softmargin"]
-    parameters = {"lam": [1e-3, 1e-4]}
+    parameters = {"lam": [1e-3, 1e-4], "kernel": ["rbf"]}
     test_dataset_name = "made_up"
     bound_seconds = 120.0
 
     def set_data(self, X: Any, y: np.ndarray, X_test: Any, y_test: np.ndarray) -> None:
-        """State the problem with an rbf kernel, gamma = 1 / d."""
-        self.problem = KernelHinge(Rbf(1.0 / X.shape[1]), X, y, lam=self.lam)
+        """State the problem, gamma = 1 / d."""
+        self.problem = KernelHinge(make_kernel(self.kernel, gamma=1.0 / X.shape[1]), X, y, lam=self.lam)
         self.X_test, self.y_test = X_test, y_test
         self.__dict__.pop("bound", None)
 
     def get_objective(self) -> dict[str, Any]:
-        """Give solvers the problem."""
-        return {"problem": self.problem}
+        """Give solvers the problem, and lam in the place of a price."""
+        return {"problem": self.problem, "C": self.lam}
 
     @cached_property
     def bound(self) -> float:

@@ -38,6 +38,13 @@ class Objective(KernelObjective):
         """-1 and +1."""
         return np.where(np.searchsorted(self.classes, y) % 2, 1.0, -1.0)
 
+    def accuracy(self, point: Any) -> float:
+        """Return the share of test rows predicted right, by weights where there are any."""
+        if point.weights is None or self.X_test is None:
+            return super().accuracy(point)
+        predicted = np.where(self.X_test @ point.weights + point.bias > 0.0, 1.0, -1.0)
+        return float(np.mean(predicted == self.labels(self.y_test)))
+
     def model(self, point: Any) -> KernelExpansion:
         """One column of weights."""
         coef = (self.problem.y * point.alpha)[:, None]

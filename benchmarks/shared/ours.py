@@ -42,6 +42,7 @@ class SoftmarginSolver(BaseSolver):
     requirements = ["pip::softmargin"]
     sampling_strategy = "tolerance"
     leans_on_bound = False
+    is_peer = False
 
     @abstractmethod
     def method(self) -> Any:

@@ -7,7 +7,7 @@ Every solver of these benchmarks has one more verb than benchopt asks for:
 It runs once for each tolerance, loosest first, and gives up after the first one it misses. ``seconds`` is the solver's
 own clock; whether the tolerance was met is the judge's word. ``settings`` holds what an earlier repeat found out (the
 eps at which LIBLINEAR meets a tolerance), so that it is not searched for again. ``leans_on_bound`` says whether the
-judge needs the proven bound for this solver's answers.
+judge needs the proven bound for this solver's answers, ``is_peer`` whether it is another library's.
 """
 
 import math
@@ -62,6 +62,7 @@ class EpsSolver(BaseSolver):
 
     sampling_strategy = "tolerance"
     leans_on_bound = True
+    is_peer = True
     eps_grid = EPS_GRID
     seed = 0
 

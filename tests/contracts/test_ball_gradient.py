@@ -10,6 +10,7 @@ from scipy.sparse import csr_matrix
 from reference.ball_optimum import FORMS, LOSSES, make, optimum, samples
 from softmargin.core.errors import IncompatibleError
 from softmargin.losses.entrywise import ENTRYWISE
+from softmargin.matrices.rows import as_rows
 from softmargin.problems import BallPoint, Constrained
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
@@ -17,7 +18,7 @@ from softmargin.sets import Box, L1Ball, Simplex, TraceBall
 from softmargin.solvers import ball_working_set
 from softmargin.solvers.ball_gradient import BallGradient
 from softmargin.solvers.ball_working_set import BallWorkingSet
-from softmargin.solvers.parts.ball_columns import level, shrunk
+from softmargin.solvers.parts.ball_columns import add_rows, fill_adjoint, fill_scores, level, shrunk
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # CVXPY was asked for all it can give
 SOLVERS = {"gradient": BallGradient(), "set": BallWorkingSet()}
@@ -212,3 +213,21 @@ def test_level_is_that_of_the_nearest_point_from_any_guess(V, radius, guess):
     shrunk(V, theta, 1.0, radius, out)
     assert np.abs(out).sum() <= radius * (1 + 1e-14)
     np.testing.assert_allclose(out, L1Ball(radius).project(V), atol=1e-9 * max(1.0, np.abs(V).max()))
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_matrix], ids=["dense", "csr"])
+@given(k=st.integers(1, 13), share=st.sampled_from([0.0, 0.05, 0.5, 1.0]), seed=st.integers(0, 1000))
+def test_products_with_X_are_those_of_numpy_whatever_the_number_of_classes(form, k, share, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((11, 7)) * (rng.random((11, 7)) < 0.5)
+    W, U = (rng.standard_normal((size, k)) * (rng.random((size, k)) < share) for size in (7, 11))
+    scores, G = np.full((11, k), np.nan), np.full((7, k), np.nan)
+    fill_scores(form(X), W, scores)
+    fill_adjoint(form(X), U, G)
+    np.testing.assert_allclose(scores, X @ W, atol=1e-13)
+    np.testing.assert_allclose(G, X.T @ U, atol=1e-13)
+    G = np.ones((7, k))
+    touched = add_rows(as_rows(form(X)), U.reshape(-1), k, G.reshape(-1))
+    np.testing.assert_allclose(G, 1.0 + X.T @ U, atol=1e-13)
+    entries = np.full(11, 7) if form is np.asarray else (X != 0.0).sum(axis=1)
+    assert touched == entries @ (U != 0.0).sum(axis=1)

@@ -2,7 +2,10 @@
 
 import json
 import struct
+import subprocess
+import sys
 import zlib
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +78,30 @@ def test_suite_runs_its_scripts_and_puts_all_on_one_page(folder, tmp_path, capsy
     page = (out / "balls.html").read_text()
     assert "trace_ball" in page
     assert "data:image/png;base64," in page
+
+
+def test_what_shows_results_is_not_told_how_to_measure(folder, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["bench", "peers", "-o", str(out), "--benchmarks", str(folder), "--more=--cap=3", "--quiet"]) == 0
+    asked = capsys.readouterr().out.splitlines()
+    assert ["--cap=3" in line for line in asked] == [script.measures for script in SUITES["peers"]]
+    assert not SUITES["peers"][-1].measures
+
+
+def test_every_script_understands_the_words_of_its_suite(tmp_path):
+    scripts = Path(__file__).parents[2] / "benchmarks"
+    if not scripts.is_dir():
+        pytest.skip("no benchmarks folder beside the tests")
+    asked = [[word.format(out=tmp_path) for word in script.words] for suite in SUITES.values() for script in suite]
+    code = (
+        "import importlib, json, sys\n"
+        "for name, *words in json.loads(sys.argv[1]):\n"
+        "    importlib.import_module(name.removesuffix('.py')).parser().parse_args(words)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(asked)], cwd=scripts, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_suite_without_the_folder_is_one_line(tmp_path, capsys, monkeypatch):

@@ -1,15 +1,14 @@
-"""Solvers of the kernel hinge SVM without a bias, looked at after every step, off their clock."""
+"""Solvers of the kernel hinge SVM: ours, looked at after every step off their clock, and LIBSVM with its bias."""
 
-from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from benchopt import BaseSolver
 
-from benchmark_utils.racing import GapReached
+from benchmark_utils.ours import SoftmarginSolver
+from benchmark_utils.racing import EpsSolver, GapReached, Lap
 from softmargin.matrices.gram import Gram
-from softmargin.problems import KernelHinge, KernelMulticlassSVM
+from softmargin.problems import HingePoint, HingeSVM, KernelHinge, KernelMulticlassSVM
 from softmargin.solvers.conjugate_subgradient import ConjugateSubgradient
 from softmargin.solvers.pegasos import Pegasos
 from softmargin.solvers.wolfe import Wolfe
@@ -40,16 +39,43 @@ def joint_of(problem: KernelHinge) -> KernelMulticlassSVM:
     return KernelMulticlassSVM(Gram(problem.kernel, problem.X), codes, C=price, n_classes=2)
 
 
-class StepSolver(BaseSolver):
+class LibsvmSolver(EpsSolver):
+    """LIBSVM on all rows, C = 1 / (lam n). Its bias is free: f with it may be below the least f without.
+
+    In a race its dual variables prove the gap of its own problem.
+    """
+
+    leans_on_bound = False
+    stopping_criterion = GapReached(gap=1e-5)
+
+    def set_objective(self, problem: KernelHinge, C: float) -> None:
+        """Keep the problem."""
+        self.problem = problem
+        self.price = 1.0 / (problem.lam * problem.n)
+
+    def laps(self, tols: Sequence[float], *, judge: Any, **race: Any) -> Iterator[Lap]:
+        """Have the problem with a bias judge."""
+        return super().laps(tols, judge=_WithBias(self.problem, self.price), **race)
+
+
+class _WithBias:
+    """The judge of LIBSVM's own problem."""
+
+    def __init__(self, problem: KernelHinge, C: float) -> None:
+        self.problem = HingeSVM(Gram(problem.kernel, problem.X), problem.y, C=C)
+
+    def evaluate_result(self, samples: np.ndarray, alpha: np.ndarray, intercept: float) -> dict[str, float]:
+        """Judge dual variables and the bias."""
+        whole = np.zeros(self.problem.gram.n)
+        whole[samples] = np.abs(alpha)
+        return {"value": self.problem.certificate(HingePoint(whole, intercept)).residual}
+
+
+class StepSolver(SoftmarginSolver):
     """One solver of the library; a subclass says which."""
 
-    requirements = ["pip::softmargin"]
     sampling_strategy = "callback"
     stopping_criterion = NearBound(gap=1e-5)
-
-    @abstractmethod
-    def method(self) -> Any:
-        """Return the settings: a solver of the library."""
 
     def stated(self, problem: KernelHinge) -> Any:
         """Return the problem as the solver wants it, with no kernel value computed yet."""
@@ -59,10 +85,6 @@ class StepSolver(BaseSolver):
         """Return samples and their coefficients."""
         point = self.method().point(problem, state)
         return point.samples, point.alpha
-
-    def set_objective(self, problem: KernelHinge) -> None:
-        """Keep the problem."""
-        self.problem = problem
 
     def warm_up(self) -> None:
         """Compile on a few rows."""

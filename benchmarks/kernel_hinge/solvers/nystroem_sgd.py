@@ -20,7 +20,7 @@ class Solver(BaseSolver):
     sampling_strategy = "iteration"
     stopping_criterion = NearBound(gap=1e-5)
 
-    def set_objective(self, problem: KernelHinge) -> None:
+    def set_objective(self, problem: KernelHinge, C: float) -> None:
         """Keep the problem."""
         self.problem = problem
 

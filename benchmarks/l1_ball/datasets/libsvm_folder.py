@@ -1,6 +1,6 @@
 """Real data sets with two classes: LIBSVM files in the folder SOFTMARGIN_DATA (else ../shared/data).
 
-duke            44 x 7129, dense, rows of length 1
+duke, ...       as they are, rows of length 1; an array where hardly any value is zero
 news20-binary   classes 1 to 10 against 11 to 20, rows of length 1
 *.rb            random binning features (spec 1.6), 100 grids: mnist 0 against 9, w8a, shuttle class 1 against the rest
 """
@@ -16,21 +16,24 @@ from softmargin.data import load
 from softmargin.features import RandomBinning
 
 _N_GRIDS = 100
+_FILES = {"news20-binary": "news20", "mnist-0-9.rb": "mnist", "w8a.rb": "w8a", "shuttle.rb": "shuttle"}
 # Widths of the kernel exp(-|x - y|_1 / sigma) that give hundreds to thousands of bins a grid, as in the paper.
 _SIGMA = {"mnist-0-9.rb": 40.0, "w8a.rb": 20.0, "shuttle.rb": 4.0}
 _LARGEST_PIXEL = 255.0
+_ARRAYS = ("duke", "leukemia", "colon-cancer", "splice")
+_SPARSE = ("a1a", "a9a", "w8a", "mushrooms", "phishing")
 
 
 class Dataset(RealData):
     """One data set by name."""
 
     name = "libsvm_folder"
-    parameters = {"data": ["duke", "news20-binary", "w8a.rb", "mnist-0-9.rb", "shuttle.rb"], "layout": ["as read"]}
+    parameters = {"data": [*_ARRAYS, "news20-binary", *_SPARSE, *_SIGMA], "layout": ["as read"]}
     test_parameters = {"data": ["duke"]}
 
     def get_data(self) -> dict[str, Any]:
         """Return X and two labels."""
-        parts = load(self.data.removesuffix(".rb").split("-")[0], data_dir=data_folder())
+        parts = load(_FILES.get(self.data, self.data), data_dir=data_folder())
         X, y = parts.X, parts.y
         if self.data == "news20-binary":
             y = np.where(y <= 10, -1, 1)
@@ -44,6 +47,6 @@ class Dataset(RealData):
             X = RandomBinning(n_grids=_N_GRIDS, sigma=_SIGMA[self.data], random_state=0).fit_transform(X)
         else:
             X = normalize(X)
-        if self.data == "duke":
+        if self.data in _ARRAYS:
             X = np.ascontiguousarray(X.toarray())
         return {"X": X, "y": y}

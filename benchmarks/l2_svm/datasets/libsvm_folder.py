@@ -1,11 +1,11 @@
 """Real data sets: LIBSVM files in the folder SOFTMARGIN_DATA (else ../shared/data beside the repository)."""
 
-from benchmark_utils.real_data import KernelData
+from benchmark_utils.real_data import TWO_CLASSES, KernelData
 
 
 class Dataset(KernelData):
-    """kr-vs-kp, the first 10,000 rows of w8a, the first 10,000 of mnist (even against odd digits)."""
+    """Sets of two classes, and mnist (even against odd digits): the first 5000 rows, of w8a and mnist 10,000."""
 
     name = "libsvm_folder"
-    parameters = {"data": ["kr-vs-kp", "w8a", "mnist"], "layout": ["as read"]}
+    parameters = {"data": [*TWO_CLASSES, "mnist"], "layout": ["as read"]}
     test_parameters = {"data": ["kr-vs-kp"]}

@@ -1,14 +1,11 @@
 """Real data sets: LIBSVM files in the folder SOFTMARGIN_DATA (else ../shared/data beside the repository)."""
 
-from benchmark_utils.real_data import RealData
+from benchmark_utils.real_data import MANY_CLASSES, RealData
 
 
 class Dataset(RealData):
     """One data set by name."""
 
     name = "libsvm_folder"
-    parameters = {
-        "data": ["dna", "letter", "mnist", "news20", "20ng-bydate", "reuters-r52", "leaves100", "digits"],
-        "layout": ["as read"],
-    }
+    parameters = {"data": list(MANY_CLASSES), "layout": ["as read"]}
     test_parameters = {"data": ["digits"]}

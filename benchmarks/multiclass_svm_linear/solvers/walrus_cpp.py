@@ -46,6 +46,7 @@ class Solver(BaseSolver):
     parameters = {"scheme": ["walrus", "shark"]}
     sampling_strategy = "iteration"
     leans_on_bound = True
+    is_peer = True
     stopping_criterion = GapReached()  # not the objective's: benchopt writes the strategy of the first solver into it
 
     def skip(self, problem: Any, C: float) -> tuple[bool, str | None]:

@@ -16,6 +16,7 @@ class Solver(EpsSolver):
     name = "softmargin_fit"
     requirements = ["pip::softmargin"]
     eps_grid = TOL_GRID
+    is_peer = False
 
     def set_objective(self, problem: Any, C: float) -> None:
         """Keep the problem; X is given to ``fit`` as it comes."""

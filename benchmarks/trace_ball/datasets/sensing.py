@@ -14,7 +14,6 @@ class Dataset(BaseDataset):
     name = "sensing"
     requirements = ["pip::softmargin"]
     is_real = True
-    layout = "as read"
     parameters = {
         "data": ["rank-10", "rank-20", "rank-100", "rank-10-unit", "rank-20-unit", "rank-100-unit"],
         "layout": ["as read"],

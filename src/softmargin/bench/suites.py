@@ -19,10 +19,17 @@ class Script(NamedTuple):
 
     question: str
     words: tuple[str, ...]
+    measures: bool = True
+    """False where it only shows what others measured: words for the scripts are not for it."""
 
 
 def _gap(benchmark: str) -> tuple[str, ...]:
     return ("time_to_gap.py", "--benchmark", benchmark, "-o", f"{{out}}/{benchmark}.jsonl")
+
+
+_PEERS = ("--peers", "--tols", "1e-2", "1e-3", "1e-4")
+_KERNELS = {"l2_svm": ("--kernel", "rbf", "linear")}
+_RACES = ("multiclass_svm_linear", "multiclass_svm_kernel", "l2_svm", "kernel_hinge", "l1_ball", "trace_ball")
 
 
 SUITES: dict[str, tuple[Script, ...]] = {
@@ -62,6 +69,26 @@ SUITES: dict[str, tuple[Script, ...]] = {
         ),
         Script("3.5 million rows", ("scs_table.py", "--large", "-o", "{out}/large.jsonl")),
     ),
+    "peers": (
+        *(Script(f"every other library, {name}", (*_gap(name), *_PEERS, *_KERNELS.get(name, ()))) for name in _RACES),
+        Script("every other library, softmax", ("time_to_optimum.py", "-o", "{out}/softmax.jsonl", *_PEERS)),
+        Script(
+            "the fastest of them beside ours",
+            (
+                "peer_table.py",
+                *(f"{{out}}/{name}.jsonl" for name in (*_RACES, "softmax")),
+                *("--plot", "{out}/peers.png"),
+            ),
+            measures=False,
+        ),
+    ),
+    "scaling": (
+        Script(
+            "growth with n, d, k and nnz",
+            ("scaling.py", "--memory", "-o", "{out}/scaling.jsonl", "--plots", "{out}"),
+        ),
+        Script("where the time goes", ("profiles.py", "-o", "{out}/profiles.jsonl", "--plots", "{out}")),
+    ),
 }
 
 
@@ -79,7 +106,7 @@ def find_scripts(folder: str | None) -> Path:
 def run_script(scripts: Path, script: Script, out: Path, more: Sequence[str]) -> str:
     """Run a script, show what it logs, and return what it printed."""
     words = [word.format(out=out) for word in script.words]
-    command = [sys.executable, str(scripts / words[0]), *words[1:], *more]
+    command = [sys.executable, str(scripts / words[0]), *words[1:], *(more if script.measures else ())]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, encoding="utf-8", check=False)
     if done.returncode != 0:
         raise DataError(f"{words[0]} ended with exit code {done.returncode}; what it said stands above.")

@@ -72,7 +72,7 @@ SOLVERS = {
     ),
 }
 LOSSES = ("hinge", "squared_hinge")
-BENCHES = ("quick", "walrus", "large-scale-svms", "softmax", "balls", "scs")
+BENCHES = ("quick", "walrus", "large-scale-svms", "softmax", "balls", "scs", "peers", "scaling")
 MULTICLASS = ("weston_watkins", "crammer_singer", "one_vs_rest")
 KERNELS = ("rbf", "linear", "laplacian", "polynomial", "sigmoid")
 APPROXIMATIONS = ("auto", "none", "nystroem")

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -130,6 +131,18 @@ SOLVER_TABLES: dict[str, dict[str, Recipe | Callable[[Any], str]]] = {
 }
 
 
+_KINDS: dict[type | None, str] = {
+    SampledProblem: "sampled kernel",
+    RidgeProblem: "softmax ridge",
+    CompositeProblem: "softmax",
+    BlockDualProblem: "linear hinge",
+    None: "kernel hinge",
+}
+# A problem may speak several of them; then the first says what it is.
+_ASKED = (SampledProblem, ConstrainedProblem, RidgeProblem, CompositeProblem, FreeBiasProblem, BlockDualProblem)
+_PROTOCOLS: WeakKeyDictionary[type, type | None] = WeakKeyDictionary()
+
+
 def fit_problem(
     problem: Any,
     *,
@@ -197,15 +210,20 @@ def is_sampling(solver: Any) -> bool:
 
 
 def _kind(problem: Any) -> str:
-    if isinstance(problem, SampledProblem):
-        return "sampled kernel"
-    if isinstance(problem, ConstrainedProblem):
+    protocol = _protocol(problem)
+    if protocol is ConstrainedProblem:
         return "trace ball" if isinstance(problem.ball, TraceBall) else "l1 ball"
-    if isinstance(problem, CompositeProblem):
-        return "softmax ridge" if isinstance(problem, RidgeProblem) else "softmax"
-    if isinstance(problem, FreeBiasProblem):
+    if protocol is FreeBiasProblem:
         return "linear squared_hinge" if problem.gram.is_linear else "kernel squared_hinge"
-    return "linear hinge" if problem is None or isinstance(problem, BlockDualProblem) else "kernel hinge"
+    return "linear hinge" if problem is None else _KINDS[protocol]
+
+
+def _protocol(problem: Any) -> type | None:
+    """Return the first protocol that a problem speaks; None where it is none of them, as a kernel hinge is."""
+    # Kept by class: asking takes as long as a pass over a small X.
+    if type(problem) not in _PROTOCOLS:
+        _PROTOCOLS[type(problem)] = next((protocol for protocol in _ASKED if isinstance(problem, protocol)), None)
+    return _PROTOCOLS[type(problem)]
 
 
 def _by_name(name: str, kind: str, problem: Any) -> Any:

@@ -15,6 +15,7 @@ Wolfe, <G, W> - min <G, .>, where l2 = 0.
     tau, lambda, mu  ball.radius, l2
 """
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -133,10 +134,16 @@ class Constrained:
         """Return p_i f'(s_ic + b_c, t_ic); (n, k). Its product with X' is the gradient of the losses."""
         return self.weights[:, None] * self.loss.slope(scores + intercept, self.target)
 
-    def best_intercept(self, scores: Array, start: Array | None = None) -> Array:
+    def best_intercept(
+        self,
+        scores: Array,
+        start: Array | None = None,
+        look: Callable[[Array], Any] | None = None,
+    ) -> Array:
         """Return the b that minimises the losses of these scores, column by column; zero without an intercept.
 
         The slope of the losses rises with b: Newton's method inside a bracket that every look at it makes smaller.
+        ``look(b)`` returns the sums over samples of p f', p |f'| and p f'', each (k,), where a solver has its own.
         """
         k = self.shape[1]
         if not (self.fit_intercept and self.weights.any()):
@@ -144,13 +151,11 @@ class Constrained:
         b = np.zeros(k) if start is None else np.array(start, dtype=np.float64)
         low, high = np.full(k, -np.inf), np.full(k, np.inf)
         for _ in range(_MAX_STEPS):
-            U = self.loss.slope(scores + b, self.target)
-            slope = self.weights @ U
-            is_done = np.abs(slope) <= _LEVEL * (self.weights @ np.abs(U))
+            slope, size, bend = self._look(scores, b) if look is None else look(b)
+            is_done = np.abs(slope) <= _LEVEL * size
             if is_done.all():
                 break
             low, high = np.where(slope < 0.0, b, low), np.where(slope > 0.0, b, high)
-            bend = self.weights @ self.loss.bend(scores + b, self.target)
             with np.errstate(over="ignore"):  # no curvature: the step leaves the bracket, and is not taken
                 new = b - slope / np.maximum(bend, np.finfo(float).tiny)
             outwards = b - np.sign(slope) * (1.0 + 2.0 * np.abs(b))
@@ -162,6 +167,10 @@ class Constrained:
                 break
             b = new
         return b
+
+    def _look(self, scores: Array, b: Array) -> tuple[Array, Array, Array]:
+        U, bends = self.loss.slope(scores + b, self.target), self.loss.bend(scores + b, self.target)
+        return self.weights @ U, self.weights @ np.abs(U), self.weights @ bends
 
     def dual_point(self, scores: Array, intercept: Array) -> Array:
         """Return U = f'(s + b), made to have sum_i p_i u_ic = 0 exactly where the intercept is free; (n, k)."""

@@ -36,6 +36,7 @@ from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import Box, L1Ball, Simplex
 from softmargin.solvers.parts.ball_columns import fill_adjoint, fill_scores, project_into
+from softmargin.solvers.parts.entry_passes import best_intercept, conjugates, fill_slopes, losses, slope_rise
 
 __all__ = ["BallGradient", "GradientState"]
 
@@ -63,13 +64,14 @@ class GradientState:
     n_done: int = 0
     V: Array = field(init=False, repr=False)  # scratch from here on
     V_scores: Array = field(init=False, repr=False)
+    U: Array = field(init=False, repr=False)
     G: Array = field(init=False, repr=False)
     D: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""
         self.V, self.G, self.D = (np.empty_like(self.W) for _ in range(3))
-        self.V_scores = np.empty_like(self.S)
+        self.V_scores, self.U = np.empty_like(self.S), np.empty_like(self.S)
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class BallGradient:
             )
         point = problem.checked_point(init)
         W = np.array(point.weights, dtype=np.float64)
-        S = problem.scores(W)
+        S = np.ascontiguousarray(problem.scores(W))
         squares = np.empty(problem.X.shape[1])
         weighted_squares(as_rows(problem.X), problem.weights, squares)
         squares *= problem.loss.curvature
@@ -110,13 +112,13 @@ class BallGradient:
         state.lipschitz = max(EASIER * state.lipschitz, LEAST * state.ceiling)
         following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * (state.lipschitz + l2) / before * state.momentum**2))
         beta = (state.momentum - 1.0) / following
-        V, S, G, D = state.V, state.V_scores, state.G, state.D
+        V, S, U, G, D = state.V, state.V_scores, state.U, state.G, state.D
         for at, now, last in ((V, state.W, state.last_W), (S, state.S, state.last_S)):
             np.subtract(now, last, out=at)
             at *= beta
             at += now
-        state.intercept = problem.best_intercept(S, state.intercept)
-        U = problem.slopes(S, state.intercept)
+        state.intercept = best_intercept(problem, S, state.intercept)
+        fill_slopes(problem, S, state.intercept, U)
         fill_adjoint(problem.X, U, G)
         # What was the last point becomes room for the new one.
         new, new_S = state.last_W, state.last_S
@@ -127,8 +129,8 @@ class BallGradient:
             state.theta = project_into(problem.ball, D, state.theta, new)
             np.subtract(new, V, out=D)
             fill_scores(problem.X, new, new_S)
-            intercept = problem.best_intercept(new_S, state.intercept)
-            rise = float(np.vdot(problem.slopes(new_S, intercept) - U, new_S - S))
+            intercept = best_intercept(problem, new_S, state.intercept)
+            rise = slope_rise(problem, new_S, intercept, U, S)
             square = float(np.vdot(D, D))
             if square == 0.0 or not rise > state.lipschitz * square or state.lipschitz >= state.ceiling:
                 break
@@ -145,9 +147,9 @@ class BallGradient:
 
     def _gap(self, problem: Any, state: GradientState, W: Array, scores: Array, intercept: Array) -> float:
         """Return the relative gap between the new point and the dual point of V."""
-        primal = problem.losses(scores, intercept) + 0.5 * problem.l2 * float(np.vdot(W, W))
-        U = problem.dual_point(state.V_scores, state.intercept)
-        return duality_gap(primal, problem.bound(U, state.G)).residual
+        primal = losses(problem, scores, intercept) + 0.5 * problem.l2 * float(np.vdot(W, W))
+        bound = problem.ball.least(state.G, problem.l2) - conjugates(problem, state.V_scores, state.intercept)
+        return duality_gap(primal, bound).residual
 
     def point(self, problem: Any, state: GradientState) -> BallPoint:
         """Return the weights and the intercept."""

@@ -28,6 +28,7 @@ from softmargin.sets import L1Ball
 from softmargin.solvers.ball_gradient import BallGradient, GradientState
 from softmargin.solvers.parts.ball_columns import fill_adjoint
 from softmargin.solvers.parts.ball_steps import relative_gap
+from softmargin.solvers.parts.entry_passes import fill_slopes
 
 __all__ = ["BallWorkingSet", "WorkingState"]
 
@@ -64,8 +65,8 @@ class BallWorkingSet:
         """Make one round."""
         if state.is_plain:
             return BallGradient().step(problem, state)
-        U = problem.slopes(state.S, state.intercept)
-        fill_adjoint(problem.X, U, state.G)
+        fill_slopes(problem, state.S, state.intercept, state.U)
+        fill_adjoint(problem.X, state.U, state.G)
         gap = relative_gap(problem, state.W, state.S, state.intercept, state.G)
         features = _choose(problem, state)
         columns = problem.columns[:, features]

@@ -35,6 +35,7 @@ from softmargin.matrices.operator import row_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank
 from softmargin.sets.truncated import SPARE, first_basis, leading
+from softmargin.solvers.parts.entry_passes import best_intercept, fill_slopes, losses, slope_rise
 from softmargin.solvers.parts.low_rank import StepMatrix, distance, first_factors, stack
 
 __all__ = ["LowRankGradient", "LowRankState"]
@@ -72,10 +73,11 @@ class LowRankState:
     gap_then: float = math.inf
     Z_scores: Array = field(init=False, repr=False)  # scratch from here on
     change: Array = field(init=False, repr=False)
+    R: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""
-        self.Z_scores, self.change = np.empty_like(self.scores), np.empty_like(self.scores)
+        self.Z_scores, self.change, self.R = (np.empty_like(self.scores) for _ in range(3))
 
     @property
     def weights(self) -> LowRank:
@@ -100,7 +102,7 @@ class LowRankGradient:
     def start(self, problem: Any, init: Any, rng: np.random.Generator) -> LowRankState:
         """Allocate, from a first point or from zero."""
         W, intercept = first_factors(problem, init, "LowRankGradient")
-        scores = problem.scores(W)
+        scores = np.ascontiguousarray(problem.scores(W))
         # The square of the norm of X lies between the sum of the squares and its share of the smaller side.
         most = problem.loss.curvature * float(problem.weights @ row_squares(problem.X)) or 1.0
         return LowRankState(
@@ -108,7 +110,7 @@ class LowRankGradient:
             scores,
             *W,
             scores.copy(),
-            problem.best_intercept(scores, intercept),
+            best_intercept(problem, scores, intercept),
             first_basis(W),
             most / min(problem.X.shape) + problem.l2,
             most + problem.l2,
@@ -120,12 +122,12 @@ class LowRankGradient:
         state.lipschitz = max(EASIER * before, LEAST * state.ceiling)
         following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * state.lipschitz / before * state.momentum**2))
         beta = (state.momentum - 1.0) / following
-        S, change = state.Z_scores, state.change
+        S, change, R = state.Z_scores, state.change, state.R
         np.subtract(state.scores, state.last_scores, out=S)
         S *= beta
         S += state.scores
-        b = state.intercept = problem.best_intercept(S, state.intercept)
-        R = problem.slopes(S, b)
+        b = state.intercept = best_intercept(problem, S, state.intercept)
+        fill_slopes(problem, S, b, R)
         W, last = state.weights, LowRank(state.last_U, state.last_s, state.last_V)
         Z = stack((1.0 + beta, W), (-beta, last)) if beta > 0.0 else W
         # What was the last point becomes room for the scores of the new one.
@@ -149,8 +151,7 @@ class LowRankGradient:
             is_rounding = length <= ROUNDING * float(np.linalg.norm(new.s))
             if not bend > allowed or is_rounding or state.lipschitz >= state.ceiling:
                 break
-            slopes = problem.slopes(new_scores, problem.best_intercept(new_scores, b))
-            rise = float(np.vdot(slopes - R, change))
+            rise = slope_rise(problem, new_scores, best_intercept(problem, new_scores, b), R, S)
             if not rise > allowed:
                 break
             state.lipschitz = min(max(HARDER * L, rise / length**2 + problem.l2), state.ceiling)
@@ -159,7 +160,7 @@ class LowRankGradient:
         ridge = 0.5 * problem.l2 * float(new.s @ new.s)
         state.gap = max(float(np.vdot(R, new_scores)) + ridge + 0.5 * bend - least, 0.0)
         if not state.gap > STALE * state.gap_then:
-            state.primal, state.gap_then = problem.losses(new_scores, b) + ridge, state.gap
+            state.primal, state.gap_then = losses(problem, new_scores, b) + ridge, state.gap
         # The turn is seen in the scores: <change, moved> there is what <D, W_{t+1} - W_t> is here.
         moved = np.subtract(new_scores, state.scores, out=S)
         turn = float(problem.weights @ np.einsum("ic,ic->i", change, moved))
@@ -174,7 +175,7 @@ class LowRankGradient:
     def point(self, problem: Any, state: LowRankState) -> BallPoint:
         """Return the weights by their factors, and the best intercept for them."""
         W = LowRank(*(factor.copy() for factor in state.weights))
-        return BallPoint(W, problem.best_intercept(state.scores, state.intercept))
+        return BallPoint(W, best_intercept(problem, state.scores, state.intercept))
 
     def estimate(self, problem: Any, state: LowRankState) -> float:
         """Guess the relative gap by the singular values at hand."""

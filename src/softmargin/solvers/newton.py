@@ -12,47 +12,65 @@ eliminated from the linear system, which leaves, with mu the C-weighted mean of 
 At the best b for w, g_b = 0: then a = C xi is feasible and the duality gap is exactly |g_w|^2 / 2. The descent itself
 does not jump to that b: it would leave few samples in I, and the next piece would be a poor model.
 
-    modest d    Cholesky; columns of a dense X are centred, so that a large offset costs no digits
+    few in I    Cholesky in as many unknowns as I has samples: with A the rows sqrt(C_i) (x_i - mu)' of I,
+                (identity + A'A)^-1 r = r - A' (identity + A A')^-1 A r
+    modest d    Cholesky in d unknowns; columns of a dense X are centred, so that a large offset costs no digits
     large d     conjugate gradients, with a mild diagonal preconditioner, only as exact as g is small
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dposv
 
 from softmargin.core.certificate import duality_gap
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import FreeBiasProblem
 from softmargin.matrices.operator import row_blocks
+from softmargin.matrices.rows import as_rows
 from softmargin.problems.l2_svm import L2Point
+from softmargin.solvers.parts.newton_passes import (
+    add_squares,
+    balanced_bias,
+    exact_step,
+    fill_adjoint,
+    fill_forces,
+    fill_products,
+)
 
 __all__ = ["NewtonState", "PrimalNewton"]
 
 Array = NDArray[Any]
 
 MODEST = 2000  # features for which a dense Hessian is formed
-BLOCK = 1 << 20  # numbers of X widened to float64 at once
-THIN = 0.1  # share of nonzero numbers below which a sparse product is faster than a dense one
+BLOCK = 1 << 16  # numbers of X widened to float64 at once: few, so that they stay in the cache
+FEW = 1 << 22  # numbers that rows may have to be laid out as an array
+THIN, SHORT = 0.2, 16  # share of nonzero numbers, or their number in a row, up to which squares need no BLAS
 LEAST_EXACT = 0.03  # relative residual at which conjugate gradients may stop
 MOST_EXACT = 1e-12
 MILD = 0.01  # share of the diagonal in the preconditioner; all of it takes more products on text
 MAX_PRODUCTS = 500
-MAX_PASSES = 100
-ROUNDING = 1e-15
 
 
 @dataclass
 class NewtonState:
-    """Where the descent stands."""
+    """Where the descent stands: arrays and plain numbers, so that a checkpoint can hold it, and scratch."""
 
     weights: Array  # (d,)
     bias: float  # of the centred columns
     mean: Array  # (d,) subtracted from the columns
     scores: Array  # (n,) of the centred columns
+    X: Any = field(init=False, repr=False)  # (n, d) as it comes, or laid out; scratch from here on
+    forces: Array = field(init=False, repr=False)  # (n,)
+    move_scores: Array = field(init=False, repr=False)  # (n,)
+
+    def __post_init__(self) -> None:
+        """Allocate the scratch."""
+        self.X = None
+        self.forces, self.move_scores = np.empty_like(self.scores), np.empty_like(self.scores)
 
 
 @dataclass(frozen=True)
@@ -67,35 +85,37 @@ class PrimalNewton:
             raise IncompatibleError(
                 f"PrimalNewton needs the linear kernel; the kernel is {problem.gram.kernel.name}. Use Smo."
             )
-        X = problem.gram.X
-        d = X.shape[1]
+        X = _laid_out(problem.gram.X)
+        n, d = X.shape
         mean = np.zeros(d)
         if isinstance(X, np.ndarray) and d <= MODEST and problem.has_bias:
             mean = X.mean(axis=0, dtype=np.float64)
-        weights = np.zeros(d)
+        state = NewtonState(np.zeros(d), 0.0, mean, np.zeros(n))
+        state.X = X
         if init is not None:
-            alpha = problem.feasible(init.alpha)
-            weights = _adjoint(X, mean, problem.y * alpha) if init.weights is None else np.array(init.weights)
-        state = NewtonState(weights, 0.0, mean, _products(X, mean, weights))
-        if init is not None:
+            if init.weights is None:
+                fill_adjoint(as_rows(X), mean, problem.y * problem.feasible(init.alpha), state.weights)
+            else:
+                state.weights[:] = init.weights
+            fill_products(as_rows(X), mean, state.weights, state.scores)
             state.bias = problem.best_bias(state.scores)
         return state
 
     def step(self, problem: Any, state: NewtonState) -> NewtonState:
         """Minimise the quadratic piece at hand; go there as far as P falls."""
-        y, C, inside = problem.y, problem.C, problem.C > 0.0
+        y, C = problem.y, problem.C
+        gradient, pull, losses = _gradient(problem, state, state.bias)
         slack = 1.0 - y * (state.scores + state.bias)
-        piece = _Piece((slack > 0.0) & inside, *_gradient(problem, state, state.bias))
-        solve = _solve_by_products if len(state.weights) > MODEST else _solve_dense
-        move, centre = solve(problem, state, piece)
+        piece = _Piece((slack > 0.0) & (C > 0.0), gradient, pull, losses)
+        move, centre = _solve(problem, state, piece)
         total = float(C[piece.active].sum())
-        shift = -piece.pull / total - float(centre @ move) if problem.has_bias and total > 0.0 else 0.0
-        scores = _products(problem.gram.X, state.mean, move)
-        fall = y * (scores + shift)
-        length = _exact_step(state.weights, move, slack[inside], fall[inside], C[inside])
+        shift = -pull / total - float(centre @ move) if problem.has_bias and total > 0.0 else 0.0
+        fill_products(as_rows(state.X), state.mean, move, state.move_scores)
+        fall = y * (state.move_scores + shift)
+        length = exact_step(float(state.weights @ move), float(move @ move), slack, fall, C)
         state.weights = state.weights + length * move
         state.bias += length * shift
-        state.scores += length * scores
+        state.scores += length * state.move_scores
         return state
 
     def point(self, problem: Any, state: NewtonState) -> L2Point:
@@ -105,9 +125,8 @@ class PrimalNewton:
 
     def estimate(self, problem: Any, state: NewtonState) -> float:
         """Return the relative gap at the best bias."""
-        bias = problem.best_bias(state.scores)
-        gradient, _ = _gradient(problem, state, bias)
-        losses = 0.5 * float(problem.C @ np.square(problem.slacks(state.scores, bias)))
+        bias = balanced_bias(problem.y, problem.C, state.scores, state.bias) if problem.has_bias else 0.0
+        gradient, _, losses = _gradient(problem, state, bias)
         primal = 0.5 * float(state.weights @ state.weights) + losses
         return duality_gap(primal, primal - 0.5 * float(gradient @ gradient)).residual
 
@@ -116,80 +135,89 @@ class PrimalNewton:
         return NewtonState(**arrays, **plain)
 
 
+def _laid_out(X: Any) -> Any:
+    """Return X as an array where it is small and sparse in name only."""
+    is_array = isinstance(X, np.ndarray)
+    return X if is_array or _is_thin(X) or np.prod(X.shape) > FEW else X.toarray()
+
+
+def _is_thin(X: Any) -> bool:
+    """Say whether squares of sparse rows are best summed entry by entry."""
+    return bool(X.nnz <= max(THIN * X.shape[1], SHORT) * X.shape[0])
+
+
 class _Piece(NamedTuple):
     """A quadratic piece of P, seen from (w, b)."""
 
     active: Array  # (n,) I
     gradient: Array  # (d,) g_w
     pull: float  # g_b
+    losses: float  # 1/2 sum C xi^2
 
 
-def _blocks(X: Any, mean: Array) -> Iterator[tuple[slice, Any]]:
-    """Yield (rows, block): rows of X in float64, less the mean."""
-    for rows, block in row_blocks(X, 1, numbers=BLOCK):
-        yield rows, block - mean if mean.any() else block
+def _gradient(problem: Any, state: NewtonState, bias: float) -> tuple[Array, float, float]:
+    """Return g_w, g_b (0 where there is no bias) and the losses."""
+    if state.X is None:
+        state.X = _laid_out(problem.gram.X)
+    losses = fill_forces(problem.y, problem.C, state.scores, bias, state.forces)
+    gradient = np.empty_like(state.weights)
+    fill_adjoint(as_rows(state.X), state.mean, state.forces, gradient)
+    np.subtract(state.weights, gradient, out=gradient)
+    return gradient, -float(state.forces.sum()) if problem.has_bias else 0.0, losses
 
 
-def _products(X: Any, mean: Array, weights: Array) -> Array:
-    """Return the scores of all samples; shape (n,)."""
-    return np.concatenate([np.asarray(block @ weights) for _, block in _blocks(X, mean)])
+def _solve(problem: Any, state: NewtonState, piece: _Piece) -> tuple[Array, Array]:
+    """Return the Newton move of w, and mu, in the cheapest way."""
+    m, d = int(piece.active.sum()), len(state.weights)
+    if 0 < m < d and m * d <= FEW:
+        return _solve_by_samples(problem, state, piece)
+    return (_solve_by_products if d > MODEST else _solve_dense)(problem, state, piece)
 
 
-def _adjoint(X: Any, mean: Array, u: Array) -> Array:
-    """Return sum_i u_i x_i; shape (d,)."""
-    total = np.zeros(X.shape[1])
-    for rows, block in _blocks(X, mean):
-        total += block.T @ u[rows]
-    return total
-
-
-def _gradient(problem: Any, state: NewtonState, bias: float) -> tuple[Array, float]:
-    """Return g_w and g_b (0 where there is no bias)."""
-    forces = problem.y * problem.C * problem.slacks(state.scores, bias)
-    pull = -float(forces.sum()) if problem.has_bias else 0.0
-    return state.weights - _adjoint(problem.gram.X, state.mean, forces), pull
+def _solve_by_samples(problem: Any, state: NewtonState, piece: _Piece) -> tuple[Array, Array]:
+    """Return the Newton move of w, and mu, from a system with one unknown a sample of I."""
+    rows, prices = state.X[piece.active], problem.C[piece.active]
+    rows = (rows if isinstance(rows, np.ndarray) else rows.toarray()) - state.mean
+    centre = (prices @ rows) / prices.sum() if problem.has_bias else np.zeros(rows.shape[1])
+    A = np.sqrt(prices)[:, None] * (rows - centre)
+    right = piece.pull * centre - piece.gradient
+    return right - A.T @ _solve_positive(np.eye(len(A)) + A @ A.T, A @ right), centre
 
 
 def _solve_dense(problem: Any, state: NewtonState, piece: _Piece) -> tuple[Array, Array]:
     """Return the Newton move of w, and mu."""
-    X, active = problem.gram.X, piece.active
-    prices = np.where(active, problem.C, 0.0)
-    centre = np.zeros(X.shape[1])
-    if problem.has_bias and active.any():
-        centre = _adjoint(X, state.mean, prices) / prices.sum()
-    hessian = np.eye(X.shape[1])
-    for rows, block in _blocks(X, state.mean):
-        hessian += _weighted_square(block[active[rows]], centre, problem.C[rows][active[rows]])
+    X, d = state.X, state.X.shape[1]
+    prices = np.where(piece.active, problem.C, 0.0)
+    total, centre = float(prices.sum()), np.zeros(d)
+    if problem.has_bias and total > 0.0:
+        fill_adjoint(as_rows(X), state.mean, prices, centre)
+        centre /= total
+    hessian = np.eye(d)
+    if not isinstance(X, np.ndarray) and _is_thin(X):
+        add_squares(as_rows(X), prices, hessian)
+        hessian -= np.multiply.outer(total * centre, centre)
+    else:
+        for rows, block in row_blocks(X[piece.active], 1, numbers=BLOCK):
+            block = block if isinstance(block, np.ndarray) else block.toarray()
+            scaled = (block - (state.mean + centre)) * np.sqrt(prices[piece.active][rows])[:, None]
+            hessian += scaled.T @ scaled
     return _solve_positive(hessian, piece.pull * centre - piece.gradient), centre
 
 
-def _weighted_square(rows: Any, centre: Array, prices: Array) -> Array:
-    """Return sum_i C_i (x_i - mu)(x_i - mu)' over some rows; shape (d, d)."""
-    roots = np.sqrt(prices)[:, None]
-    if not isinstance(rows, np.ndarray):
-        if rows.nnz < THIN * rows.shape[0] * rows.shape[1]:
-            scaled = rows.multiply(roots).tocsr()
-            cross = np.outer(rows.T @ prices, centre)
-            return (scaled.T @ scaled).toarray() - cross - cross.T + prices.sum() * np.outer(centre, centre)
-        rows = rows.toarray()
-    scaled = (rows - centre) * roots
-    return scaled.T @ scaled
-
-
 def _solve_positive(hessian: Array, right: Array) -> Array:
-    """Solve by Cholesky; by eigenvalues where rounding has eaten the identity in a huge Hessian."""
+    """Solve by Cholesky, of which the upper triangle will do; by eigenvalues where rounding has eaten the identity."""
     if not len(right):
         return right
-    try:
-        return cho_solve(cho_factor(hessian, check_finite=False), right, check_finite=False)
-    except LinAlgError:
-        values, vectors = np.linalg.eigh(hessian)
-        return vectors @ ((vectors.T @ right) / np.maximum(values, 1.0))
+    _, x, trouble = dposv(hessian.T, right, lower=True)  # what is the upper triangle by rows is the lower by columns
+    if trouble:
+        values, vectors = np.linalg.eigh(hessian, UPLO="U")
+        x = vectors @ ((vectors.T @ right) / np.maximum(values, 1.0))
+    return x
 
 
 def _solve_by_products(problem: Any, state: NewtonState, piece: _Piece) -> tuple[Array, Array]:
     """Return about the Newton move of w, and mu."""
-    rows = problem.gram.X[piece.active].astype(np.float64, copy=False)
+    rows = state.X[piece.active].astype(np.float64, copy=False)
     prices = problem.C[piece.active]
     total = float(prices.sum())
     centre = (rows.T @ prices) / total if problem.has_bias and total > 0.0 else np.zeros(len(state.weights))
@@ -201,8 +229,7 @@ def _solve_by_products(problem: Any, state: NewtonState, piece: _Piece) -> tuple
 
     right = piece.pull * centre - piece.gradient
     # The gap is about |g|^2 / 2, so this is the root of the relative gap: it says how near the end is.
-    losses = 0.5 * float(problem.C @ np.square(problem.slacks(state.scores, state.bias)))
-    primal = max(0.5 * float(state.weights @ state.weights) + losses, np.finfo(float).tiny)
+    primal = max(0.5 * float(state.weights @ state.weights) + piece.losses, np.finfo(float).tiny)
     exactness = float(np.clip(np.linalg.norm(right) / np.sqrt(2.0 * primal), MOST_EXACT, LEAST_EXACT))
     return _conjugate_gradients(product, right, scale, exactness), centre
 
@@ -224,24 +251,3 @@ def _conjugate_gradients(product: Callable[[Array], Array], right: Array, scale:
         size, last = float(residual @ ahead), size
         direction = ahead + (size / last) * direction
     return x
-
-
-def _exact_step(weights: Array, move: Array, slack: Array, fall: Array, C: Array) -> float:
-    """Return the t that minimises 1/2 |w + t dw|^2 + 1/2 sum C [slack - t fall]_+^2, by Newton within a bracket."""
-    linear, quadratic = float(weights @ move), float(move @ move)
-    low, high, t = 0.0, np.inf, 1.0
-    steepest = abs(linear - float((C * fall) @ np.maximum(slack, 0.0)))
-    for _ in range(MAX_PASSES):
-        left = slack - t * fall
-        on = left > 0.0
-        slope = linear + t * quadratic - float((C[on] * fall[on]) @ left[on])
-        if abs(slope) <= ROUNDING * steepest:
-            break
-        low, high = (t, high) if slope < 0.0 else (low, t)
-        new = t - slope / (quadratic + float(C[on] @ fall[on] ** 2)) if quadratic > 0.0 else t
-        if not low < new < high:
-            new = 0.5 * (low + high) if np.isfinite(high) else 2.0 * t
-        if new in (t, low, high):
-            break
-        t = new
-    return t

@@ -3,9 +3,12 @@
     level(V, radius, guess)          the theta >= 0 with sum [|V_j| - theta]_+ = radius; 0 inside the ball
     shrunk(V, theta, scale, r, out)  out = scale * sign(V) [|V| - theta]_+ , inside the ball of radius r
     times(rows, W, k, out)           out = X W
-    add_rows(rows, D, k, out)        out += X' D, only the rows where D is not zero; returns how many entries
+    add_rows(rows, D, k, out)        out += X' D, skipping zeros of D; returns how many products the others need
 
 V, W, D and out are flat, row-major, float64. ``add_rows`` on the rows of X' (matrices.columns) adds X D.
+
+A tile is four classes of one sample; the last one reaches back where k is no multiple of four, so that nothing needs
+padding. Fewer than four classes are visited one by one.
 """
 
 import math
@@ -15,13 +18,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import inline, jit
+from softmargin.backends.lanes import WIDTH, any_nonzero, load, pointer, splat, store
 from softmargin.matrices.operator import adjoint_product, product
 from softmargin.matrices.rows import as_rows
 from softmargin.sets import L1Ball
 
-__all__ = ["add_rows", "columns_of", "fill_adjoint", "fill_scores", "level", "nearest_level", "project_into", "shrunk"]
+__all__ = [
+    "add_rows",
+    "columns_of",
+    "fill_adjoint",
+    "fill_scores",
+    "fresh_lanes",
+    "level",
+    "nearest_level",
+    "project_into",
+    "shrunk",
+    "tile_at",
+]
 
 Array = NDArray[Any]
+_FRESH = np.repeat([0.0, 1.0], WIDTH)
 
 
 @inline
@@ -70,32 +86,65 @@ def shrunk(V: Array, theta: float, scale: float, radius: float, out: Array) -> N
             out[j] *= radius / total
 
 
+@inline
+def tile_at(c: int, k: int) -> int:
+    """Return where the tile of class c begins: further back for the last one, if k is no multiple of four."""
+    return min(c, k - WIDTH)
+
+
+@inline
+def fresh_lanes(c: int, k: int) -> Any:
+    """Return 1 in the lanes of that tile that no tile before it holds, else 0."""
+    return load(pointer(_FRESH), WIDTH + min(k - WIDTH - c, 0))
+
+
 @jit
 def times(rows: Any, W: Array, k: int, out: Array) -> None:
-    """Write X W."""
-    bare = rows.bare()
+    """Write X W: two tiles of classes at a time, or one class where there are few."""
+    bare, W_, out_ = rows.bare(), pointer(W), pointer(out)
     for i in range(out.shape[0] // k):
         begin, end = bare.entries(i)
-        for c in range(k):
-            score = 0.0
-            for p in range(begin, end):
-                score += bare.value(p) * W[bare.column(i, p) * k + c]
-            out[i * k + c] = score
+        if k < WIDTH:
+            for c in range(k):
+                score = 0.0
+                for p in range(begin, end):
+                    score += bare.value(p) * W[bare.column(i, p) * k + c]
+                out[i * k + c] = score
+        else:
+            for c in range(0, k, 2 * WIDTH):
+                o0, o1 = tile_at(c, k), tile_at(c + WIDTH, k)
+                a0, a1 = splat(0.0), splat(0.0)
+                for p in range(begin, end):
+                    value, row = splat(bare.value(p)), bare.column(i, p) * k
+                    a0 = a0 + value * load(W_, row + o0)
+                    a1 = a1 + value * load(W_, row + o1)
+                store(out_, i * k + o0, a0)
+                store(out_, i * k + o1, a1)
 
 
 @jit
 def add_rows(rows: Any, D: Array, k: int, out: Array) -> int:
-    """Add X' D, touching only the rows where D is not zero; return how many entries were touched."""
-    bare = rows.bare()
+    """Add X' D, touching only the tiles of D that are not zero; return how many products its entries need."""
+    bare, D_, out_ = rows.bare(), pointer(D), pointer(out)
     touched = 0
     for i in range(D.shape[0] // k):
+        begin, end = bare.entries(i)
         for c in range(k):
-            step = D[i * k + c]
-            if step != 0.0:
-                begin, end = bare.entries(i)
-                touched += end - begin
-                for p in range(begin, end):
-                    out[bare.column(i, p) * k + c] += step * bare.value(p)
+            touched += (end - begin) * (D[i * k + c] != 0.0)
+        if k < WIDTH:
+            for c in range(k):
+                step = D[i * k + c]
+                if step != 0.0:
+                    for p in range(begin, end):
+                        out[bare.column(i, p) * k + c] += step * bare.value(p)
+        else:
+            for c in range(0, k, WIDTH):
+                o = tile_at(c, k)
+                steps = fresh_lanes(c, k) * load(D_, i * k + o)
+                if any_nonzero(steps):
+                    for p in range(begin, end):
+                        q = bare.column(i, p) * k + o
+                        store(out_, q, load(out_, q) + splat(bare.value(p)) * steps)
     return touched
 
 

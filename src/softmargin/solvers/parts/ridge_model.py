@@ -34,6 +34,7 @@ __all__ = ["RidgeModel", "RidgeState", "Rows", "awake", "class_squares", "whole"
 Array = NDArray[Any]
 FRESH = 20  # steps after which scores are computed anew: added up, they drift
 BLOCK = 1 << 20  # numbers of a dense X widened to float64 at once
+SMALL_BLOCK = 1 << 14  # numbers of it squared at once
 
 
 @dataclass
@@ -201,7 +202,8 @@ def whole(model: RidgeModel) -> Rows:
 def class_squares(X: Any, weights: Array) -> Array:
     """Return sum_i weights_ic x_ij^2; shape (d, k), with one column of weights or whole tiles."""
     if isinstance(X, np.ndarray):
-        blocks = row_blocks(X, weights.shape[1], numbers=BLOCK)
+        # Small blocks: their squares then stay in the cache, and need no fresh pages.
+        blocks = row_blocks(X, weights.shape[1], numbers=max(SMALL_BLOCK, 4 * X.shape[1] * weights.shape[1]))
         return sum((np.square(block).T @ weights[rows] for rows, block in blocks), np.zeros((X.shape[1], 1)))
     squares, k = csr_matrix((np.square(X.data), X.indices, X.indptr), shape=X.shape), weights.shape[1]
     out = np.empty((X.shape[1] + 1) * k)

@@ -4,7 +4,8 @@
 
 Block descent hardly moves along that direction, as each entry alone bends the losses; a weak penalty is then the only
 force. The slope of g along it is that of its Moreau envelope, (v - prox_t(v)) / t with a tiny t: it falls with s, so
-bisection finds its zero, for all rows at once.
+bisection finds its zero, for all rows at once: first among the entries of a row, where g may have a kink (with l1 the
+zero is always there), then between two of them.
 """
 
 from typing import Any
@@ -17,6 +18,7 @@ __all__ = ["best_shifts"]
 Array = NDArray[Any]
 SMOOTH = 1e-10  # t, as a share of the largest entry of a row
 NEAR = 1e-7  # a shift so near an entry makes that entry zero
+NOISE = np.finfo(float).eps / SMOOTH  # rounding of the slope of one entry
 HALVINGS = 45
 
 
@@ -26,21 +28,35 @@ def best_shifts(penalty: Any, W: Array) -> Array:
     shifts = np.zeros(len(W))
     rows = np.flatnonzero(size > 0.0)
 
-    def pull(s: Array) -> Array:
+    def pull(rows: Array, s: Array) -> Array:
         V = W[rows] - s[:, None]
         t = SMOOTH * size[rows, None]
         return ((V - penalty.prox(V, t)) / t).sum(axis=1)
 
-    around = NEAR * size[rows]
-    rows = rows[(pull(-around) < 0.0) | (pull(around) > 0.0)]
-    low, high = W[rows].min(axis=1), W[rows].max(axis=1)
+    around, noise = NEAR * size, NOISE * W.shape[1]
+    rows = rows[(pull(rows, -around[rows]) < 0.0) | (pull(rows, around[rows]) > 0.0)]
+    entries, at = np.sort(W[rows], axis=1), np.arange(len(rows))
+    first, last = np.zeros(len(rows), dtype=np.intp), np.full(len(rows), W.shape[1] - 1)
+    while (last - first).max(initial=0) > 1:
+        middle = (first + last) // 2
+        is_below = pull(rows, entries[at, middle]) > 0.0
+        first, last = np.where(is_below, middle, first), np.where(is_below, last, middle)
+    low, high = entries[at, first], entries[at, last]
+
+    def settle(found: Array, s: Array) -> None:
+        nonlocal rows, low, high
+        shifts[rows[found]] = s[found]
+        rows, low, high = rows[~found], low[~found], high[~found]
+
+    for end in (0, 1):
+        s = (low, high)[end]
+        settle((pull(rows, s - around[rows]) > noise) & (pull(rows, s + around[rows]) < -noise), s)
+    # Where all between two entries is best, as with l1 and an even number of classes, neither is made zero.
+    s = 0.5 * (low + high)
+    settle(np.abs(pull(rows, s)) <= noise, s)
     for _ in range(HALVINGS if len(rows) else 0):
         middle = 0.5 * (low + high)
-        is_below = pull(middle) > 0.0
+        is_below = pull(rows, middle) > 0.0
         low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
-    found = 0.5 * (low + high)
-    off = np.abs(W[rows] - found[:, None])
-    nearest = off.argmin(axis=1)
-    at = np.arange(len(rows))
-    shifts[rows] = np.where(off[at, nearest] <= NEAR * size[rows], W[rows, nearest], found)
+    shifts[rows] = 0.5 * (low + high)
     return shifts

@@ -1,0 +1,298 @@
+"""The work that a fit needs, counted: a model for ``profiles.py``, not a hardware counter.
+
+``COUNTED`` names functions of the library, each with one that runs it and adds up the operations and bytes that its
+arguments, and what it changed, ask for: count(call, arguments, add, classes). ``roofline.counting`` puts them to work.
+
+    product with X        2 operations for every entry and class; an entry is read once (value, and index where X is
+                          sparse); weights are read, and those that change written, for every entry of a sparse X, once
+                          in all for a dense one
+    visit of a sample     its scores in the classes in play, an update of the weights in the classes that moved, and 2
+                          operations a class for the block itself (2 exponentials with softmax)
+    kernel values         2 d operations (sparse: 2 an entry) and an exponential each
+    sum over K            2 operations a value and class that moved; K is read once, sums are read and written
+    update of SMO         12 operations a sample: the search for a partner, and S
+    decompositions        n d^2 for X'X, d^3 / 3 for Cholesky, 4 m b^2 for QR, 6 m b^2 + 20 b^3 for singular values
+
+An exponential counts as ``EXP`` operations; padding counts nothing. Bytes are what loops ask for, whether memory or a
+cache has it. What is not in ``COUNTED`` (checks, choices, sorting, intercepts) is no useful work here; its time counts.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+EXP = 20
+_TILE = 4  # classes
+
+
+class Work(NamedTuple):
+    """Operations and bytes."""
+
+    flops: float
+    bytes: float
+
+
+def entries_of(X: Any) -> tuple[float, float]:
+    """Return the number of entries of X (a matrix, or rows of one), and the bytes of each."""
+    if isinstance(X, np.ndarray):
+        return X.size, X.itemsize
+    if hasattr(X, "indptr"):
+        return len(X.indices), X.data.itemsize + X.indices.itemsize
+    return X.X.size, X.X.itemsize
+
+
+def lengths_of(rows: Any) -> Callable[[Any], Any]:
+    """Return a function from samples to their numbers of entries."""
+    if hasattr(rows, "indptr"):
+        lengths = np.diff(rows.indptr)
+        return lambda index: lengths[index]
+    return lambda index: np.full(len(index), rows.d)
+
+
+def _product(X: Any, k: float, is_adjoint: bool) -> Work:
+    """Return the work of X W, or of X' U."""
+    nnz, size = entries_of(X)
+    n, d = X.shape if hasattr(X, "shape") else (0, 0)
+    if isinstance(X, np.ndarray):
+        return Work(2.0 * nnz * k, nnz * size + 8.0 * (n + d) * k)
+    return Work(2.0 * nnz * k, nnz * (size + 8.0 * k * (2 if is_adjoint else 1)) + 8.0 * n * k)
+
+
+def _simply(cost: Callable[[Any, int], Iterable[float]]) -> Callable[..., Any]:
+    """Count what arguments alone tell."""
+
+    def count(call: Any, a: Any, add: Any, k: int) -> Any:
+        add(*cost(a, k))
+        return call()
+
+    return count
+
+
+def _padded_product(is_adjoint: bool) -> Callable[..., Any]:
+    return _simply(lambda a, k: _product(a.X, min(a.k, k), is_adjoint))
+
+
+def _by_weights(name: str, is_adjoint: bool) -> Callable[..., Any]:
+    return _simply(lambda a, k: _product(a.X, np.size(getattr(a, name)[0]), is_adjoint))
+
+
+def _add_rows(call: Any, a: Any, add: Any, k: int) -> Any:
+    touched = call()
+    add(2.0 * touched, touched * (entries_of(a.rows)[1] / a.k + 16.0))
+    return touched
+
+
+def _visits(call: Any, a: Any, add: Any, k: int) -> Any:
+    """Count ``block_passes.descend`` a pass at a time: what one pass does is seen in what it changed."""
+    lengths, size = lengths_of(a.rows), entries_of(a.rows)[1]
+    is_softmax = type(a.block).__name__ in ("SoftmaxNewton", "LogisticNewton")
+    m, visits = a.m, 0
+    while True:
+        rows = a.order[:m].copy()
+        mine, before = lengths(rows), a.alpha.reshape(-1, a.k)[rows]
+        inside = np.full(m, k)
+        if a.words > 0 and not a.is_full:
+            tiles = np.bitwise_count(a.live.reshape(-1, a.words)[rows]).sum(axis=1)
+            inside = np.minimum(_TILE * tiles, k)
+        total, m, more = call(m=m, budget=0)
+        moved = (a.alpha.reshape(-1, a.k)[rows] != before).sum(axis=1)
+        visits += more
+        own = (EXP if is_softmax else 1) * 2.0 * inside.sum()
+        numbers = mine @ (inside + 2.0 * moved)
+        add(2.0 * (mine @ (inside + moved)) + own, mine.sum() * size + 8.0 * numbers + 16.0 * inside.sum())
+        if total <= a.target or visits >= a.budget or m == 0:
+            return total, m, visits
+
+
+def _sweeps(call: Any, a: Any, add: Any, k: int) -> float:
+    """Count ``gram_passes.sweep`` a pass at a time."""
+    met = None
+    for _ in range(a.max_sweeps):
+        before = a.alpha.copy()
+        total = call(max_sweeps=1)
+        moved = (a.alpha != before).reshape(a.m, a.size)
+        n_moves = float(moved.sum())
+        size = a.K.itemsize * float(moved.any(axis=1).sum())
+        add(2.0 * a.m * (n_moves + a.k), a.m * (size + 16.0 * n_moves + 24.0 * a.k))
+        met = total if met is None else met
+        if total <= a.share * met:
+            break
+    return float(met or 0.0)
+
+
+def _spread(call: Any, a: Any, add: Any, k: int) -> Any:
+    moved = a.change.reshape(-1, a.k) != 0.0
+    n_moves, n_rows = float(moved.sum()), float(moved.any(axis=1).sum())
+    add(2.0 * a.stride * n_moves, a.stride * (a.K.itemsize * n_rows + 16.0 * n_moves))
+    return call()
+
+
+def _pairs(call: Any, a: Any, add: Any, k: int) -> Any:
+    """Count an update as a search (8 operations a sample, five arrays) and a change of S (4, three of them)."""
+    done = call()
+    add(12.0 * a.n * done, done * a.n * (3.0 * a.K.itemsize + 8.0 * 8.0))
+    return done
+
+
+def _inner(call: Any, a: Any, add: Any, k: int) -> Any:
+    m, n = len(a.left), len(a.right)
+    (left, size), (right, _) = entries_of(a.left.X), entries_of(a.right.X)
+    per_value = a.left.X.shape[1] if not a.left.is_sparse else left / max(m, 1)
+    add(m * n * (2.0 * per_value + EXP + 4.0), size * (left + right) + 2.0 * m * n * a.left.X.dtype.itemsize)
+    return call()
+
+
+def _square(call: Any, a: Any, add: Any, k: int) -> Any:
+    m, d = a.rows.shape
+    if isinstance(a.rows, np.ndarray):
+        add(m * d * (d + 1.0), 8.0 * (m * d + d * d))
+    else:
+        pairs = float(np.square(np.diff(a.rows.indptr), dtype=float).sum())
+        add(pairs, 8.0 * pairs)
+    return call()
+
+
+def _by_samples(a: Any, k: int) -> Work:
+    m, d = float(a.piece.active.sum()), len(a.state.weights)
+    return Work(m * m * d + m**3 / 3.0, 8.0 * (m * d + m * m))
+
+
+def _products_of_rows(call: Any, a: Any, add: Any, k: int) -> Any:
+    """Count conjugate gradients: X and X' once each for every product."""
+    rows = inspect.getclosurevars(a.product).nonlocals["rows"]
+    forth, back = _product(rows, 1, False), _product(rows, 1, True)
+
+    def product(v: Any) -> Any:
+        add(forth.flops + back.flops + 10.0 * len(v), forth.bytes + back.bytes + 80.0 * len(v))
+        return a.product(v)
+
+    return call(product=product)
+
+
+def _passes(is_by_rows: bool) -> Callable[..., Any]:
+    """Count a pass over a quadratic model: the slope of every listed block, and the answer to those that moved."""
+
+    def count(call: Any, a: Any, add: Any, k: int) -> Any:
+        lengths, size, n = lengths_of(a.columns), entries_of(a.columns)[1], len(a.C)
+        if is_by_rows:
+            listed, before = a.features[: a.m].copy(), a.V.reshape(-1, a.k)[a.features[: a.m]]
+            result = call()
+            moved = listed[(a.V.reshape(-1, a.k)[listed] != before).any(axis=1)]
+            width, alone = k, 0.0
+        else:
+            parts = [a.features[begin:end] for begin, end in zip(a.starts, a.ends, strict=True)]
+            listed, before = np.concatenate(parts), a.V.copy()
+            result = call()
+            moved = np.flatnonzero(before != a.V) // a.k
+            width, alone = 1, 8.0 * n * len(parts)
+        asked, answered = float(lengths(listed).sum()), float(lengths(moved).sum())
+        flops = width * (2.0 * asked + 5.0 * answered) + alone
+        add(flops, asked * (size + 8.0 * width) + answered * (size + 32.0 * width) + 6.0 * alone)
+        return result
+
+    return count
+
+
+def _row_times(a: Any, k: int) -> Work:
+    nnz, size = entries_of(a.rows)
+    return Work(2.0 * nnz * a.k, nnz * (size + 8.0 * a.k))
+
+
+def _squares(m: int, columns: int, size: float) -> Work:
+    """Return the work of a square matrix times some columns."""
+    return Work(2.0 * m * m * columns, size * m * m)
+
+
+def _curvatures(a: Any, k: int) -> Work:
+    asked, size = float(lengths_of(a.columns)(a.features).sum()), entries_of(a.columns)[1]
+    width = k if hasattr(a, "k") else 1
+    return Work(4.0 * width * asked, asked * (size + 8.0 * width))
+
+
+def _step_product(name: str) -> Callable[..., Any]:
+    """Count a product of M = W - step X' R with some columns, by R, X and the factors of W."""
+
+    def cost(a: Any, k: int) -> Work:
+        M, b = a.self, getattr(a, name).shape[1]
+        of_X, factors = _product(M.X, b, name == "V"), 2.0 * M.W.rank * sum(M.shape) * b
+        return Work(of_X.flops + 2.0 * M.R.size * b + factors, of_X.bytes + 8.0 * (M.R.size + len(M.R) * b))
+
+    return _simply(cost)
+
+
+def _gram_factor(a: Any, k: int) -> Work:
+    m, d = len(a.weights), a.X.shape[1] + 1.0
+    return Work(m * d**2 + d**3 / 3.0, 4.0 * (m * d + d * d))
+
+
+def _entrywise(flops: float, arrays: int, name: str) -> Callable[..., Any]:
+    """Count so many operations and arrays for every entry of an argument, padding left out."""
+
+    def cost(a: Any, k: int) -> Work:
+        size = getattr(a, name).size * min(k / a.k if hasattr(a, "k") else 1.0, 1.0)
+        return Work(flops * size, 8.0 * arrays * size)
+
+    return _simply(cost)
+
+
+def _decomposition(square: float, cube: float) -> Callable[..., Any]:
+    def cost(a: Any, k: int) -> Work:
+        b, m = sorted(a.a.shape)
+        return Work(square * m * b**2 + cube * b**3, 16.0 * m * b)
+
+    return _simply(cost)
+
+
+COUNTED: dict[str, Callable[..., Any]] = {
+    "matrices.products:times": _padded_product(False),
+    "matrices.products:adjoint": _padded_product(True),
+    "matrices.operator:matmul": _by_weights("W", False),
+    "matrices.operator:product": _by_weights("W", False),
+    "matrices.operator:rmatmul": _by_weights("alpha", True),
+    "matrices.operator:adjoint_product": _by_weights("U", True),
+    "solvers.parts.ball_columns:times": _simply(_row_times),
+    "solvers.parts.ball_columns:add_rows": _add_rows,
+    "solvers.parts.block_passes:descend": _visits,
+    "solvers.parts.gram_passes:gather": _simply(lambda a, k: (0.0, 2.0 * a.K.itemsize * len(a.index) ** 2)),
+    "solvers.parts.gram_passes:sweep": _sweeps,
+    "solvers.parts.gram_passes:spread": _spread,
+    "solvers.parts.smo_passes:descend_pairs": _pairs,
+    "kernels.points:products": _inner,
+    "kernels.tiles:add_product": _simply(
+        lambda a, k: (2.0 * a.tile.size * a.weights.shape[1], a.tile.nbytes + 2.0 * a.out.nbytes)
+    ),
+    "solvers.newton:_weighted_square": _square,
+    "solvers.newton:_solve_positive": _simply(lambda a, k: (len(a.right) ** 3 / 3.0, 8.0 * len(a.right) ** 2)),
+    "solvers.newton:_solve_by_samples": _simply(_by_samples),
+    "solvers.newton:_products": _by_weights("weights", False),
+    "solvers.newton:_adjoint": _by_weights("u", True),
+    "solvers.newton:_conjugate_gradients": _products_of_rows,
+    "solvers.parts.metric:_shared_factor": _simply(_gram_factor),
+    "solvers.parts.metric:SharedGram.solve": _simply(
+        lambda a, k: (2.0 * k * len(a.self.scales) ** 2, 4.0 * len(a.self.scales) ** 2)
+    ),
+    "solvers.parts.quadratic_passes:entry_pass": _passes(is_by_rows=False),
+    "solvers.parts.quadratic_passes:row_pass": _passes(is_by_rows=True),
+    "solvers.parts.quadratic_passes:entry_curvatures": _simply(_curvatures),
+    "solvers.parts.quadratic_passes:row_curvatures": _simply(_curvatures),
+    "losses.softmax:softmax_rows": _entrywise(EXP + 4.0, 2, "S"),
+    "losses.softmax:loss_along": _entrywise(EXP + 8.0, 4, "S"),
+    "losses.softmax:residuals": _entrywise(2.0, 2, "P"),
+    "losses.softmax:curvature_times": _entrywise(5.0, 3, "P"),
+    "losses.entrywise:SmoothHinge.slope": _entrywise(4.0, 3, "scores"),
+    "losses.entrywise:SmoothHinge.value": _entrywise(4.0, 3, "scores"),
+    "losses.entrywise:SmoothHinge.bend": _entrywise(2.0, 3, "scores"),
+    "losses.entrywise:Squared.slope": _entrywise(1.0, 3, "scores"),
+    "losses.entrywise:Squared.value": _entrywise(3.0, 3, "scores"),
+    "solvers.parts.low_rank:StepMatrix.times": _step_product("V"),
+    "solvers.parts.low_rank:StepMatrix.adjoint": _step_product("Q"),
+    "solvers.parts.low_rank:StepMatrix.toarray": _simply(lambda a, k: _product(a.self.X, k, True)),
+    "solvers.parts.low_rank:StepMatrix.scores": _simply(lambda a, k: (2.0 * a.out.size * a.W.rank, a.out.nbytes)),
+    "sets.truncated:qr": _decomposition(4.0, 0.0),
+    "sets.truncated:svd": _decomposition(6.0, 20.0),
+    "solvers.parts.sample_steps:turn": _simply(
+        lambda a, k: (2.0 * len(a.state.index) ** 2, 8.0 * len(a.state.index) ** 2)
+    ),
+}
