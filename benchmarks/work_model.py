@@ -144,14 +144,21 @@ def _inner(call: Any, a: Any, add: Any, k: int) -> Any:
     return call()
 
 
-def _square(call: Any, a: Any, add: Any, k: int) -> Any:
-    m, d = a.rows.shape
-    if isinstance(a.rows, np.ndarray):
-        add(m * d * (d + 1.0), 8.0 * (m * d + d * d))
-    else:
-        pairs = float(np.square(np.diff(a.rows.indptr), dtype=float).sum())
-        add(pairs, 8.0 * pairs)
-    return call()
+def _by_features(a: Any, k: int) -> Work:
+    """Return the work of X'X over the rows of I: by BLAS, or entry by entry."""
+    rows = a.state.X[a.piece.active]
+    m, d = rows.shape
+    if isinstance(rows, np.ndarray):
+        return Work(m * d * (d + 1.0), 8.0 * (m * d + d * d))
+    pairs = float(np.square(np.diff(rows.indptr), dtype=float).sum())
+    return Work(pairs, 8.0 * pairs)
+
+
+def _rows_once(rows: Any, m: float) -> Work:
+    """Return the work of one product with m rows of average length."""
+    nnz, size = entries_of(rows)
+    n = len(rows.indptr) - 1 if hasattr(rows, "indptr") else nnz / max(rows.d, 1)
+    return Work(2.0 * nnz * m / n, (size + 8.0) * nnz * m / n)
 
 
 def _by_samples(a: Any, k: int) -> Work:
@@ -211,6 +218,16 @@ def _curvatures(a: Any, k: int) -> Work:
     return Work(4.0 * width * asked, asked * (size + 8.0 * width))
 
 
+def _kept_sums(a: Any, k: int) -> Work:
+    numbers = float(len(a.place) * a.K.shape[1])
+    return Work(2.0 * numbers * a.weights.shape[1], numbers * a.K.itemsize)
+
+
+def _dense_hessian(a: Any, k: int) -> Work:
+    m, n = len(a.self.features), len(a.self.sample.C)
+    return Work(n * m * (m + m / k), 16.0 * n * m)
+
+
 def _step_product(name: str) -> Callable[..., Any]:
     """Count a product of M = W - step X' R with some columns, by R, X and the factors of W."""
 
@@ -255,7 +272,13 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "solvers.parts.ball_columns:times": _simply(_row_times),
     "solvers.parts.ball_columns:add_rows": _add_rows,
     "solvers.parts.block_passes:descend": _visits,
-    "solvers.parts.gram_passes:gather": _simply(lambda a, k: (0.0, 2.0 * a.K.itemsize * len(a.index) ** 2)),
+    "matrices.row_store:gather": _simply(lambda a, k: (0.0, 2.0 * a.K.itemsize * len(a.rows) * len(a.columns))),
+    "matrices.row_store:sum_rows": _simply(
+        lambda a, k: (
+            2.0 * len(a.place) * a.K.shape[1] * a.weights.shape[1],
+            len(a.place) * a.K.shape[1] * a.K.itemsize,
+        )
+    ),
     "solvers.parts.gram_passes:sweep": _sweeps,
     "solvers.parts.gram_passes:spread": _spread,
     "solvers.parts.smo_passes:descend_pairs": _pairs,
@@ -263,11 +286,11 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "kernels.tiles:add_product": _simply(
         lambda a, k: (2.0 * a.tile.size * a.weights.shape[1], a.tile.nbytes + 2.0 * a.out.nbytes)
     ),
-    "solvers.newton:_weighted_square": _square,
+    "solvers.newton:_solve_dense": _simply(_by_features),
     "solvers.newton:_solve_positive": _simply(lambda a, k: (len(a.right) ** 3 / 3.0, 8.0 * len(a.right) ** 2)),
     "solvers.newton:_solve_by_samples": _simply(_by_samples),
-    "solvers.newton:_products": _by_weights("weights", False),
-    "solvers.newton:_adjoint": _by_weights("u", True),
+    "solvers.newton:fill_products": _simply(lambda a, k: _rows_once(a.rows, len(a.out))),
+    "solvers.newton:fill_adjoint": _simply(lambda a, k: _rows_once(a.rows, np.count_nonzero(a.u))),
     "solvers.newton:_conjugate_gradients": _products_of_rows,
     "solvers.parts.metric:_shared_factor": _simply(_gram_factor),
     "solvers.parts.metric:SharedGram.solve": _simply(
@@ -281,6 +304,11 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "losses.softmax:loss_along": _entrywise(EXP + 8.0, 4, "S"),
     "losses.softmax:residuals": _entrywise(2.0, 2, "P"),
     "losses.softmax:curvature_times": _entrywise(5.0, 3, "P"),
+    "solvers.parts.entry_passes:_look": _entrywise(8.0, 2, "S"),
+    "solvers.parts.entry_passes:_slopes": _entrywise(5.0, 3, "S"),
+    "solvers.parts.entry_passes:_rise": _entrywise(8.0, 4, "S"),
+    "solvers.parts.entry_passes:_sums": _entrywise(8.0, 2, "S"),
+    "solvers.parts.dense_model:DenseModel._hessian": _simply(_dense_hessian),
     "losses.entrywise:SmoothHinge.slope": _entrywise(4.0, 3, "scores"),
     "losses.entrywise:SmoothHinge.value": _entrywise(4.0, 3, "scores"),
     "losses.entrywise:SmoothHinge.bend": _entrywise(2.0, 3, "scores"),

@@ -22,6 +22,7 @@ from softmargin.kernels import (
     tiles,
 )
 from softmargin.matrices import gram as gram_module
+from softmargin.matrices import gram_checks, row_store
 from softmargin.matrices.gram import Gram
 
 N, D = 90, 6
@@ -45,6 +46,9 @@ def small_tiles(monkeypatch):
     monkeypatch.setattr(gram_module, "tile_shape", lambda numbers: (17, 40))
     monkeypatch.setattr(gram_module, "TILE_ROWS", 4)
     monkeypatch.setattr(gram_module, "TILE_COLUMNS", N)
+    monkeypatch.setattr(gram_checks, "TILE_ROWS", 4)
+    monkeypatch.setattr(gram_checks, "TILE_COLUMNS", N)
+    monkeypatch.setattr(row_store, "_STRIP", 3 * N)
     monkeypatch.setattr(tiles, "_STRIP", 100)
 
 
@@ -155,7 +159,8 @@ def test_memory_is_bounded_whatever_the_number_of_samples(form):
 def test_the_store_never_exceeds_its_budget(n, cache_size):
     gram = Gram(Rbf(1.0), sample()[:n], cache_size=cache_size)
     gram.rows(np.arange(n))
-    held = sum(value.nbytes for value in vars(gram).values() if isinstance(value, np.ndarray) and value.ndim == 2)
+    gram.add_change(np.zeros((n, 1)), np.arange(n), np.ones((n, 1)))
+    held = gram._store.values.nbytes
     largest = 8 * min(gram.largest_square**2 if gram.largest_square > 2 else 0, n * n)
     assert held + largest <= cache_size * 1e6, "the store and the square together"
     assert (held == 8 * n * n) == (8 * n * n <= gram_module.STORE_SHARE * cache_size * 1e6)
@@ -287,6 +292,59 @@ def test_a_change_of_some_rows_is_added_to_all_scores(kernel, cache_size):
     gram.square(index)
     gram.add_change(scores, index, change)
     np.testing.assert_allclose(scores, wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("cache_size", [1000.0, 0.03], ids=["stored", "some rows kept"])
+def test_rows_that_changed_are_computed_once(cache_size):
+    """0.03 MB hold 16 rows beside the squares."""
+    asked = []
+
+    def kernel(A, B):
+        asked.append(len(A) * len(B))
+        return A @ B.T + 1.0
+
+    gram, rng = Gram(CallableKernel(kernel), sample(), cache_size=cache_size), np.random.default_rng(0)
+    K = sample() @ sample().T + 1.0
+    index, alpha, scores = rng.permutation(N)[:25], np.zeros((N, 2)), np.zeros((N, 2))
+    for moved in (index[:7], index[5:16]):
+        change = np.zeros((25, 2))
+        change[np.isin(index, moved)] = rng.standard_normal((len(moved), 2))
+        gram.square(index)
+        asked.clear()
+        gram.add_change(scores, index, change)
+        alpha[index] += change
+        assert sum(asked) == N * (7 if len(moved) == 7 else 9), "rows that did not move were asked for"
+        np.testing.assert_allclose(scores, K @ alpha, atol=1e-11)
+    asked.clear()
+    np.testing.assert_allclose(gram.scores(alpha), K @ alpha, atol=1e-11)
+    assert not asked
+    beyond = rng.permutation(N)[:40]
+    assert gram.has_room_for(beyond) == (cache_size == 1000.0)
+    gram.square(beyond)
+    gram.add_change(scores, beyond, alpha[:40])
+    np.testing.assert_allclose(scores, K @ alpha + K[:, beyond] @ alpha[:40], atol=1e-10)
+
+
+@every_kernel
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("cache_size", [1000.0, 0.03], ids=["stored", "some rows kept"])
+def test_a_square_of_kept_and_of_new_rows_is_the_dense_one(kernel, form, cache_size, small_tiles):
+    gram, K = make(kernel, form, cache_size=cache_size)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        index = rng.permutation(N)[:12]
+        gram.add_change(np.zeros((N, 1)), index, np.ones((12, 1)) * (np.arange(12) % 3 == 0)[:, None])
+        index = rng.permutation(N)[:29]
+        np.testing.assert_allclose(gram.square(index), K[np.ix_(index, index)], rtol=0, atol=tolerance(form, K))
+
+
+def test_the_store_of_the_whole_matrix_has_every_row_in_its_place():
+    gram, K = make(Rbf(0.3))
+    index = np.array([70, 3, 41])
+    gram.add_change(np.zeros((N, 1)), index, np.ones((3, 1)))
+    np.testing.assert_allclose(gram.stored(np.array([0, 41]))[[0, 41]], K[[0, 41]], atol=1e-13)
+    gram.add_change(np.zeros((N, 1)), index, np.ones((3, 1)))
+    np.testing.assert_allclose(gram.stored(index)[[0, 3, 41, 70]], K[[0, 3, 41, 70]], atol=1e-13)
 
 
 def test_the_last_square_is_kept_and_no_other():

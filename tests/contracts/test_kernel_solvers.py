@@ -258,6 +258,43 @@ def test_descent_by_pieces_keeps_the_scores_of_the_others(name, multiclass, dtyp
     assert result.certificate.primal == pytest.approx(optimum(problem), rel=10 * tol)
 
 
+def test_where_too_many_rows_count_up_to_half_are_those_between_corners():
+    problem = make_problem("blobs", "crammer_singer")
+    alpha, order = np.zeros((50, 3)), np.random.default_rng(0).permutation(50)
+    between = np.array([2, 17, 33])
+    alpha[between, problem.y[between]] = 0.5 * problem.C[between]
+    alpha[between, (problem.y[between] + 1) % 3] = -0.5 * problem.C[between]
+    gaps = np.where(np.arange(50) < 30, 1.0, 0.0)
+    rows = working_set.choose_rows(problem, alpha, gaps, order, 10, by_gap=False)
+    assert len(rows) == 10
+    assert set(between) < set(rows)
+    assert set(rows) < {*range(30), 33}
+    np.testing.assert_array_equal(working_set.choose_rows(problem, alpha, gaps, order, 50), [*range(30), 33])
+    two = working_set.choose_rows(problem, alpha, gaps + 0.1 * np.isin(np.arange(50), [17, 33]), order, 4)
+    assert set(two) & set(between) == {17, 2}, "the largest gaps first"
+    np.testing.assert_array_equal(working_set.choose_rows(problem, alpha, np.zeros(50), order, 50), between)
+
+
+@both_losses
+@pytest.mark.parametrize("cache_size", [200.0, 80.0], ids=["stored", "some rows kept"])
+def test_kernel_values_are_computed_for_the_few_rows_that_move(multiclass, cache_size):
+    """The classes lie apart: of 4000 samples less than 6 in 100 are support vectors."""
+    rng, asked = np.random.default_rng(0), []
+
+    def kernel(A, B):
+        asked.append(len(A) * len(B))
+        return rbf_kernel(A, B, gamma=0.5)
+
+    y = np.arange(4000) % 3
+    X = rng.standard_normal((4000, 2)) + 6.0 * np.array([[0, 0], [0, 1], [1, 0]])[y]
+    gram = Gram(make_kernel(kernel), X, cache_size=cache_size)
+    result = fit(KernelMulticlassSVM(gram, y, C=1.0, multiclass=multiclass), "descent", tol=1e-3)
+    n_support = int(result.point.alpha.any(axis=1).sum())
+    assert result.status is Status.CONVERGED
+    assert n_support < 240
+    assert sum(asked) < 0.5 * 4000**2
+
+
 def test_neighbours_are_the_rows_nearest_to_a_violated_margin():
     problem = make_problem("blobs", "crammer_singer")
     scores = np.zeros((50, 3))

@@ -223,7 +223,7 @@ def _any_nonzero(typingctx: Any, vector: Any) -> Any:
 if config.DISABLE_JIT:
 
     def pointer(array: Any) -> Any:
-        """Look at a flat array without its reference count."""
+        """Look at a flat array without its reference count: one that a kernel makes must be named once more later."""
         return array
 
     def load(array: Any, offset: int) -> Any:

@@ -2,13 +2,14 @@
 
     verb                   meaning                                          memory
     gram.scores(alpha)     K alpha, over the nonzero rows of alpha          one tile
-    gram.add_change(...)   scores += K[:, index] change                     one tile
+    gram.add_change(...)   scores += K[:, index] change                     one tile, and the rows that changed are kept
     gram.square(index)     K[index][:, index]                               as asked
     gram.rows(index)       K[index], every column                           as asked
     gram.diagonal          K_ii                                             n
 
 Values come by GEMM, a tile at a time, in the precision of X; sums over them are float64. Where the whole of K fits into
-most of ``cache_size``, the rows that were asked for are kept; where it does not, they are computed again.
+most of ``cache_size``, the rows that were asked for are kept. Where it does not, those that ``add_change`` was told of
+are kept as far as there is room: few samples ever move where few are support vectors. Others are computed again.
 """
 
 from functools import cached_property
@@ -21,15 +22,17 @@ from softmargin.core.errors import DataError
 from softmargin.kernels import Linear, Points, Precomputed
 from softmargin.kernels.points import FEW
 from softmargin.kernels.tiles import TILE_COLUMNS, TILE_ROWS, add_product, slices, tile_shape
+from softmargin.matrices.gram_checks import ROUNDING, check_finite, check_symmetric, checked_matrix
 from softmargin.matrices.operator import canonical, matmul, rmatmul
+from softmargin.matrices.row_store import RowStore, sum_rows
 
 __all__ = ["Gram"]
 
 Array = NDArray[Any]
-STORE_SHARE = 0.8  # of the budget that the store may take
-GATHER_BELOW = 0.5  # share of nonzero rows below which they are gathered, not multiplied in place
+STORE_SHARE = 0.8  # of the budget that the store may take where it holds the whole of K ...
+KEPT_SHARE = 0.4  # ... and where it holds some rows: half of the budget is for squares
+FLAT = 256  # rows of a tile: its values stay in the processor's cache from one operation to the next
 _PROBE = 400  # rows on which a kernel of unknown kind is tested for symmetry and negative eigenvalues
-_ROUNDING = 1e-6  # eigenvalues and asymmetries below this share of the largest entry may be rounding
 
 
 class _Part(NamedTuple):
@@ -61,14 +64,16 @@ class Gram:
         X = canonical(X)
         self.is_given = isinstance(kernel, Precomputed)
         if self.is_given:
-            X = _checked_matrix(X)
+            X = checked_matrix(X)
         self.points = Points(X)
         self.n = len(self.points)
         self.dtype = X.dtype
         self.budget = int(cache_size * 1e6)
-        self._is_kept = np.zeros(self.n, dtype=bool)
+        some = int(KEPT_SHARE * self.budget) // (max(1, self.n) * int(self.dtype.itemsize))
+        self._store = RowStore(self.n, self.n if self.is_stored else some, self.dtype)
         self._last: tuple[Array, Array] = (np.empty(0, dtype=np.intp), np.empty((0, 0), dtype=self.dtype))
-        self._tile = tile_shape(1 if self.is_given else self.points.numbers_a_row)
+        height, width = tile_shape(1 if self.is_given else self.points.numbers_a_row)
+        self._tile = min(height, FLAT), width
 
     @property
     def X(self) -> Any:
@@ -85,15 +90,9 @@ class Gram:
         """Say whether memory may hold the whole of K: it is given, or fits into the store."""
         return self.is_given or self._store_bytes <= STORE_SHARE * self.budget
 
-    @property
-    def is_at_hand(self) -> bool:
-        """Say whether ``scores`` needs no kernel value to be computed again."""
-        return self.is_stored or self.is_linear
-
-    @cached_property
-    def _store(self) -> Array:
-        """The (n, n) matrix, of which the rows that were asked for hold values."""
-        return np.empty((self.n, self.n), dtype=self.dtype)
+    def has_room_for(self, index: Array) -> bool:
+        """Say whether the rows at ``index`` are at hand or can be kept: then their values are computed once."""
+        return self.is_given or self.is_linear or self._store.has_room_for(index)
 
     @property
     def _store_bytes(self) -> int:
@@ -120,7 +119,7 @@ class Gram:
         """K_ii; shape (n,), float64."""
         with np.errstate(over="ignore", invalid="ignore"):
             values = self.kernel.diagonal(self.points) + self.bias**2
-        _check_finite(values)
+        check_finite(values)
         if (values < 0).any():
             i = int(values.argmin())
             raise DataError(
@@ -136,18 +135,26 @@ class Gram:
         """
         if self.is_given:
             return np.asarray(self.X)
-        missing = np.unique(index[~self._is_kept[index]])
+        self._store.put_in_order()
+        self.keep(index)
+        return self._store.values
+
+    def keep(self, index: Array) -> None:
+        """Compute the rows at ``index`` that are not at hand and keep them, while there is room."""
+        if self.is_given:
+            return
+        missing, place = self._store.places_for(index)
         if len(missing) == self.n:
-            self._fill_square(self._store, missing)
+            self._fill_square(self._store.values, missing)
         else:
-            self._fill(self._store, missing, missing)
-        self._is_kept[missing] = True
-        return self._store
+            self._fill(self._store.values, place, missing)
+        self._store.place[missing] = place
 
     def rows(self, index: Array) -> Array:
         """Return K[index]; shape (len(index), n)."""
         if self.is_stored and not self.is_given:
-            return self.stored(index)[index]
+            self.keep(index)
+            return self._store.rows(index)
         values = np.empty((len(index), self.n), dtype=self.dtype)
         self._fill(values, np.arange(len(index)), index)
         return values
@@ -156,15 +163,23 @@ class Gram:
         """Return K[index][:, index]: do not write to it, as the last one asked for is kept."""
         if not np.array_equal(self._last[0], index):
             self._last = (index[:0], np.empty((0, 0), dtype=self.dtype))  # two squares never are alive at once
-            if self.is_stored and not self.is_given:
-                store = self.stored(index)
-                # All samples in their order are the store itself.
-                values = store if np.array_equal(index, np.arange(self.n)) else store[np.ix_(index, index)]
-            else:
-                values = np.empty((len(index), len(index)), dtype=self.dtype)
-                self._fill_square(values, index)
-            self._last = (index.copy(), values)
+            self._last = (index.copy(), self._square(index))
         return self._last[1]
+
+    def _square(self, index: Array) -> Array:
+        everyone = np.arange(self.n)
+        if self.is_stored and not self.is_given and np.array_equal(index, everyone):
+            self.keep(index)
+            if np.array_equal(self._store.place, everyone):
+                return self._store.values
+        values = np.empty((len(index), len(index)), dtype=self.dtype)
+        new = np.flatnonzero(~self._store.has(index))
+        if len(new) == len(index):
+            self._fill_square(values, index)
+        else:
+            self._store.square(index, values)
+            self._fill(values, new, index[new], index)
+        return values
 
     def scores(self, alpha: Array) -> Array:
         """Return K alpha in float64; alpha is (n,) or (n, k), only its nonzero rows are touched."""
@@ -173,26 +188,44 @@ class Gram:
         if self.is_linear:
             weights = rmatmul(self.X, columns, self.bias)
             out = np.concatenate([scores for _, scores in matmul(self.X, weights, self.bias)])
-        elif self.is_stored:
-            out = self._stored_sums(columns, index)
         else:
-            out = self._sums(slice(0, self.n), self.n, index, columns[index])
+            if self.is_stored:
+                self.keep(index)
+            is_kept = self.is_given | self._store.has(index)
+            kept, left = index[is_kept], index[~is_kept]
+            out = self._kept_sums(kept, columns[kept])
+            out += self._sums(slice(0, self.n), self.n, left, columns[left])
         if np.isfinite(columns).all():  # else it is alpha that is to blame, and the judge will see it
-            _check_finite(out)
+            check_finite(out)
         return out.reshape(alpha.shape)
 
     def add_change(self, scores: Array, index: Array, change: Array) -> None:
-        """Add K[:, index] change to scores, (n, k), just after square(index) was asked for: it is used again."""
-        if self.is_at_hand:
+        """Add K[:, index] change to scores, (n, k), just after square(index) was asked for: it is used again.
+
+        Rows of zeros cost nothing, and the rows of K that the others need are kept while there is room.
+        """
+        if self.is_linear or self.is_given:
             alpha = np.zeros_like(scores)
             alpha[index] = change
             scores += self.scores(alpha)
             return
-        inside = np.zeros_like(change)
-        add_product(inside, self.square(index), change)
-        outside = np.delete(np.arange(self.n), index)
-        scores[outside] += self._sums(outside, len(outside), index, change)
-        scores[index] += inside
+        is_moved = change.any(axis=1)
+        self.keep(index[is_moved])
+        is_kept = self._store.has(index)
+        kept, left = is_moved & is_kept, is_moved & ~is_kept
+        scores += self._kept_sums(index[kept], change[kept])
+        if left.any():
+            outside = np.delete(np.arange(self.n), index)
+            inside = np.zeros_like(change)
+            add_product(inside, self.square(index), np.where(left[:, None], change, 0.0))
+            scores[index] += inside
+            scores[outside] += self._sums(outside, len(outside), index[left], change[left])
+
+    def _kept_sums(self, index: Array, values: Array) -> Array:
+        """Return K[:, index] values, of rows that are kept or given; K is symmetric."""
+        if not self.is_given:
+            return sum_rows(self._store.values, self._store.place[index], values)
+        return sum_rows(np.asarray(self.X), index, values) + self.bias**2 * values.sum(axis=0)
 
     def _sums(self, at: Any, m: int, index: Array, values: Array) -> Array:
         """Return K[at][:, index] values, a tile at a time; ``at`` names m samples."""
@@ -204,23 +237,6 @@ class Gram:
                 left = self._part(down if isinstance(at, slice) else at[down])
                 # No name holds the tile, or two would be alive at once.
                 add_product(out[down], self._between(left, right), values[part])
-        return out
-
-    def _stored_sums(self, columns: Array, index: Array) -> Array:
-        """Return K[:, index] columns[index], from values at hand."""
-        K, out = self.stored(index), np.zeros(columns.shape)
-        height, width = self._tile
-        if len(index) > GATHER_BELOW * self.n and (self.is_given or self._is_kept.all()):
-            for left in slices(self.n, height):
-                add_product(out[left], K[left], columns)
-        else:
-            # Of the store only the rows at ``index`` are known to be filled; K is symmetric.
-            for part in slices(len(index), width):
-                at = index[part]
-                for left in slices(self.n, height):
-                    add_product(out[left], K[at, left].T, columns[at])
-        if self.is_given and self.bias:
-            out += self.bias**2 * columns.sum(axis=0)
         return out
 
     def _part(self, at: Any) -> _Part:
@@ -239,24 +255,25 @@ class Gram:
             values += self.dtype.type(self.bias**2)
         return values
 
-    def _fill(self, out: Array, at: Array, index: Array) -> None:
-        """Set out[at] = K[index]."""
+    def _fill(self, out: Array, at: Array, index: Array, columns: Array | None = None) -> None:
+        """Set out[at] = K[index][:, columns]; all columns where None are named."""
         height, width = self._tile
+        m = self.n if columns is None else len(columns)
         # Few rows, or thin ones, meet all samples at once: those keep the transpose that a sparse product needs.
         whole = self.points.is_sparse and not (self.points.is_full and len(index) >= FEW)
         if whole:
-            height, width = max(1, TILE_ROWS * TILE_COLUMNS // max(1, self.n)), max(1, self.n)
-        everything = _Part(slice(0, self.n), self.points)
+            height, width = max(1, TILE_ROWS * TILE_COLUMNS // max(1, m)), max(1, m)
+        everything = _Part(slice(0, self.n), self.points) if columns is None else self._part(columns)
         for inner in slices(len(index), height):
             left = self._part(index[inner])
-            for columns in slices(self.n, width):
-                out[at[inner], columns] = self._between(left, everything if whole else self._part(columns))
+            for across in slices(m, width):
+                right = everything if whole else self._part(across if columns is None else columns[across])
+                out[at[inner], across] = self._between(left, right)
 
     def _fill_square(self, out: Array, index: Array) -> None:
         """Set out = K[index][:, index]; K is symmetric, so half of it is computed."""
         height, width = self._tile
-        # Flatter tiles: less of them lies on the wrong side of the diagonal.
-        for down in slices(len(index), max(1, height // 2)):
+        for down in slices(len(index), height):
             left = self._part(index[down])
             for rest in slices(len(index) - down.start, width):
                 across = slice(down.start + rest.start, down.start + rest.stop)
@@ -274,42 +291,7 @@ class Gram:
         index = np.unique(np.linspace(0, self.n - 1, min(self.n, _PROBE)).astype(np.intp))
         probe = self._part(index)
         part = self._between(probe, probe).astype(np.float64)
-        _check_finite(part)
-        _check_symmetric(part, index)
+        check_finite(part)
+        check_symmetric(part, index)
         smallest = float(np.linalg.eigvalsh((part + part.T) / 2.0)[0])
-        return smallest if smallest < -_ROUNDING * len(index) * np.abs(part).max(initial=0.0) else 0.0
-
-
-def _check_finite(values: Array) -> None:
-    if not np.isfinite(values).all():
-        raise DataError("the kernel gives NaN or infinite values; scale the features, or lower gamma or degree.")
-
-
-def _check_symmetric(K: Array, index: Array) -> None:
-    """Refuse a matrix whose entries (i, j) and (j, i) differ by more than rounding; ``index`` names its rows."""
-    largest = max(float(K.max(initial=0.0)), -float(K.min(initial=0.0)))
-    for rows in slices(len(K), max(1, TILE_ROWS * TILE_COLUMNS // max(1, len(K)))):
-        distance = np.abs(K[rows] - K[:, rows].T)
-        if distance.max(initial=0.0) > _ROUNDING * largest:
-            i, j = np.unravel_index(int(distance.argmax()), distance.shape)
-            i += rows.start
-            raise DataError(
-                f"the kernel is not symmetric: K[{index[i]}, {index[j]}] = {K[i, j]:.6g} but "
-                f"K[{index[j]}, {index[i]}] = {K[j, i]:.6g}. Pass a symmetric one, such as (K + K') / 2."
-            )
-
-
-def _checked_matrix(K: Any) -> Array:
-    """Return a precomputed kernel matrix: square, finite and symmetric."""
-    if not isinstance(K, np.ndarray):
-        K = K.toarray()
-    if K.shape[0] != K.shape[1]:
-        raise DataError(
-            f"a precomputed kernel needs the square matrix of all training samples; found shape {K.shape}. "
-            "Pass K(X_train, X_train) to fit, K(X_test, X_train) to predict."
-        )
-    if not np.isfinite([K.min(initial=0.0), K.max(initial=0.0)]).all():  # min and max keep NaN
-        i, j = np.argwhere(~np.isfinite(K))[0]
-        raise DataError(f"the precomputed kernel has K[{i}, {j}] = {K[i, j]}; every entry must be a finite number.")
-    _check_symmetric(K, np.arange(len(K)))
-    return np.asarray(K)
+        return smallest if smallest < -ROUNDING * len(index) * np.abs(part).max(initial=0.0) else 0.0

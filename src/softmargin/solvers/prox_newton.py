@@ -3,7 +3,8 @@
     F(W, b) = sum_i C_i l_i(W' x_i + b) + g(W)                                                            spec 3.1, 3.7
 
 One step: the exact gradient G tells which blocks of W are worth while; block descent minimises, over these, the
-quadratic model q(D) = <G, D> + 1/2 <D, H D> + g(W + D) (parts/quadratic_model); a search along D ends it.
+quadratic model q(D) = <G, D> + 1/2 <D, H D> + g(W + D), by samples (parts/quadratic_model) or, for few entries, with H
+written out (parts/dense_model); a search along D ends it.
 
 A block is one entry of W where the penalty is a sum over entries, else the row of a feature. Those that are not zero
 are in the working set, and those that a step of proximal gradient would move most, as many again.
@@ -32,8 +33,9 @@ from softmargin.core.protocols import CompositeProblem
 from softmargin.losses.softmax import loss_along
 from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.parts.model_samples import Sample, draw, with_constant
-from softmargin.solvers.parts.quadratic_model import EntryModel, RowModel, descend
+from softmargin.solvers.parts.dense_model import DenseModel, affords_all, is_worth_while
+from softmargin.solvers.parts.model_samples import Sample, density, draw, with_constant
+from softmargin.solvers.parts.quadratic_model import EntryModel, RowModel, shifted_rows
 from softmargin.solvers.parts.quadratic_passes import score_blocks
 from softmargin.solvers.parts.row_shifts import best_shifts
 from softmargin.solvers.parts.softmax_steps import (
@@ -140,19 +142,22 @@ class ProxNewton:
             seed=int(rng.integers(2**32)),
         )
         fill_scores(problem, state.weights, state.scores)
-        _look_round(problem, state)
+        state.loss = fill_probabilities(problem, state.scores, state.probabilities)
+        fill_gradient(problem, state.probabilities, state.move, state.gradient)
         return state
 
     def step(self, problem: Any, state: ProxNewtonState) -> ProxNewtonState:
         """Choose blocks, minimise the model over them, and go there as far as F falls."""
         model = self._model(problem, state, *_choose(problem, state))
-        is_cut = descend(model, state.accuracy, state.max_passes)
+        is_cut = model.minimise(state.accuracy, state.max_passes)
         length, ratio = _go(problem, state, model)
         _adapt(state, length, ratio, model.sample.rows is not None, is_cut)
         if length > 0.0 and problem.penalty.is_convex and not problem.is_pinned:
             _centre(problem, state, model.rows[model.rows < problem.X.shape[1]])
+        if length == 0.0:
+            fill_probabilities(problem, state.scores, state.probabilities)
         state.n_steps += 1
-        _look_round(problem, state)
+        fill_gradient(problem, state.probabilities, state.move, state.gradient)
         return state
 
     def point(self, problem: Any, state: ProxNewtonState) -> CompositePoint:
@@ -175,24 +180,32 @@ class ProxNewton:
         """Return the parts of the Hessian by the scores: probabilities, damping, and whether classes meet in it."""
         return P, damping, True
 
-    def _model(self, problem: Any, state: ProxNewtonState, features: Array, classes: Array) -> EntryModel | RowModel:
+    def _model(
+        self, problem: Any, state: ProxNewtonState, features: Array, classes: Array
+    ) -> DenseModel | EntryModel | RowModel:
         """Build the model of some entries (j, c), or of the rows that hold them where they are many."""
+        (n, d), k = problem.X.shape, problem.n_columns
         rows = np.unique(features)
         by_rows = state.width > 1 or len(features) > MANY * len(rows) * (width_of(problem) // WIDTH)
+        own = rows
         if problem.fit_intercept:
-            d, k = problem.X.shape[1], problem.n_columns
             rows = np.append(rows, d)
             features, classes = np.append(features, np.full(k, d)), np.append(classes, np.arange(k))
-        sample, is_coupled = self._sample(problem, state, rows[rows < problem.X.shape[1]])
+        m = len(features)
+        is_dense = state.width == 1 and is_worth_while(m, density(problem.X), state.max_passes)
+        sample, is_coupled = self._sample(problem, state, own, is_dense and affords_all(m, n))
         W, G = state.weights, state.gradient
         stretch = 1.0 if problem.penalty.is_convex else CONCAVE
-        if by_rows and problem.n_columns > 1:
+        if by_rows and k > 1 and not is_dense:
             return RowModel(problem, sample, W, G, rows, state.width, is_coupled, stretch)
-        order = np.lexsort((features, classes))
-        bounds = np.searchsorted(classes[order], np.arange(problem.n_columns + 1))
-        return EntryModel(problem, sample, W, G, features[order], bounds[:-1].copy(), bounds[1:].copy(), stretch)
+        order = np.argsort(classes, kind="stable")
+        features, classes = features[order], classes[order]
+        if is_dense:
+            return DenseModel(problem, sample, W, G, features, classes, is_coupled, stretch)
+        bounds = np.searchsorted(classes, np.arange(k + 1))
+        return EntryModel(problem, sample, W, G, features, bounds[:-1].copy(), bounds[1:].copy(), stretch)
 
-    def _sample(self, problem: Any, state: ProxNewtonState, features: Array) -> tuple[Sample, bool]:
+    def _sample(self, problem: Any, state: ProxNewtonState, features: Array, takes_all: bool) -> tuple[Sample, bool]:
         """Gather the samples of a model of some features."""
         P = matrix_of(problem, state.probabilities)
         own = P[np.arange(len(P)), problem.target]
@@ -201,24 +214,15 @@ class ProxNewton:
         rho = state.damping
         damping = np.minimum(rho * (1.0 - own) + max(rho - 0.5, 0.0), 0.5)
         hessian, damping, is_coupled = self._hessian(problem, state.probabilities, damping)
-        rng = np.random.default_rng([state.seed, state.n_steps])
-        drawn = draw(problem, state.probabilities, features, self.per_feature, state.more, rng)
-        if drawn is None:
-            if state.columns is None:
-                state.columns = with_constant(problem.X, problem.fit_intercept)
-            least = FLOOR * state.lipschitz
-            return Sample(None, problem.X, state.columns, problem.C, hessian, damping, least), is_coupled
-        rows, prices, least = drawn
-        X = problem.X[rows]
-        some = np.ascontiguousarray(hessian.reshape(len(P), -1)[rows]).reshape(-1)
-        columns = with_constant(X, problem.fit_intercept)
-        return Sample(rows, X, columns, prices, some, damping[rows], least), is_coupled
-
-
-def _look_round(problem: Any, state: ProxNewtonState) -> None:
-    """Compute probabilities, losses and gradient at the scores."""
-    state.loss = fill_probabilities(problem, state.scores, state.probabilities)
-    fill_gradient(problem, state.probabilities, state.move, state.gradient)
+        drawn = None
+        if not takes_all:
+            rng = np.random.default_rng([state.seed, state.n_steps])
+            drawn = draw(problem, state.probabilities, features, self.per_feature, state.more, rng)
+        if drawn is None and state.columns is None:
+            state.columns = with_constant(problem.X, problem.fit_intercept)
+        least = FLOOR * state.lipschitz
+        every = Sample(None, problem.X, state.columns, problem.C, hessian, damping, least)
+        return every if drawn is None else every.of(*drawn, problem.fit_intercept), is_coupled
 
 
 def _choose(problem: Any, state: ProxNewtonState) -> tuple[Array, Array]:
@@ -236,7 +240,10 @@ def _choose(problem: Any, state: ProxNewtonState) -> tuple[Array, Array]:
 
 
 def _go(problem: Any, state: ProxNewtonState, model: Any) -> tuple[float, float]:
-    """Go to W + D, or less far, so that F falls; return how far, and how well the model foretold F(W + D)."""
+    """Go to W + D, or less far, so that F falls; return how far, and how well the model foretold F(W + D).
+
+    Probabilities are then those at the new scores, unless nothing was good enough.
+    """
     rows, k = model.rows, width_of(problem)
     W, V, G = (matrix_of(problem, flat)[rows] for flat in (state.weights, model.V, state.gradient))
     D, own = V - W, rows < problem.X.shape[1]
@@ -245,19 +252,10 @@ def _go(problem: Any, state: ProxNewtonState, model: Any) -> tuple[float, float]
     model.fill_scores_move(state.move)
     state.move.reshape(-1, k)[:, problem.n_columns :] = 0.0
     rounding = ROUNDING * abs(state.loss + state.penalty)
+    losses = problem.target, problem.C, k, problem.is_pinned
     length, ratio = 1.0, 1.0
     for _ in range(MAX_HALVINGS if problem.penalty.is_convex else 1):
-        loss, _, _ = loss_along(
-            state.scores,
-            state.move,
-            length,
-            problem.target,
-            problem.C,
-            k,
-            problem.is_pinned,
-            state.trial,
-            state.probabilities,
-        )
+        loss, _, _ = loss_along(state.scores, state.move, length, *losses, state.trial, state.probabilities)
         value = after if length == 1.0 else problem.penalty.value((W + length * D)[own])
         fall = (state.loss - loss) + (before - value)
         if length == 1.0 and foretold > rounding:
@@ -265,7 +263,7 @@ def _go(problem: Any, state: ProxNewtonState, model: Any) -> tuple[float, float]
         if fall >= ENOUGH * length * foretold or (foretold <= rounding and fall >= -rounding):
             matrix_of(problem, state.weights)[rows] = V if length == 1.0 else W + length * D
             state.scores, state.trial = state.trial, state.scores
-            state.penalty += value - before
+            state.loss, state.penalty = loss, state.penalty + value - before
             return length, ratio
         length /= 2.0
     return 0.0, ratio
@@ -273,6 +271,9 @@ def _go(problem: Any, state: ProxNewtonState, model: Any) -> tuple[float, float]
 
 def _centre(problem: Any, state: ProxNewtonState, rows: Array) -> None:
     """Shift rows of W to where the penalty is least; probabilities do not change, so scores may stay."""
+    rows = rows[shifted_rows(problem.penalty, state.weights, width_of(problem), problem.n_columns, rows)]
+    if len(rows) == 0:
+        return
     W = matrix_of(problem, state.weights)[rows]
     V = W - best_shifts(problem.penalty, W)[:, None]
     gain = problem.penalty.value(W) - problem.penalty.value(V)
@@ -291,4 +292,4 @@ def _adapt(state: ProxNewtonState, length: float, ratio: float, is_drawn: bool, 
         state.damping = min(max(RISE * state.damping, RISEN_DAMPING), 1.0)
     if length < 1.0 and is_drawn and state.damping > HEAVY_DAMPING:
         state.more *= 2.0
-    state.accuracy = float(np.clip(LEAST_EXACT * abs(1.0 - ratio), MOST_EXACT, LEAST_EXACT))
+    state.accuracy = min(max(LEAST_EXACT * abs(1.0 - ratio), MOST_EXACT), LEAST_EXACT)

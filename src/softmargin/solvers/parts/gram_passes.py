@@ -9,22 +9,11 @@ from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, pointer
 from softmargin.solvers.parts.block_passes import shuffle
 
-__all__ = ["gather", "spread", "sweep"]
+__all__ = ["spread", "sweep"]
 
 Array = NDArray[Any]
 
 COLUMNS = 4096  # of the scores handled at once: those of all classes stay in the second cache
-
-
-@jit
-def gather(K: Array, stride: int, index: Array, out: Array) -> None:
-    """Write K[index][:, index] into out; K is (stride, stride), flat, and out holds len(index)^2 numbers."""
-    K_, index_, out_ = pointer(K), pointer(index), pointer(out)
-    m = index.shape[0]
-    for i in range(m):
-        row = index_[i] * stride
-        for j in range(m):
-            out_[i * m + j] = K_[row + index_[j]]
 
 
 @jit

@@ -14,19 +14,25 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from softmargin.backends.jit import jit
 from softmargin.matrices.columns import as_columns, transposed
-from softmargin.matrices.rows import as_rows, weighted_squares
+from softmargin.matrices.rows import DenseRows, as_rows, weighted_squares
 from softmargin.solvers.parts.softmax_steps import matrix_of
 
-__all__ = ["Sample", "draw", "with_constant"]
+__all__ = ["Sample", "density", "draw", "with_constant"]
 
 Array = NDArray[Any]
 MOST_DRAWN = 0.5  # share of the samples above which drawing saves nothing
 LEAST_DRAWN = 1 / 8  # share of the samples that are drawn at least: fewer would not make a step cheaper
 UNSEEN = 0.03  # share of a feature's curvature, summed over all samples, that the drawn ones may not go below
 LEAST_CURVATURE = 1e-3  # share of the largest possible curvature that a sample is drawn for at least
+
+
+def density(X: Any) -> float:
+    """Return the share of X that a loop over its entries sees."""
+    return 1.0 if isinstance(X, np.ndarray) else X.nnz / max(X.shape[0] * X.shape[1], 1)
 
 
 def with_constant(X: Any, has_constant: bool) -> Any:
@@ -63,6 +69,20 @@ class Sample:
     P: Array  # (m * k,)
     damping: Array  # (m,)
     least: Array  # (d + 1,) curvature that a feature has at least
+
+    def table(self, features: Array) -> Array:
+        """Return some columns as a matrix, one to a row."""
+        columns = self.columns
+        if isinstance(columns, DenseRows):
+            return columns.X.reshape(-1, columns.d)[features]
+        shape = (len(columns.indptr) - 1, columns.d)
+        return csr_array((columns.data, columns.indices, columns.indptr), shape=shape)[features].toarray()
+
+    def of(self, rows: Array, prices: Array, least: Array, has_constant: bool) -> "Sample":
+        """Return some of the samples, at other prices."""
+        X = self.X[rows]
+        P = np.ascontiguousarray(self.P.reshape(len(self.C), -1)[rows]).reshape(-1)
+        return Sample(rows, X, with_constant(X, has_constant), prices, P, self.damping[rows], least)
 
 
 def draw(

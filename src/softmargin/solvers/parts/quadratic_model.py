@@ -12,18 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.lanes import zeros
+from softmargin.backends.jit import jit
+from softmargin.backends.lanes import pointer, zeros
 from softmargin.matrices.products import times
 from softmargin.solvers.parts.model_samples import Sample
 from softmargin.solvers.parts.quadratic_passes import (
     entry_curvatures,
     entry_pass,
+    keep,
     row_curvatures,
     row_pass,
 )
+from softmargin.solvers.parts.row_shifts import NEAR, SMOOTH
 from softmargin.solvers.parts.softmax_steps import matrix_of, width_of
 
-__all__ = ["EntryModel", "RowModel", "descend", "value_of"]
+__all__ = ["EntryModel", "RowModel", "combination", "descend", "floored", "shifted_rows", "value_of"]
 
 Array = NDArray[Any]
 TINY = 1e-300  # the curvature of a feature that is zero everywhere
@@ -32,7 +35,7 @@ MOST_KEPT = 1 << 23  # numbers of one response above which no history is kept
 RIDGE = 1e-10  # share of the trace added before steps are combined
 
 
-def _floored(curvature: Array, least: Array, stretch: float) -> Array:
+def floored(curvature: Array, least: Array, stretch: float) -> Array:
     """Keep curvatures away from zero, where a step would be endless; ``stretch`` them all."""
     return stretch * np.maximum(curvature, least + TINY)
 
@@ -62,7 +65,7 @@ class EntryModel:
         bends = np.empty(len(self.features))
         sample = self.sample
         entry_curvatures(sample.columns, sample.C, self.P, sample.damping, self.starts, self.ends, self.features, bends)
-        self.curvature = _floored(bends, sample.least[self.features], self.stretch)
+        self.curvature = floored(bends, sample.least[self.features], self.stretch)
         self.all = self.features.copy(), self.ends.copy(), self.curvature.copy()
 
     @property
@@ -97,6 +100,10 @@ class EntryModel:
                 self.curvature,
             )
         )
+
+    def minimise(self, accuracy: float, max_passes: int) -> bool:
+        """Descend; say whether it was cut short."""
+        return descend(self, accuracy, max_passes)
 
     def settle(self) -> None:
         """Bring what is derived from the response up to date."""
@@ -147,7 +154,7 @@ class RowModel:
         row_curvatures(
             sample.columns, sample.C, sample.P, sample.damping, k, self.problem.is_pinned, self.features, bends
         )
-        self.curvature = _floored(bends, np.repeat(sample.least[self.features], k), self.stretch)
+        self.curvature = floored(bends, np.repeat(sample.least[self.features], k), self.stretch)
         self.all = self.features.copy(), self.curvature.copy()
 
     @property
@@ -182,6 +189,10 @@ class RowModel:
             self.curvature,
         )
         return float(change)
+
+    def minimise(self, accuracy: float, max_passes: int) -> bool:
+        """Descend; say whether it was cut short."""
+        return descend(self, accuracy, max_passes)
 
     def settle(self) -> None:
         """Nothing is derived from the response."""
@@ -225,18 +236,46 @@ def descend(model: Any, accuracy: float, max_passes: int) -> bool:
     return True
 
 
+@jit
+def shifted_rows(penalty: Any, W: Array, k: int, n_columns: int, rows: Array) -> Array:
+    """Say of which rows the penalty falls where one number is added to all entries, as ``row_shifts`` measures it."""
+    W_, work = pointer(W), np.zeros(n_columns)
+    new = pointer(work)
+    is_shifted = np.zeros(rows.shape[0], dtype=np.bool_)
+    for b in range(rows.shape[0]):
+        first = rows[b] * k
+        size = 0.0
+        for c in range(n_columns):
+            size = max(size, abs(W_[first + c]))
+        for shift in (-NEAR * size, NEAR * size):
+            for c in range(n_columns):
+                new[c] = W_[first + c] - shift
+            penalty.prox_row(new, 0, n_columns, max(SMOOTH * size, TINY))
+            pull = 0.0
+            for c in range(n_columns):
+                pull += W_[first + c] - shift - new[c]
+            is_shifted[b] = is_shifted[b] or shift * pull > 0.0
+    keep(work)
+    return is_shifted
+
+
+def combination(steps: Array) -> Array:
+    """Return shares, of sum 1, with which these steps nearly cancel."""
+    gram = steps @ steps.T
+    size = float(np.trace(gram))
+    if size == 0.0:
+        return np.eye(DEPTH)[-1]
+    gram += RIDGE * size * np.eye(DEPTH)
+    share = np.linalg.solve(gram, np.ones(DEPTH))
+    return share / share.sum()
+
+
 def _extrapolate(model: Any, V: Array, points: list[Array], responses: list[Array]) -> None:
     """Replace the last point by the combination of all whose steps nearly cancel, if that lowers q."""
-    steps = np.diff(responses, axis=0)
-    gram = steps @ steps.T
-    gram += RIDGE * np.trace(gram) * np.eye(DEPTH)
-    share = np.linalg.lstsq(gram, np.ones(DEPTH), rcond=None)[0]
-    total = float(share.sum())
-    if total == 0.0:
-        return
+    share = combination(np.diff(responses, axis=0))
     before = value_of(model)
     # As differences to the last point: what did not change stays as it is, to the last bit.
-    for s, point, response in zip(share[:-1] / total, points[1:-1], responses[1:-1], strict=True):
+    for s, point, response in zip(share[:-1], points[1:-1], responses[1:-1], strict=True):
         V[model.rows] += s * (point - points[-1])
         model.response += s * (response - responses[-1])
     model.settle()

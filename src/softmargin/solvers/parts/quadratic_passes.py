@@ -22,16 +22,16 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import inline, jit
 from softmargin.backends.lanes import WIDTH, load, pointer, splat, store, total
 
-__all__ = [
-    "entry_curvatures",
-    "entry_pass",
-    "row_curvatures",
-    "row_pass",
-    "score_blocks",
-]
+__all__ = ["entry_curvatures", "entry_pass", "keep", "row_curvatures", "row_pass", "score_blocks"]
 
 Array = NDArray[Any]
 TINY = 1e-300  # the curvature of a feature that is zero everywhere
+
+
+@inline
+def keep(array: Array) -> int:
+    """Name an array after its last use through a pointer, which does not count as one: it would be freed before."""
+    return array.size
 
 
 @jit
@@ -64,6 +64,7 @@ def score_blocks(
                 scores[b] = np.inf
                 n_support += 1
             b += 1
+    keep(work)
     return n_support
 
 
@@ -85,6 +86,7 @@ def entry_curvatures(
             for p in range(begin, end):
                 sum_ += cols.value(p) * cols.value(p) * w[cols.column(features[e], p)]
             out[e] = sum_
+    keep(weights)
 
 
 @jit
@@ -152,6 +154,9 @@ def entry_pass(
         if not is_pinned:
             for i in range(n):
                 m[i] += P_[base + i] * T_[base + i]
+    keep(slopes)
+    keep(weights)
+    keep(entry)
     return change
 
 
@@ -274,4 +279,6 @@ def row_pass(
             for c in range(k):
                 h[kept * k + c] = h[f * k + c]
             kept += 1
+    keep(gradient)
+    keep(row)
     return change, kept

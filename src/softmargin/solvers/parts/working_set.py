@@ -19,19 +19,25 @@ GROWTH = 4  # how many times larger the next one may be
 NEAR = 0.2  # a margin this far from being violated may well be violated after a deep round
 
 
-def choose_rows(problem: Any, alpha: Array, gaps: Array, order: Array, most: int) -> Array:
+def choose_rows(problem: Any, alpha: Array, gaps: Array, order: Array, most: int, *, by_gap: bool = True) -> Array:
     """Return the rows of ``order`` between corners and those with a gap that counts, sorted.
 
-    Where there are too many, the largest gaps stay. What is left out carries at most a hundredth of the gap, unless
-    more than ``most`` rows count.
+    Where there are too many, rows between corners may be half of those that stay. The largest gaps stay; unless asked
+    for ``by_gap``, of the rows at corners the first ones: where few will move in the end, the largest gaps are often
+    those of neighbours. What is left out carries at most a hundredth of the gap, unless more than ``most`` rows count.
     """
     mine = gaps[order]
-    counts = mine > ACTIVE_SHARE * mine.sum() / max(len(order), 1)
-    counts |= is_between(problem.multiclass, alpha[order], problem.y[order], problem.C[order])
-    rows, mine = order[counts], mine[counts]
-    if len(rows) > most:
-        rows = rows[np.argsort(-mine, kind="stable")[:most]]
-    return np.sort(rows)
+    is_inside = is_between(problem.multiclass, alpha[order], problem.y[order], problem.C[order])
+    between = order[is_inside]
+    others = order[~is_inside & (mine > ACTIVE_SHARE * mine.sum() / max(len(order), 1))]
+    if len(between) + len(others) > most:
+        between = _by_gap(between, gaps)[: max(most // 2, most - len(others))]
+        others = _by_gap(others, gaps) if by_gap else others
+    return np.sort(np.concatenate([between, others])[:most])
+
+
+def _by_gap(rows: Array, gaps: Array) -> Array:
+    return np.asarray(rows[np.argsort(-gaps[rows], kind="stable")])
 
 
 def with_neighbours(problem: Any, scores: Array, order: Array, rows: Array, most: int) -> Array:

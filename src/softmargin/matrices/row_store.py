@@ -1,0 +1,106 @@
+"""Rows of a symmetric matrix K that are kept in memory, and what is done with them: picked out, or summed.
+
+    store.place[i]          where row i lies in store.values; -1 where it is not kept
+    store.places_for(...)   where rows that are missing may be put: the next free places
+    store.put_in_order()    from now on row i lies in place i, for loops over the whole of K
+
+Places are given one after the other, since rows that lie far apart would each claim a large page of memory.
+"""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.jit import jit
+from softmargin.backends.lanes import pointer
+from softmargin.kernels.tiles import slices
+
+__all__ = ["RowStore", "gather", "sum_rows"]
+
+Array = NDArray[Any]
+_STRIP = 1 << 17  # numbers that are summed at once
+
+
+class RowStore:
+    """Room for some rows.
+
+    Parameters
+    ----------
+    n : int
+        Numbers in a row.
+    most : int
+        Rows there is room for; n, where all shall fit.
+    dtype : NumPy dtype
+    """
+
+    def __init__(self, n: int, most: int, dtype: Any) -> None:
+        self.n, self.most, self.dtype = n, most, dtype
+        self.place = np.full(n, -1, dtype=np.int64)
+        self._is_in_order = False
+
+    @cached_property
+    def values(self) -> Array:
+        """Memory of all places, (most, n); what no row was put into holds anything."""
+        return np.empty((self.most, self.n), dtype=self.dtype)
+
+    def has(self, index: Array) -> Array:
+        """Say of every row at ``index`` whether it is kept."""
+        return np.asarray(self.place[index] >= 0)
+
+    def has_room_for(self, index: Array) -> bool:
+        """Say whether the rows at ``index``, each named once, are kept or could be."""
+        return self._n_kept + int((~self.has(index)).sum()) <= self.most
+
+    @property
+    def _n_kept(self) -> int:
+        return int((self.place >= 0).sum())
+
+    def put_in_order(self) -> None:
+        """Give every row the place of its number; those that lie elsewhere are forgotten."""
+        if not self._is_in_order:
+            self.place[self.place != np.arange(self.n)] = -1
+            self._is_in_order = True
+
+    def places_for(self, index: Array) -> tuple[Array, Array]:
+        """Return the rows at ``index`` that are missing, as far as there is room, and free places for them."""
+        missing = np.unique(index[~self.has(index)])
+        if self._is_in_order:
+            return missing, missing
+        first = self._n_kept
+        missing = missing[: self.most - first]
+        return missing, first + np.arange(len(missing))
+
+    def rows(self, index: Array) -> Array:
+        """Return a copy of rows that are kept."""
+        return np.asarray(self.values[self.place[index]])
+
+    def square(self, index: Array, out: Array) -> None:
+        """Write K[index][:, index] into out, (m, m), but for the rows that are not kept."""
+        gather(self.values.reshape(-1), self.n, self.place[index], index.astype(np.int64), out.reshape(-1))
+
+
+def sum_rows(K: Array, place: Array, weights: Array) -> Array:
+    """Return K[place]' weights, (n, k), in float64; weights is (len(place), k), K is (any, n)."""
+    out = np.zeros((weights.shape[1], K.shape[1]))
+    for part in slices(len(place), max(1, _STRIP // max(1, K.shape[1]))):
+        at = place[part]
+        are_neighbours = (np.diff(at) == 1).all()  # then they need no copy
+        out += np.ascontiguousarray(weights[part].T) @ (K[at[0] : at[-1] + 1] if are_neighbours else K[at])
+    return np.ascontiguousarray(out.T)
+
+
+@jit
+def gather(K: Array, stride: int, rows: Array, columns: Array, out: Array) -> None:
+    """Write K[rows][:, columns] into out, but for rows named by a negative number.
+
+    K is (any, stride), flat; out is (len(rows), len(columns)), flat. NumPy takes longer for numbers far apart.
+    """
+    K_, rows_, columns_, out_ = pointer(K), pointer(rows), pointer(columns), pointer(out)
+    m = columns.shape[0]
+    for i in range(rows.shape[0]):
+        row = rows_[i] * stride
+        if row >= 0:
+            for j in range(m):
+                out_[i * m + j] = K_[row + columns_[j]]

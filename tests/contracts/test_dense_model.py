@@ -1,0 +1,222 @@
+"""The quadratic model with its Hessian written out: the same model as by samples, and where it is used."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+
+from reference.softmax_optimum import softmax_optimum
+from softmargin.backends.lanes import zeros
+from softmargin.data import blobs
+from softmargin.penalties import L1, MCP, Box, ElasticNet, Group, Nonnegative
+from softmargin.problems import CompositePoint, softmax_problem
+from softmargin.run import Status, Stop, solve
+from softmargin.solvers import MMDescent, ProxNewton
+from softmargin.solvers.parts.dense_model import DenseModel, affords_all, is_worth_while
+from softmargin.solvers.parts.model_samples import Sample, density, with_constant
+from softmargin.solvers.parts.quadratic_model import DEPTH, EntryModel, descend, shifted_rows, value_of
+from softmargin.solvers.parts.row_shifts import best_shifts
+from softmargin.solvers.parts.softmax_steps import matrix_of, pack, width_of
+
+N, D = 30, 5
+
+
+def make_models(k, seed=0, *, form=np.asarray, share=1.0, fit_intercept=True, is_coupled=True, penalty=None):
+    """Return one model twice, written out and by entries, of a random ``share`` of the entries."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((N, D))
+    X[rng.random(X.shape) < 0.3] = 0.0
+    problem = softmax_problem(
+        form(X), np.arange(N) % k, C=rng.random(N), penalty=penalty or L1(0.3), fit_intercept=fit_intercept
+    )
+    columns = problem.n_columns
+    W = pack(problem, CompositePoint(0.1 * rng.standard_normal((D, columns)), np.zeros(columns)))
+    P, G = zeros(N * width_of(problem)), zeros((D + 1) * width_of(problem))
+    if is_coupled:
+        matrix_of(problem, P)[:] = rng.dirichlet(np.ones(k), N)[:, :columns]
+    matrix_of(problem, G)[:] = rng.standard_normal((D + 1, columns))
+    constant = with_constant(problem.X, fit_intercept)
+    sample = Sample(None, problem.X, constant, problem.C, P, 0.1 * rng.random(N), np.zeros(D + 1))
+    used = rng.random((columns, D + fit_intercept)) < share
+    used[0, 0] = True
+    classes, features = np.nonzero(used)
+    bounds = np.searchsorted(classes, np.arange(columns + 1))
+    dense = DenseModel(problem, sample, W, G, features, classes, is_coupled, 1.0)
+    return dense, EntryModel(problem, sample, W, G, features.copy(), bounds[:-1].copy(), bounds[1:].copy(), 1.0)
+
+
+def hessian_by_samples(model):
+    """Return H of the listed entries, one sample after the other."""
+    problem, sample = model.problem, model.sample
+    X = problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray()
+    total = 0.0
+    for x, p, damping, C in zip(X, matrix_of(problem, sample.P), sample.damping, sample.C, strict=True):
+        x = np.append(x, 1.0)[model.features]
+        scores = np.diag(p + damping) - np.outer(p, p)
+        total = total + C * np.outer(x, x) * scores[np.ix_(model.classes, model.classes)]
+    return total
+
+
+forms = pytest.mark.parametrize("form", [np.asarray, np.float32, csr_matrix], ids=["dense", "float32", "csr"])
+
+
+@forms
+@pytest.mark.parametrize("block", [1 << 19, 40])
+@pytest.mark.parametrize("share", [1.0, 0.4])
+@pytest.mark.parametrize("is_coupled", [True, False])
+@pytest.mark.parametrize("k", [2, 3, 6])
+def test_hessian_is_the_sum_over_samples(k, is_coupled, share, block, form, monkeypatch):
+    monkeypatch.setattr("softmargin.solvers.parts.dense_model.BLOCK", block)
+    dense, _ = make_models(k, form=form, share=share, is_coupled=is_coupled)
+    np.testing.assert_allclose(dense.H, hessian_by_samples(dense), atol=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000), k=st.integers(2, 6), share=st.floats(0.1, 1.0), fit_intercept=st.booleans())
+def test_passes_are_those_by_entries_class_after_class(seed, k, share, fit_intercept):
+    """The same model descended in the same order: the same points, values and gradients after every pass."""
+    dense, entries = make_models(k, seed, share=share, fit_intercept=fit_intercept)
+    for _ in range(4):
+        dense.minimise(0.0, 1)
+        entries.descend()
+        entries.reopen()
+        np.testing.assert_allclose(dense.V, entries.V, atol=1e-10)
+        assert value_of(dense) == pytest.approx(value_of(entries), rel=1e-9)
+        D = (dense.V - dense.W)[dense.at]
+        np.testing.assert_allclose(dense.response, hessian_by_samples(dense) @ D, atol=1e-10)
+
+
+@pytest.mark.parametrize("penalty", [L1(0.3), ElasticNet(0.2, 0.3), Nonnegative(0.1), Box(-0.2, 0.3)], ids=str)
+@pytest.mark.parametrize("k", [2, 3, 6])
+def test_minimiser_is_that_by_entries(k, penalty):
+    dense, entries = make_models(k, penalty=penalty)
+    assert not dense.minimise(1e-28, 5000)
+    descend(entries, 1e-28, 5000)
+    np.testing.assert_allclose(dense.V, entries.V, atol=1e-8)
+    moves = [np.zeros(N * width_of(dense.problem)) for _ in "12"]
+    dense.fill_scores_move(moves[0])
+    entries.fill_scores_move(moves[1])
+    np.testing.assert_allclose(moves[0], moves[1], atol=1e-8)
+
+
+def stiff(stride):
+    """Return a model on which passes crawl, extrapolated every so many of them."""
+    dense, _ = make_models(3)
+    dense.sample.damping[:] = 1e-3
+    dense.__post_init__()
+    dense.stride = stride
+    return dense
+
+
+def test_extrapolation_leaves_the_model_lower_after_as_many_passes():
+    few = DEPTH  # so few passes are not looked back on
+    values = {}
+    for stride in (few, 8):
+        dense = stiff(stride)
+        assert dense.minimise(1e-30, 64)
+        values[stride] = value_of(dense)
+        D = (dense.V - dense.W)[dense.at]
+        np.testing.assert_allclose(dense.response, dense.H @ D, atol=1e-8)
+    assert values[8] < values[few]
+
+
+@pytest.mark.parametrize("max_passes", [1, 7, 8, 16, 40])
+def test_model_never_rises_wherever_it_is_cut(max_passes):
+    dense = stiff(8)
+    values = [value_of(dense)]
+    for _ in range(5):
+        dense.minimise(0.0, max_passes)
+        values.append(value_of(dense))
+    assert (np.diff(values) <= 1e-10).all()
+
+
+def watch_models(solver, monkeypatch):
+    """Return the list to which the kinds of all models will be added."""
+    kinds, plain = [], type(solver)._model
+
+    def noted(self, *arguments):
+        model = plain(self, *arguments)
+        kinds.append(type(model).__name__)
+        return model
+
+    monkeypatch.setattr(ProxNewton, "_model", noted)
+    return kinds
+
+
+CONVEX = {
+    "l1": (L1(0.6), lambda W: (0.6 * cp.sum(cp.abs(W)), [])),
+    "elastic net": (ElasticNet(0.3, 0.4), lambda W: (0.3 * cp.sum(cp.abs(W)) + 0.2 * cp.sum_squares(W), [])),
+    "nonnegative": (Nonnegative(0.3), lambda W: (0.3 * cp.sum(W), [W >= 0])),
+    "box": (Box(-0.2, 0.3, l2=0.1), lambda W: (0.05 * cp.sum_squares(W), [W >= -0.2, W <= 0.3])),
+}
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_matrix], ids=["dense", "csr"])
+@pytest.mark.parametrize("name", CONVEX)
+@pytest.mark.parametrize("k", [2, 4])
+def test_small_dense_data_have_their_optimum_by_this_model_alone(k, name, form, monkeypatch):
+    X, y = blobs(60, 6, k, seed=0)
+    y = np.where(np.random.default_rng(0).random(60) < 0.3, np.arange(60) % k, y)
+    kinds = watch_models(ProxNewton(), monkeypatch)
+    penalty, expression = CONVEX[name]
+    result = solve(softmax_problem(form(X), y, C=0.7, penalty=penalty), ProxNewton(), stop=Stop(tol=1e-9), rng=0)
+    assert set(kinds) == {"DenseModel"}
+    assert result.certificate.primal == pytest.approx(softmax_optimum(X, y, 0.7, expression, n_classes=k)[0], rel=1e-8)
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_penalty_that_is_not_convex_is_stationary_by_this_model_alone(k, monkeypatch):
+    X, y = blobs(60, 6, k, seed=0)
+    kinds = watch_models(ProxNewton(), monkeypatch)
+    problem = softmax_problem(X, y, C=1.0, penalty=MCP(0.8, 3.0))
+    result = solve(problem, ProxNewton(), stop=Stop(tol=1e-7, max_iter=2000), rng=0)
+    assert set(kinds) == {"DenseModel"}
+    assert result.status is Status.CONVERGED
+
+
+def test_many_entries_sparse_data_and_rows_keep_their_loops(monkeypatch):
+    X, y = blobs(80, 200, 4, seed=0)
+    S, _ = blobs(80, 200, 4, seed=0, sparse=True, density=0.02)
+    problems = [
+        (softmax_problem(X, y, C=1.0, penalty=L1(0.01)), ProxNewton(), True),
+        (softmax_problem(S, y, C=1.0, penalty=L1(0.1)), ProxNewton(), False),
+        (softmax_problem(X[:, :5], y, C=1.0, penalty=Group(0.3)), ProxNewton(), False),
+    ]
+    for problem, solver, may_end_dense in problems:
+        kinds = watch_models(solver, monkeypatch)
+        solve(problem, solver, stop=Stop(tol=1e-3), rng=0)
+        assert kinds[0] != "DenseModel"
+        assert may_end_dense or "DenseModel" not in kinds
+        monkeypatch.undo()
+
+
+def test_rule_counts_entries_passes_and_density():
+    assert is_worth_while(100, 1.0, 50)
+    assert not is_worth_while(100, 0.05, 50)
+    assert not is_worth_while(100, 1.0, MMDescent().max_passes - 4)
+    assert not is_worth_while(5000, 1.0, 400)
+    assert not is_worth_while(0, 1.0, 50)
+    assert affords_all(50, 2000)
+    assert not affords_all(50, 10**7)
+    assert density(np.zeros((3, 2))) == 1.0
+    assert density(csr_matrix(np.eye(4))) == 0.25
+
+
+@pytest.mark.parametrize("penalty", [L1(0.4), ElasticNet(0.3, 0.2), Group(0.8), Nonnegative(0.3)], ids=str)
+def test_rows_called_shifted_are_those_that_a_shift_improves(penalty):
+    k = 5
+    W = np.abs(np.random.default_rng(0).standard_normal((40, k)))
+    W[:10, :3] = 0.0
+    W[10:20] -= np.median(W[10:20], axis=1, keepdims=True) if penalty.value(-np.ones((1, k))) < np.inf else 0.0
+    W[-1] = 0.0
+    shifts = best_shifts(penalty, W)
+    gains = np.array([penalty.value(w[None]) - penalty.value(w[None] - s) for w, s in zip(W, shifts, strict=True)])
+    flat = zeros(40 * 8)
+    flat.reshape(40, 8)[:, :k] = W
+    told = shifted_rows(penalty, flat, 8, k, np.arange(40))
+    assert told[gains > 1e-6].all()
+    assert not told[shifts == 0.0].any()
+    assert told.any()
+    assert not told.all()
