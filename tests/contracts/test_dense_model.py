@@ -177,8 +177,8 @@ def test_penalty_that_is_not_convex_is_stationary_by_this_model_alone(k, monkeyp
 
 
 def test_many_entries_sparse_data_and_rows_keep_their_loops(monkeypatch):
-    X, y = blobs(80, 200, 4, seed=0)
-    S, _ = blobs(80, 200, 4, seed=0, sparse=True, density=0.02)
+    X, y = blobs(80, 200, 12, seed=0)
+    S, _ = blobs(80, 200, 12, seed=0, sparse=True, density=0.02)
     problems = [
         (softmax_problem(X, y, C=1.0, penalty=L1(0.01)), ProxNewton(), True),
         (softmax_problem(S, y, C=1.0, penalty=L1(0.1)), ProxNewton(), False),

@@ -27,7 +27,7 @@ __all__ = ["DenseModel", "affords_all", "is_worth_while"]
 
 Array = NDArray[Any]
 FAST = 5.0  # multiply-adds of a matrix product in the time of one in a loop over samples
-PASSES = 15  # over a model, usually
+PASSES = 60  # over a model, usually
 FORMED = 1e7  # multiply-adds of a product that the rest of a step is worth
 BLOCK = 1 << 19  # numbers of Z at a time
 LOOKED_BACK = 2e5  # multiply-adds that one extrapolation is worth: so many are passed first
