@@ -119,7 +119,7 @@ def draw(lines: list[Line], problems: list[tuple[str, str]], path: Path) -> None
             mean = statistics.geometric_mean(ratio.times for ratio in ratios)
             axis.plot([mean, mean], [row - 0.3, row + 0.3], color="tab:red", linewidth=2)
     axis.axvline(1.0, color="black", linewidth=0.8)
-    axis.set(xscale="log", xlabel="seconds of the fastest peer / seconds of softmargin, at equal proven accuracy")
+    axis.set(xscale="log", xlabel="seconds of the fastest peer / ours, at equal accuracy")
     axis.set_yticks(range(len(problems)), [", ".join(problem) for problem in reversed(problems)])
     save_picture(picture, path)
 

@@ -46,7 +46,7 @@ __all__ = ["NewtonState", "PrimalNewton"]
 Array = NDArray[Any]
 
 MODEST = 2000  # features for which a dense Hessian is formed
-BLOCK = 1 << 16  # numbers of X widened to float64 at once: few, so that they stay in the cache
+BLOCK = 1 << 16  # numbers of X widened to float64 at once, at least: few stay in the cache
 FEW = 1 << 22  # numbers that rows may have to be laid out as an array
 THIN, SHORT = 0.2, 16  # share of nonzero numbers, or their number in a row, up to which squares need no BLAS
 LEAST_EXACT = 0.03  # relative residual at which conjugate gradients may stop
@@ -197,7 +197,8 @@ def _solve_dense(problem: Any, state: NewtonState, piece: _Piece) -> tuple[Array
         add_squares(as_rows(X), prices, hessian)
         hessian -= np.multiply.outer(total * centre, centre)
     else:
-        for rows, block in row_blocks(X[piece.active], 1, numbers=BLOCK):
+        # Every block adds a whole (d, d) product, so blocks are larger than that.
+        for rows, block in row_blocks(X[piece.active], 1, numbers=max(BLOCK, 2 * d * d)):
             block = block if isinstance(block, np.ndarray) else block.toarray()
             scaled = (block - (state.mean + centre)) * np.sqrt(prices[piece.active][rows])[:, None]
             hessian += scaled.T @ scaled
