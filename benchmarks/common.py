@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -131,6 +131,19 @@ def objective_for(benchmark: Any, data: dict[str, Any], **parameters: Any) -> An
     objective = benchmark.get_benchmark_objective().get_instance(**parameters)
     objective.set_data(**data)
     return objective
+
+
+def owed_problems(
+    names: list[str], log2_C: Sequence[int], multiclass: str, owed: Callable[[str, int], list[Any]]
+) -> Iterator[tuple[str, int, Any, list[Any]]]:
+    """Yield data, log2 C, judge and what is owed of every linear joint SVM that owes anything; load no other data."""
+    benchmark = load_benchmark()
+    for name in names:
+        data = None
+        for power in log2_C:
+            if pending := owed(name, power):
+                data = data or load_data(benchmark, name)
+                yield name, power, objective_for(benchmark, data, C=2.0**power, multiclass=multiclass), pending
 
 
 class Records:

@@ -23,7 +23,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from common import Records, choose, command, load_benchmark, load_data, log, objective_for, one_thread
+from common import Records, choose, command, log, one_thread, owed_problems
 from curves import save_picture
 from markdown_tables import markdown, write
 
@@ -77,16 +77,12 @@ def main(arguments: list[str] | None) -> int:
     records = Records(options.output)
     names = choose("data", options.data, list(NAMES))
     with one_thread():
-        benchmark = load_benchmark()
         records.start(cap=options.cap, repeats=options.repeats)
-        for name in names:
-            data = None
-            for log2_C in options.log2_C:
-                if pending := owed(records, name, log2_C, options):
-                    data = data or load_data(benchmark, name)
-                    objective = objective_for(benchmark, data, C=2.0**log2_C, multiclass=MULTICLASS)
-                    cell = {"data": name, "log2_C": log2_C, "cap": options.cap}
-                    measure(objective.problem, cell, pending, records)
+        for name, log2_C, objective, pending in owed_problems(
+            names, options.log2_C, MULTICLASS, lambda name, log2_C: owed(records, name, log2_C, options)
+        ):
+            cell = {"data": name, "log2_C": log2_C, "cap": options.cap}
+            measure(objective.problem, cell, pending, records)
     known = [row for row in records.measurements() if row["data"] in names and row["log2_C"] in options.log2_C]
     times = medians(known)
     print_ratios(known, times)

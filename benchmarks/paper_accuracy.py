@@ -18,18 +18,7 @@ from typing import Any
 
 from rich.table import Table
 
-from common import (
-    HERE,
-    Records,
-    choose,
-    command,
-    console,
-    load_benchmark,
-    load_data,
-    log,
-    objective_for,
-    one_thread,
-)
+from common import HERE, Records, choose, command, console, log, one_thread, owed_problems
 
 PAPER = json.loads((HERE / "paper_accuracy.json").read_text())
 NAMES = ("dna", "letter", "mnist", "news20")
@@ -71,17 +60,14 @@ def main(arguments: list[str] | None) -> int:
     records = Records(options.output)
     names = choose("data", options.data, list(NAMES))
     with one_thread():
-        benchmark = load_benchmark()
         records.start(cap=options.cap, solver=options.solver)
-        for name in names:
-            data = None
-            for log2_C in options.log2_C:
-                cell = {"data": name, "log2_C": log2_C, "solver": options.solver, "seed": options.seed}
-                pending = owed(records, cell, options)
-                if pending:
-                    data = data or load_data(benchmark, name)
-                    objective = objective_for(benchmark, data, C=2.0**log2_C, multiclass=MULTICLASS)
-                    fit(objective, cell, pending, records, options)
+        for name, log2_C, objective, pending in owed_problems(
+            names,
+            options.log2_C,
+            MULTICLASS,
+            lambda name, log2_C: owed(records, cell_of(name, log2_C, options), options),
+        ):
+            fit(objective, cell_of(name, log2_C, options), pending, records, options)
     for name in names:
         print_table(name, records, options)
     return 0
@@ -102,6 +88,11 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-o", "--output", type=Path, metavar="OUT.jsonl", help="file of accuracies, appended to")
     return parser
+
+
+def cell_of(name: str, log2_C: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Return what one fit stands for."""
+    return {"data": name, "log2_C": log2_C, "solver": options.solver, "seed": options.seed}
 
 
 def owed(records: Records, cell: dict[str, Any], options: argparse.Namespace) -> list[float]:
@@ -161,7 +152,7 @@ def print_table(name: str, records: Records, options: argparse.Namespace) -> Non
         texts = []
         for delta in options.deltas:
             paper = PAPER["accuracy"][name][f"{delta:g}"][PAPER["log2_C"].index(log2_C)]
-            cell = {"data": name, "log2_C": log2_C, "solver": options.solver, "seed": options.seed}
+            cell = cell_of(name, log2_C, options)
             ours = next((row for row in known(records, cell, delta) if row["status"] == REACHED), None)
             if ours is None:
                 texts += [f"{paper:.2f}", "-", "-"]

@@ -38,6 +38,7 @@ from time_to_gap import Todo, race, suited, warn_if_loose
 
 BENCHMARK = "softmax"
 DATA = ("dna", "letter", "mnist", "news20", "20ng-bydate", "reuters-r52", "w8a")
+USUAL = ("softmargin", "softmargin_fit", "sklearn")
 PRICES = {"l2": (0.1, 10.0), "l1": (0.1, 1.0), "elastic_net": (0.1, 1.0)}
 
 
@@ -54,7 +55,9 @@ def main(arguments: list[str] | None) -> int:
     with one_thread():
         benchmark = load_benchmark(BENCHMARK)
         names = choose("data", options.data or list(DATA), dataset_names(benchmark))
-        solvers = contenders(benchmark, None if options.peers else options.solver, only_peers=options.peers)
+        solvers = contenders(
+            benchmark, options.solver or (None if options.peers else list(USUAL)), only_peers=options.peers
+        )
         records.start(benchmark=BENCHMARK, cap=options.cap, repeats=options.repeats, layout=options.layout)
         deadline = time.monotonic() + 60.0 * options.budget
         try:
@@ -77,9 +80,8 @@ def parser() -> argparse.ArgumentParser:
         "--solver",
         nargs="+",
         metavar="PATTERN",
-        default=["softmargin", "softmargin_fit", "sklearn"],
         help='solvers, as benchopt names them, e.g. named "named[solver=Lbfgs]" block_prox_gradient '
-        "(default: softmargin softmargin_fit sklearn)",
+        "(default: softmargin softmargin_fit sklearn; with --peers all)",
     )
     parser.add_argument("--peers", action="store_true", help="of ours only the default, and every other library")
     parser.add_argument("--layout", default="as read", choices=["as read", "dense", "csr"], help="layout of X")

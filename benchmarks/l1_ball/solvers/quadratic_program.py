@@ -6,27 +6,23 @@
 The multipliers of the margins, times -y_i n, are the dual point that it proves its gap with.
 """
 
-import warnings
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 from scipy.sparse import issparse
 
-from benchmark_utils.racing import EpsSolver
+from benchmark_utils.conic_solvers import ConicSolver
 from softmargin.losses.entrywise import ENTRYWISE
 
 _LARGEST_SIDE = 1500  # the smaller side of X: a factor of that many dense rows takes seconds
 _LARGEST_DATA = 10**6  # entries of X
 
 
-class Solver(EpsSolver):
-    """An interior-point method; eps is Clarabel's tolerance."""
+class Solver(ConicSolver):
+    """Two slacks a sample."""
 
     name = "quadratic_program"
-    requirements = ["pip::cvxpy", "pip::clarabel"]
-    leans_on_bound = False
-    eps_grid = tuple(10.0**-power for power in range(2, 13, 2))
 
     def skip(self, problem: Any, C: float) -> tuple[bool, str | None]:
         X = getattr(problem, "X", None)
@@ -39,14 +35,6 @@ class Solver(EpsSolver):
             return True, f"a program on X of shape {X.shape} is too large"
         return False, None
 
-    def set_objective(self, problem: Any, C: float) -> None:
-        """Keep the problem."""
-        self.problem = problem
-
-    def warm_up(self) -> None:
-        """Make the first call, which is slower than others."""
-        self.run(self.eps_grid[0])
-
     def run(self, eps: float) -> None:
         X, y, l2 = self.problem.X, self.problem.target[:, 0], self.problem.l2
         n, d = X.shape
@@ -54,10 +42,7 @@ class Solver(EpsSolver):
         margins = u + v >= 1.0 - cp.multiply(y, X @ w)
         objective = (0.5 * cp.sum_squares(u) + cp.sum(v)) / n + 0.5 * l2 * cp.sum_squares(w)
         program = cp.Problem(cp.Minimize(objective), [margins, cp.norm1(w) <= self.problem.ball.radius])
-        tolerances = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), min(eps, self.eps_grid[0]))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "may be inaccurate": the judge says how inaccurate
-            program.solve(solver="CLARABEL", **tolerances)
+        self.solve(program, eps)
         self.w, self.multipliers = w.value, margins.dual_value
 
     def get_result(self) -> dict[str, Any]:

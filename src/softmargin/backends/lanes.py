@@ -19,10 +19,13 @@ from numba.core.typing.templates import ConcreteTemplate, infer_global, signatur
 from numba.extending import intrinsic, lower_builtin, models, register_model
 from numpy.typing import NDArray
 
+from softmargin.backends.jit import inline
+
 __all__ = [
     "WIDTH",
     "any_nonzero",
     "exp",
+    "keep",
     "largest",
     "load",
     "maximum",
@@ -51,6 +54,12 @@ def zeros(*shape: int) -> NDArray[np.float64]:
     raw = np.zeros(size + spare)
     skip = (-raw.ctypes.data % _ALIGNMENT) // 8
     return raw[skip : skip + size].reshape(shape)
+
+
+@inline
+def keep(array: Any) -> int:
+    """Name an array after its last use through a pointer, which does not count as one: it would be freed before."""
+    return array.size
 
 
 class LanesType(types.Type):
@@ -223,7 +232,7 @@ def _any_nonzero(typingctx: Any, vector: Any) -> Any:
 if config.DISABLE_JIT:
 
     def pointer(array: Any) -> Any:
-        """Look at a flat array without its reference count: one that a kernel makes must be named once more later."""
+        """Look at a flat array without its reference count: ``keep`` one that the kernel makes itself."""
         return array
 
     def load(array: Any, offset: int) -> Any:

@@ -248,7 +248,7 @@ class Gram:
             both = not (isinstance(left.at, slice) or isinstance(right.at, slice))
             values = np.array(self.X[np.ix_(left.at, right.at) if both else (left.at, right.at)])
         else:
-            # What overflows is found by _check_finite, with a word on what to do.
+            # What overflows is found by check_finite, with a word on what to do.
             with np.errstate(over="ignore", invalid="ignore"):
                 values = self.kernel.block(left.points, right.points)
         if self.bias:

@@ -30,13 +30,15 @@ from numpy.typing import NDArray
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.matrices.operator import row_slices
 from softmargin.solvers.parts.dual_rows import corner, first_rows, nearest, open_rows
-from softmargin.solvers.parts.working_set import FIRST_SET, GROWTH, SET_TARGET, choose_rows
+from softmargin.solvers.parts.working_set import SET_TARGET, choose_rows
 
 __all__ = ["GradientState", "ProjectedGradient"]
 
 Array = NDArray[Any]
 Product = Callable[[Array], Array]
 
+FIRST_SET = 4000  # rows in the first working set
+GROWTH = 4  # how many times larger the next one may be
 SAFETY = 1.02  # the power method comes from below
 POWER_STEPS = 30
 POWER_CHANGE = 1e-3  # relative change of the eigenvalue at which the power method stops

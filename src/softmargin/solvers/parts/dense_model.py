@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
-from softmargin.backends.lanes import pointer
+from softmargin.backends.lanes import keep, pointer
 from softmargin.matrices.products import times
 from softmargin.solvers.parts.model_samples import Sample
 from softmargin.solvers.parts.quadratic_model import DEPTH, combination, floored
-from softmargin.solvers.parts.quadratic_passes import keep
 from softmargin.solvers.parts.softmax_steps import matrix_of, width_of
 
 __all__ = ["DenseModel", "affords_all", "is_worth_while"]

@@ -13,16 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
-from softmargin.backends.lanes import pointer, zeros
+from softmargin.backends.lanes import keep, pointer, zeros
 from softmargin.matrices.products import times
 from softmargin.solvers.parts.model_samples import Sample
-from softmargin.solvers.parts.quadratic_passes import (
-    entry_curvatures,
-    entry_pass,
-    keep,
-    row_curvatures,
-    row_pass,
-)
+from softmargin.solvers.parts.quadratic_passes import entry_curvatures, entry_pass, row_curvatures, row_pass
 from softmargin.solvers.parts.row_shifts import NEAR, SMOOTH
 from softmargin.solvers.parts.softmax_steps import matrix_of, width_of
 

@@ -20,18 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import inline, jit
-from softmargin.backends.lanes import WIDTH, load, pointer, splat, store, total
+from softmargin.backends.lanes import WIDTH, keep, load, pointer, splat, store, total
 
-__all__ = ["entry_curvatures", "entry_pass", "keep", "row_curvatures", "row_pass", "score_blocks"]
+__all__ = ["entry_curvatures", "entry_pass", "row_curvatures", "row_pass", "score_blocks"]
 
 Array = NDArray[Any]
 TINY = 1e-300  # the curvature of a feature that is zero everywhere
-
-
-@inline
-def keep(array: Array) -> int:
-    """Name an array after its last use through a pointer, which does not count as one: it would be freed before."""
-    return array.size
 
 
 @jit

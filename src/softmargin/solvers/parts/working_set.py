@@ -8,14 +8,12 @@ from numpy.typing import NDArray
 from softmargin.losses.multiclass_hinge import margins
 from softmargin.solvers.parts.dual_rows import is_between
 
-__all__ = ["ACTIVE_SHARE", "FIRST_SET", "GROWTH", "SET_TARGET", "choose_rows", "with_neighbours"]
+__all__ = ["SET_TARGET", "choose_rows", "with_neighbours"]
 
 Array = NDArray[Any]
 
 ACTIVE_SHARE = 0.01  # a row counts when its gap exceeds this share of the mean gap
 SET_TARGET = 0.1  # a round brings the gap of its rows down to this share; spec 2.6 has 0.2
-FIRST_SET = 4000  # rows in the first working set
-GROWTH = 4  # how many times larger the next one may be
 NEAR = 0.2  # a margin this far from being violated may well be violated after a deep round
 
 
