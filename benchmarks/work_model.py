@@ -207,11 +207,6 @@ def _row_times(a: Any, k: int) -> Work:
     return Work(2.0 * nnz * a.k, nnz * (size + 8.0 * a.k))
 
 
-def _squares(m: int, columns: int, size: float) -> Work:
-    """Return the work of a square matrix times some columns."""
-    return Work(2.0 * m * m * columns, size * m * m)
-
-
 def _curvatures(a: Any, k: int) -> Work:
     asked, size = float(lengths_of(a.columns)(a.features).sum()), entries_of(a.columns)[1]
     width = k if hasattr(a, "k") else 1
@@ -273,12 +268,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "solvers.parts.ball_columns:add_rows": _add_rows,
     "solvers.parts.block_passes:descend": _visits,
     "matrices.row_store:gather": _simply(lambda a, k: (0.0, 2.0 * a.K.itemsize * len(a.rows) * len(a.columns))),
-    "matrices.row_store:sum_rows": _simply(
-        lambda a, k: (
-            2.0 * len(a.place) * a.K.shape[1] * a.weights.shape[1],
-            len(a.place) * a.K.shape[1] * a.K.itemsize,
-        )
-    ),
+    "matrices.row_store:sum_rows": _simply(_kept_sums),
     "solvers.parts.gram_passes:sweep": _sweeps,
     "solvers.parts.gram_passes:spread": _spread,
     "solvers.parts.smo_passes:descend_pairs": _pairs,
