@@ -1,5 +1,6 @@
 """The scikit-learn contract."""
 
+import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -94,3 +95,12 @@ def test_every_solver_in_the_tables_can_be_made(kind):
         if not callable(recipe):
             home, settings = recipe
             assert getattr(solvers, home)(**settings).needs
+
+
+def test_a_whole_number_is_the_seed_itself_and_a_random_state_draws_one():
+    assert LinearSVC(random_state=7)._seed() == LinearSVC(random_state=np.int32(7))._seed() == 7
+    state = np.random.RandomState(7)
+    assert LinearSVC(random_state=state)._seed() != LinearSVC(random_state=state)._seed()
+    for wrong in (-1, "seven"):
+        with pytest.raises(ValueError):
+            LinearSVC(random_state=wrong).fit([[0.0], [1.0]], [0, 1])

@@ -49,10 +49,10 @@ def padded(k: int) -> int:
 
 def zeros(*shape: int) -> NDArray[np.float64]:
     """Allocate zeros that start on a cache line."""
-    size = int(np.prod(shape))
+    size = math.prod(shape)
     spare = _ALIGNMENT // 8
     raw = np.zeros(size + spare)
-    skip = (-raw.ctypes.data % _ALIGNMENT) // 8
+    skip = (-raw.__array_interface__["data"][0] % _ALIGNMENT) // 8
     return raw[skip : skip + size].reshape(shape)
 
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from softmargin.core.errors import DataError
 from softmargin.estimators._callbacks import CallbackBridge, CallbackSupportMixin
 from softmargin.estimators._fit import fit_problem
+from softmargin.estimators._ready import is_ready, ready_labels
 from softmargin.estimators._warnings import NotCertifiedWarning, not_certified
 from softmargin.estimators._weights import loss_prices
 from softmargin.run import Result, Status, Stop
@@ -97,6 +98,9 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         return Stop(self.tol, self.max_iter, math.inf if self.max_seconds is None else self.max_seconds)
 
     def _seed(self) -> int:
+        # A whole number is the seed itself, as on the command line: no RandomState is made to draw another one.
+        if isinstance(self.random_state, int | np.integer) and 0 <= self.random_state < 2**32:
+            return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
 
@@ -132,11 +136,26 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
         return self._train(self._checked(X, y, sample_weight))
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> Labelled:
-        X, y = validate_data(self, X, y, order="C", accept_large_sparse=True, **X_KINDS)
-        classes, codes = coded(y)
+        labels = ready_labels(y)
+        if labels is not None and is_ready(X) and len(y) == X.shape[0]:
+            self._forget_names(X.shape[1])
+        else:
+            X, y = validate_data(self, X, y, order="C", accept_large_sparse=True, **X_KINDS)
+            labels = coded(y)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        return Labelled(X, y, classes, codes, sample_weight)
+        return Labelled(X, y, *labels, sample_weight)
+
+    def _forget_names(self, n_features: int) -> None:
+        """Remember of X what scikit-learn's ``validate_data`` does of an array: the features have no names."""
+        self.n_features_in_ = n_features
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _seen(self, X: Any) -> Any:
+        """Return X to be predicted: of as many features as the fit had, and with their names where it had any."""
+        is_like = is_ready(X) and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_")
+        return X if is_like else validate_data(self, X, reset=False, **X_KINDS)
 
     def _train(self, data: Labelled) -> Any:
         X, _, classes, codes, sample_weight = data
@@ -171,8 +190,7 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
     def decision_function(self, X: Any) -> Array:
         """Return the scores: (n, k), or (n,) for two classes (above zero means ``classes_[1]``)."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **X_KINDS)
-        return self._predictor({}).decision_function(X)
+        return self._predictor({}).decision_function(self._seen(X))
 
     def predict(self, X: Any) -> Array:
         """Return the label with the highest score for every row of X."""

@@ -15,7 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["balanced", "best_intercept", "cross_entropy", "entropy", "intercept_step", "one_hot", "softmax"]
+__all__ = [
+    "balanced",
+    "best_intercept",
+    "cross_entropy",
+    "entropy",
+    "intercept_step",
+    "losses_and_softmax",
+    "one_hot",
+    "softmax",
+]
 
 Array = NDArray[Any]
 MAX_STEPS = 100
@@ -23,31 +32,43 @@ MAX_HALVINGS = 40
 SURE = 1.0  # where no two scores part by more than this, curvature changes too little for a Newton step to go astray
 ROUNDING = 1e-13  # share of the masses that their computed curvature cannot tell
 LAST_FALL = 1e-12  # share of the losses below which a Newton step is the last: it cannot be seen in them
+LAST_STEP = 0.1  # where no two scores part by more, a step is the last, too: the next would be about its square
+TINY = np.finfo(np.float64).tiny
 
 
 def softmax(scores: Array) -> Array:
     """Return the probabilities of every row; shape (n, k)."""
-    P = np.exp(scores - scores.max(axis=1, keepdims=True))
+    P = scores - scores.max(axis=1, keepdims=True)
+    np.exp(P, out=P)
     P /= P.sum(axis=1, keepdims=True)
     return P
 
 
+def losses_and_softmax(scores: Array, y: Array) -> tuple[Array, Array]:
+    """Return l_i and the probabilities; shapes (n,) and (n, k)."""
+    rows = np.arange(len(y))
+    top = scores.max(axis=1)
+    P = scores - top[:, None]
+    np.exp(P, out=P)
+    own = P[rows, y]
+    P[rows, y] = 0.0
+    rest = P.sum(axis=1)
+    # Where the label leads, own = 1 and the loss may be far below one: log(1 + rest) keeps its digits.
+    losses = top - scores[rows, y] + np.log1p(rest + (own - 1.0))
+    P[rows, y] = own
+    P /= (rest + own)[:, None]
+    return losses, P
+
+
 def cross_entropy(scores: Array, y: Array) -> Array:
     """Return l_i; shape (n,)."""
-    rows = np.arange(len(y))
-    margins = scores - scores[rows, y][:, None]
-    top = margins.max(axis=1)
-    margins -= top[:, None]
-    others = np.exp(margins, out=margins)
-    others[rows, y] = 0.0
-    rest = others.sum(axis=1)
-    # Where the label leads, the loss may be far below one: log(1 + rest) keeps its digits.
-    return np.where(top > 0.0, top + np.log(rest + np.exp(-top)), np.log1p(rest))
+    return losses_and_softmax(scores, y)[0]
 
 
 def entropy(q: Array) -> Array:
     """Return -sum_c q_c log q_c of every row; shape (n,)."""
-    logs = np.log(q, out=np.zeros_like(q), where=q > 0.0)
+    logs = np.maximum(q, TINY)  # 0 log 0 = 0
+    np.log(logs, out=logs)
     return -np.einsum("ic,ic->i", q, logs)
 
 
@@ -71,27 +92,27 @@ def intercept_step(P: Array, C: Array, mass: Array) -> tuple[Array, float]:
     return -vectors @ steps, float(slopes @ steps)
 
 
-def best_intercept(scores: Array, y: Array, C: Array) -> Array:
-    """Return the b that minimises sum_i C_i l_i(s_i + b), by Newton's method; shape (k,), with mean zero.
+def best_intercept(scores: Array, y: Array, C: Array, P: Array, loss: float) -> tuple[Array, Array]:
+    """Return the b that minimises sum_i C_i l_i(s_i + b), by Newton's method, and the probabilities there.
 
-    The least intercept of a class without mass is -infinity; it is left where it is.
+    P and ``loss`` are those at b = 0. b is (k,), with mean zero. The least intercept of a class without mass is
+    -infinity; it is left where it is.
     """
-    k = scores.shape[1]
-    mass = np.bincount(y, weights=C, minlength=k)
-    present = mass > 0.0
-    intercept, step = np.zeros(k), np.zeros(k)
-    loss = float(C @ cross_entropy(scores, y))
+    mass = np.bincount(y, weights=C, minlength=P.shape[1])
+    is_present = mass > 0.0
+    columns = slice(None) if is_present.all() else is_present
+    intercept, step = np.zeros(len(mass)), np.zeros(len(mass))
     for _ in range(MAX_STEPS):
-        P = softmax(scores + intercept)
-        step[present], fall = intercept_step(P[:, present], C, mass[present])
-        length, new = 1.0, loss
-        if np.ptp(step) > SURE:
+        step[columns], fall = intercept_step(P[:, columns], C, mass[columns])
+        size, length, new = float(np.ptp(step)), 1.0, loss
+        if size > SURE:
             length, new = _shortened(scores + intercept, step, y, C, loss)
         intercept += length * step
-        if length == 0.0 or fall <= LAST_FALL * loss:
+        P = softmax(scores + intercept)
+        if length == 0.0 or size <= LAST_STEP or fall <= LAST_FALL * loss:
             break
         loss = new
-    return intercept - intercept.mean()
+    return intercept - intercept.mean(), P
 
 
 def _shortened(scores: Array, step: Array, y: Array, C: Array, loss: float) -> tuple[float, float]:
@@ -110,14 +131,17 @@ def balanced(P: Array, y: Array, C: Array) -> Array:
 
     q = (1 - share) P + share tau, with one tau for all rows and the least share for which tau is not negative.
     """
-    k = P.shape[1]
-    mass = np.bincount(y, weights=C, minlength=k)
+    mass = np.bincount(y, weights=C, minlength=P.shape[1])
     total = mass.sum()
     if total == 0.0:
         return P
-    q = np.where(mass > 0.0, P, 0.0)  # a class without mass gets nothing
-    sums = q.sum(axis=1, keepdims=True)
-    q = np.divide(q, sums, out=np.tile(mass / total, (len(y), 1)), where=sums > 0.0)
-    expected = C @ q
-    keep = float(np.min(mass[mass > 0.0] / np.maximum(expected, mass)[mass > 0.0]))
-    return keep * q + np.maximum(mass - keep * expected, 0.0) / total
+    is_present = mass > 0.0
+    if not is_present.all():  # a class without mass gets nothing
+        P = np.where(is_present, P, 0.0)
+        sums = P.sum(axis=1, keepdims=True)
+        P = np.divide(P, sums, out=np.tile(mass / total, (len(P), 1)), where=sums > 0.0)
+    expected = C @ P
+    keep = float((mass[is_present] / np.maximum(expected, mass)[is_present]).min())
+    q = keep * P
+    q += np.maximum(mass - keep * expected, 0.0) / total
+    return q

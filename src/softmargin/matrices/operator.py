@@ -42,11 +42,8 @@ def matmul(X: Any, W: Array, bias: float) -> Iterator[tuple[slice, Array]]:
 
 def rmatmul(X: Any, alpha: Array, bias: float) -> Array:
     """Return [X, bias]' alpha; shape (d + 1, k)."""
-    W = np.zeros((X.shape[1] + 1, alpha.shape[1]))
-    # Every block adds a whole (d, k) product, so blocks are larger than that; float64 needs no widening, so no blocks.
-    numbers = X.shape[0] * X.shape[1] * W.shape[1] if X.dtype == np.float64 else max(_BLOCK_NUMBERS, 2 * W.size)
-    for rows, block in row_blocks(X, W.shape[1], numbers=numbers):
-        W[:-1] += block.T @ alpha[rows]
+    W = np.empty((X.shape[1] + 1, alpha.shape[1]))
+    W[:-1] = adjoint_product(X, alpha)
     W[-1] = bias * alpha.sum(axis=0)
     return W
 
@@ -63,7 +60,13 @@ def product(X: Any, W: Array) -> Array:
 
 def adjoint_product(X: Any, U: Array) -> Array:
     """Return X' U, without the constant feature; shape (d, k)."""
-    return np.asarray(X.T @ U) if X.dtype == np.float64 else rmatmul(X, U, 0.0)[:-1]
+    if X.dtype == np.float64:
+        return np.asarray(X.T @ U)
+    W = np.zeros((X.shape[1], U.shape[1]))
+    # Every block adds a whole (d, k) product, so blocks are larger than that.
+    for rows, block in row_blocks(X, U.shape[1], numbers=max(_BLOCK_NUMBERS, 2 * W.size)):
+        W += block.T @ U[rows]
+    return W
 
 
 def row_squares(X: Any) -> Array:

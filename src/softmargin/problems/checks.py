@@ -23,11 +23,11 @@ def checked_codes(y: Any, n: int, n_classes: int | None) -> tuple[Array, int]:
         raise DataError(f"X has {n} samples but y has shape {narrow.shape}; they must agree.")
     if n == 0:
         raise DataError("X has no samples; a classifier needs at least one row of every class.")
-    k = int(narrow.max()) + 1 if n_classes is None else n_classes
-    if k < 2 or narrow.min() < 0 or narrow.max() >= k:
+    least, most = int(narrow.min()), int(narrow.max())
+    k = most + 1 if n_classes is None else n_classes
+    if k < 2 or least < 0 or most >= k:
         raise DataError(
-            f"y holds codes {narrow.min()}..{narrow.max()} for {k} classes; "
-            "a classifier needs at least 2 classes coded 0..k-1."
+            f"y holds codes {least}..{most} for {k} classes; a classifier needs at least 2 classes coded 0..k-1."
         )
     return narrow, k
 

@@ -16,7 +16,6 @@ stationarity:
     w_K = 0 pinned      not done: with a penalty that is another problem, spec 3.1
 """
 
-from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -25,8 +24,8 @@ from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError
-from softmargin.losses.multinomial import balanced, best_intercept, cross_entropy, entropy, one_hot, softmax
-from softmargin.matrices.operator import canonical, matmul, rmatmul
+from softmargin.losses.multinomial import balanced, best_intercept, entropy, losses_and_softmax, one_hot, softmax
+from softmargin.matrices.operator import canonical, product, rmatmul
 from softmargin.penalties import checked
 from softmargin.problems.checks import checked_codes, checked_prices, digest_of
 
@@ -118,39 +117,36 @@ class Composite:
         In that order NumPy goes along whole columns where it sums the few classes of every row.
         """
         scores = np.empty((len(self.y), self.n_classes), order="F")
-        for rows, block in self._score_blocks(point):
-            scores[rows] = block
+        scores[:, : -self.n_columns] = 0.0
+        scores[:, -self.n_columns :] = product(self.X, point.weights) + self.bias * point.intercept
         return scores
-
-    def _score_blocks(self, point: CompositePoint) -> Iterator[tuple[slice, Array]]:
-        stacked = np.vstack([point.weights, point.intercept])
-        for rows, scores in matmul(self.X, stacked, self.bias):
-            yield rows, np.hstack([np.zeros((len(scores), 1)), scores]) if self.is_pinned else scores
 
     def primal(self, point: CompositePoint) -> float:
         """Return F(W, b)."""
-        losses = sum(
-            float(self.C[rows] @ cross_entropy(scores, self.y[rows])) for rows, scores in self._score_blocks(point)
-        )
-        return losses + self.penalty.value(point.weights)
+        return self._judged(point)[0]
+
+    def _judged(self, point: CompositePoint) -> tuple[float, float, Array, Array]:
+        """Return F(W, b), the losses in it, and the scores and probabilities of all classes."""
+        scores = self.scores(point)
+        losses, P = losses_and_softmax(scores, self.y)
+        loss = float(self.C @ losses)
+        return loss + self.penalty.value(point.weights), loss, scores, P
 
     def certificate(self, point: CompositePoint) -> Certificate:
         """Judge a point: the scores are computed afresh."""
-        scores = self.scores(point)
-        primal = float(self.C @ cross_entropy(scores, self.y)) + self.penalty.value(point.weights)
+        primal, loss, scores, P = self._judged(point)
         if not np.isfinite(primal):
             return Certificate("stationarity", primal, -np.inf, np.nan)
         if self.penalty.is_convex and self.penalty.has_bound:
-            return duality_gap(primal, self._bound(scores))
-        gradient, off_mass = self._gradient(softmax(scores))
+            if self.fit_intercept:
+                _, P = best_intercept(scores, self.y, self.C, P, loss)
+                P = balanced(P, self.y, self.C)
+            return duality_gap(primal, self._bound(P))
+        gradient, off_mass = self._gradient(P)
         return Certificate("stationarity", primal, -np.inf, self._residual(point.weights, gradient, off_mass))
 
-    def _bound(self, scores: Array) -> float:
-        """Return D at the dual point that these scores suggest."""
-        if self.fit_intercept:
-            P = balanced(softmax(scores + best_intercept(scores, self.y, self.C)), self.y, self.C)
-        else:
-            P = softmax(scores)
+    def _bound(self, P: Array) -> float:
+        """Return D at the dual point that these probabilities suggest."""
         gradient, _ = self._gradient(P)
         share = self.penalty.reach(-gradient)
         if share < 1.0:
@@ -159,7 +155,8 @@ class Composite:
 
     def _gradient(self, P: Array) -> tuple[Array, Array]:
         """Return X' C (P - Y), and the same for the intercept: (d, n_columns) and (n_columns,)."""
-        U = P - one_hot(self.y, self.n_classes)
+        U = P.copy(order="F")
+        U[np.arange(len(U)), self.y] -= 1.0
         U *= self.C[:, None]
         columns = U[:, 1:] if self.is_pinned else U
         gradient = rmatmul(self.X, columns, self.bias)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,7 +23,9 @@ from softmargin.run.schedule import Schedule
 from softmargin.run.stop import Stop
 from softmargin.run.trace import Trace, TraceRow
 
-__all__ = ["solve"]
+__all__ = ["solve", "speaks"]
+
+_SPOKEN: WeakKeyDictionary[type, dict[type, bool]] = WeakKeyDictionary()
 
 
 def solve(
@@ -61,7 +64,7 @@ def solve(
     """
     stop = (stop or Stop()).checked()
     for needed in solver.needs:
-        if not isinstance(problem, needed):
+        if not speaks(problem, needed):
             raise IncompatibleError(
                 f"{type(solver).__name__} needs a {needed.__name__}; {type(problem).__name__} is not one. "
                 "Use a solver made for this problem."
@@ -86,6 +89,15 @@ def solve(
             for watcher in watchers:
                 watcher.end(result)
     return result
+
+
+def speaks(problem: Any, protocol: type) -> bool:
+    """Say whether a problem speaks a protocol."""
+    # Kept by class: asking takes as long as a pass over a small X.
+    known = _SPOKEN.setdefault(type(problem), {})
+    if protocol not in known:
+        known[protocol] = isinstance(problem, protocol)
+    return known[protocol]
 
 
 class _Run:
@@ -142,6 +154,10 @@ class _Run:
         self.iteration += 1
         if self.schedule.is_due(self.iteration, estimate):
             self.judge()
+        return self.shown(estimate) if self.watchers else None
+
+    def shown(self, estimate: float) -> Status | None:
+        """Show the watchers where the run stands; return that it was stopped, if one asks and it is not done."""
         progress = SimpleNamespace(
             problem=self.problem,
             solver=self.solver,
