@@ -7,6 +7,7 @@ from scipy.sparse import csr_matrix
 
 from softmargin.kernels import Linear
 from softmargin.matrices.gram import Gram
+from softmargin.matrices.layout import is_thin
 from softmargin.matrices.rows import as_rows
 from softmargin.problems import L2SVM
 from softmargin.solvers import newton
@@ -15,8 +16,10 @@ from softmargin.solvers.parts.newton_passes import (
     balanced_bias,
     exact_step,
     fill_adjoint,
-    fill_forces,
     fill_products,
+    fill_scaled,
+    look,
+    walk,
 )
 
 N, D = 40, 7
@@ -60,13 +63,56 @@ def test_squares_are_the_upper_triangle_of_the_weighted_product(rng):
     np.testing.assert_allclose(np.triu(H), np.triu(whole), atol=1e-13)
 
 
-def test_forces_and_losses_are_their_formulas(rng):
-    y, C, scores = rng.choice([-1.0, 1.0], N), rng.random(N), rng.standard_normal(N)
-    forces = np.empty(N)
-    losses = fill_forces(y, C, scores, 0.3, forces)
-    slack = np.maximum(1.0 - y * (scores + 0.3), 0.0)
-    np.testing.assert_allclose(forces, y * C * slack, atol=1e-15)
-    assert losses == pytest.approx(0.5 * C @ slack**2)
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_scaled_rows_come_in_pieces_and_lose_no_digits_to_an_offset(rng, is_sparse):
+    X, prices = sparse(), rng.random(N) * (rng.random(N) < 0.7)
+    shift = rng.standard_normal(D)
+    if not is_sparse:
+        X, shift = X.toarray() + 1e9, shift + 1e9
+    whole, block, first, parts = (X.toarray() if is_sparse else X) - shift, np.empty((6, D)), 0, []
+    while first < N:
+        first, m = fill_scaled(as_rows(X), shift, prices, first, block)
+        parts.append(block[:m].copy())
+    expected = (np.sqrt(prices)[:, None] * whole)[prices > 0.0]
+    np.testing.assert_allclose(np.concatenate(parts), expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_a_look_sees_the_piece_and_the_forces_at_the_best_bias(rng, has_bias, is_sparse):
+    X, mean = sparse(), np.zeros(D)
+    if not is_sparse:
+        X, mean = X.toarray(), rng.standard_normal(D)
+    y, C, scores, bias = rng.choice([-1.0, 1.0], N), rng.random(N), rng.standard_normal(N), 0.3 * has_bias
+    prices, sums = np.empty(N), np.empty((3, D))
+    pull, total, losses, best_losses = look(as_rows(X), mean, y, C, scores, bias, has_bias, prices, *sums)
+    best = balanced_bias(y, C, scores, 0.0) if has_bias else 0.0
+    xi, best_xi = (np.maximum(1.0 - y * (scores + b), 0.0) for b in (bias, best))
+    rows = (X.toarray() if is_sparse else X) - mean
+    np.testing.assert_array_equal(prices, np.where(xi > 0.0, C, 0.0))
+    for found, u in zip(sums, (y * C * xi, y * C * best_xi, prices), strict=True):
+        np.testing.assert_allclose(found, rows.T @ u, atol=1e-12)
+    values = (y @ (C * xi), prices.sum(), 0.5 * C @ xi**2, 0.5 * C @ best_xi**2)
+    np.testing.assert_allclose((pull, total, losses, best_losses), values, atol=1e-12)
+
+
+def test_a_walk_goes_to_the_least_value_along_the_line_and_takes_the_scores_along(rng):
+    X, mean, y, C = rng.standard_normal((N, D)), rng.standard_normal(D), rng.choice([-1.0, 1.0], N), rng.random(N)
+    weights, bias = rng.standard_normal(D), 0.4
+    scores = (X - mean) @ weights
+    forces = y * C * np.maximum(1.0 - y * (scores + bias), 0.0)
+    move, shift = (X - mean).T @ forces - weights, float(forces.sum())  # downhill
+
+    def value(t):
+        w, slack = weights + t * move, 1.0 - y * ((X - mean) @ (weights + t * move) + bias + t * shift)
+        return 0.5 * w @ w + 0.5 * C @ np.maximum(slack, 0.0) ** 2
+
+    new, moved = weights.copy(), scores.copy()
+    t = walk(as_rows(X), mean, y, C, new, bias, moved, move, shift, np.empty(N), np.empty(N))
+    assert t > 0.0
+    assert value(t) <= min(value(s * t) for s in (0.0, 0.9, 0.999, 1.001, 1.1))
+    np.testing.assert_allclose(new, weights + t * move, atol=1e-14)
+    np.testing.assert_allclose(moved, (X - mean) @ new, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -99,22 +145,24 @@ def test_exact_step_has_the_least_value_along_the_line(seed):
 def test_three_ways_to_solve_give_the_same_move(rng, has_bias, density):
     is_sparse = density < 1.0
     X = sparse(60, density) if is_sparse else rng.standard_normal((N, 60))
-    assert not is_sparse or newton._is_thin(X) == (density < 0.2)
+    assert not is_sparse or is_thin(X, short=newton.SHORT) == (density < 0.2)
     y, C = np.where(np.arange(N) % 2, 1.0, -1.0), 0.1 + rng.random(N)
     problem = L2SVM(Gram(Linear(), X), y, C=C, has_bias=has_bias)
     state = newton.PrimalNewton().start(problem, None, rng)
     state.X, state.mean = X, np.zeros(60)
     state.weights[:] = 0.1 * rng.standard_normal(60)
     state.scores[:] = X @ state.weights
-    gradient, pull, losses = newton._gradient(problem, state, 0.2)
-    active = (1.0 - y * (state.scores + 0.2) > 0.0) & (rng.random(N) < 0.8)
+    state.bias = 0.2 if has_bias else 0.0
+    piece = newton._seen(problem, state)
+    few = np.where(rng.random(N) < 0.8, piece.prices, 0.0)
+    centre = few @ X / few.sum() if has_bias else np.zeros(60)
     # A tiny gradient beside the objective makes conjugate gradients exact.
-    piece = newton._Piece(active, 1e-12 * gradient, 1e-12 * pull, losses)
+    gradient, pull = 1e-12 * piece.gradient, 1e-12 * piece.pull
+    piece = piece._replace(prices=few, total=float(few.sum()), centre=centre, gradient=gradient, pull=pull)
     ways = (newton._solve_dense, newton._solve_by_samples, newton._solve_by_products)
-    (first, centre), *others = (way(problem, state, piece) for way in ways)
+    first, *others = (way(state, piece) for way in ways)
     right = piece.pull * centre - piece.gradient
-    rows = (X.toarray() if is_sparse else X)[active] - centre
-    np.testing.assert_allclose(first + rows.T @ (C[active] * (rows @ first)), right, atol=1e-8 * np.abs(right).max())
-    for move, middle in others:
-        np.testing.assert_allclose(middle, centre, atol=1e-12)
+    rows = (X.toarray() if is_sparse else X) - centre
+    np.testing.assert_allclose(first + rows.T @ (few * (rows @ first)), right, atol=1e-8 * np.abs(right).max())
+    for move in others:
         np.testing.assert_allclose(move, first, atol=1e-6 * np.abs(first).max())

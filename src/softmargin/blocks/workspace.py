@@ -47,8 +47,10 @@ class Workspace(NamedTuple):
 def new_workspace(k: int) -> Workspace:
     """Allocate scratch for k classes."""
     size = padded(k)
-    start = zeros(size)
+    # One piece of memory, cut where tiles begin: a small fit notices every allocation.
+    numbers, lists = zeros(6, size), np.zeros((4, size // WIDTH), dtype=np.int64)
+    start, G, step, bound = numbers[:4]
     start[k:] = NEVER
-    tiles = np.arange(0, size, WIDTH, dtype=np.int64)
-    lists = [np.zeros(len(tiles), dtype=np.int64) for _ in range(3)]
-    return Workspace(start, zeros(size), zeros(size), zeros(size), zeros(2 * size), tiles, *lists)
+    tiles, mine, changed, kept = lists
+    tiles[:] = np.arange(0, size, WIDTH)
+    return Workspace(start, G, step, bound, numbers[4:].reshape(-1), tiles, mine, changed, kept)

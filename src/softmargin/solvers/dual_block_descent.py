@@ -28,8 +28,8 @@ from softmargin.backends.lanes import WIDTH, padded, zeros
 from softmargin.blocks import find_block, new_workspace
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
-from softmargin.matrices.rows import as_rows, squared_norms
-from softmargin.solvers.parts.block_passes import descend
+from softmargin.matrices.rows import as_rows
+from softmargin.solvers.parts.block_passes import choose_active, descend, dual_value, open_first
 
 __all__ = ["DescentState", "DualBlockDescent"]
 
@@ -64,11 +64,12 @@ class DescentState:
     full_gap: float = math.inf
     gap: float = math.inf  # summed over the last pass
     screened: float = math.inf  # gap at the last screening
-    work: Any = field(init=False, repr=False)  # scratch, made anew
+    work: Any = field(init=False, repr=False)  # scratch of the block steps, made anew
+    rows: Any = field(init=False, repr=False)  # X as the block steps see it, made anew
 
     def __post_init__(self) -> None:
-        """Allocate the scratch of the block steps."""
-        self.work = new_workspace(self.n_classes)
+        """Allocate the scratch."""
+        self.work, self.rows = new_workspace(self.n_classes), None
 
 
 @dataclass(frozen=True)
@@ -105,27 +106,26 @@ class DualBlockDescent:
         find_block(problem.multiclass, self.block)
         n, k = len(problem.y), problem.n_classes
         size = padded(k)
-        sqnorms = np.empty(n)
-        squared_norms(as_rows(problem.X, problem.bias), sqnorms)
+        X, sqnorms, order = as_rows(problem.X, problem.bias), np.empty(n), np.empty(n, dtype=np.int64)
+        n_open = open_first(X, problem.C, NOTHING, sqnorms, order)
         if not np.isfinite(sqnorms).all():
             i = int(np.argmin(np.isfinite(sqnorms)))
             raise DataError(
                 f"sample {i} has squared length {sqnorms[i]}; remove NaN, and scale the features to modest ranges."
             )
-        empty = sqnorms < NOTHING
-        alpha = zeros(n * size)
+        numbers = zeros((n + problem.X.shape[1] + 1) * size)
+        alpha, weights = numbers[: n * size], numbers[n * size :]
         rows = alpha.reshape(n, size)[:, :k]
-        weights = zeros((problem.X.shape[1] + 1) * size)
         if init is not None:
             rows[:] = problem.feasible(init.alpha)
-        rows[empty] = problem.loss.at_zero_scores(problem.y[empty], problem.C[empty], k)
+        closed = order[n_open:]
+        if len(closed):
+            empty = closed[sqnorms[closed] < NOTHING]
+            rows[empty] = problem.loss.at_zero_scores(problem.y[empty], problem.C[empty], k)
         if init is not None:
             weights.reshape(-1, size)[:, :k] = problem.point(rows).weights
-        order = np.flatnonzero(~empty & (problem.C > 0.0))
-        n_open = len(order)
-        order = np.concatenate([order, np.flatnonzero(empty | (problem.C == 0.0))])
         words = -(-(size // WIDTH) // 64)
-        return DescentState(
+        state = DescentState(
             n_classes=k,
             alpha=alpha,
             weights=weights,
@@ -137,6 +137,8 @@ class DualBlockDescent:
             random=rng.integers(1, 2**63, size=1, dtype=np.uint64),
             n_open=n_open,
         )
+        state.rows = X
+        return state
 
     def step(self, problem: Any, state: DescentState) -> DescentState:
         """Make one full pass, or passes over the working set that cost about as much."""
@@ -146,7 +148,12 @@ class DualBlockDescent:
             if self.screening and state.gap <= SCREEN_AGAIN * state.screened:
                 self._screen(problem, state)
             if self.working_set:
-                _choose_active(state, LARGEST_SET if self._words(problem, state) == 0 else 1.0)
+                threshold = ACTIVE_SHARE * state.full_gap / max(state.n_open, 1)
+                m = choose_active(state.order, state.n_open, state.gaps, threshold, state.idle)
+                largest = LARGEST_SET if self._words(problem, state) == 0 else 1.0
+                # Beyond that share a full pass costs little more, and sees everything.
+                state.n_active = m if m <= largest * state.n_open else 0
+                state.visits_left = MAX_SET_PASSES * state.n_active
             return state
         target = SET_TARGET * state.full_gap
         state.gap, state.n_active, visits = self._descend(
@@ -169,9 +176,7 @@ class DualBlockDescent:
 
     def estimate(self, problem: Any, state: DescentState) -> float:
         """Guess the relative gap from the rows' gaps, summed as the last pass met them."""
-        n, size = len(problem.y), padded(problem.n_classes)
-        own = state.alpha.reshape(n, size)[np.arange(n), problem.y].sum()
-        primal = own - 0.5 * float(state.weights @ state.weights) + state.gap
+        primal = dual_value(problem.y, state.alpha, state.weights, padded(problem.n_classes)) + state.gap
         return STALE * state.gap / primal if primal > 0 else math.inf
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> DescentState:
@@ -188,16 +193,17 @@ class DualBlockDescent:
     def _descend(
         self, problem: Any, state: DescentState, m: int, *, full: bool, target: float, budget: int
     ) -> tuple[float, int, int]:
-        k = problem.n_classes
+        if state.rows is None:
+            state.rows = as_rows(problem.X, problem.bias)
         return descend(
-            as_rows(problem.X, problem.bias),
+            state.rows,
             find_block(problem.multiclass, self.block),
             problem.y,
             problem.C,
             state.sqnorms,
             state.alpha,
             state.weights,
-            padded(k),
+            padded(problem.n_classes),
             state.order,
             m,
             state.gaps,
@@ -226,17 +232,3 @@ class DualBlockDescent:
         kept = inside[~fixed[inside]]
         state.order[: state.n_open] = np.concatenate([kept, inside[fixed[inside]]])
         state.n_open = len(kept)
-
-
-def _choose_active(state: DescentState, largest: float) -> None:
-    """Put the rows that moved, and matter, to the front of the order."""
-    inside = state.order[: state.n_open]
-    threshold = ACTIVE_SHARE * state.full_gap / max(state.n_open, 1)
-    active = state.gaps[inside] > threshold
-    m = int(active.sum())
-    if m > largest * state.n_open:
-        return  # a full pass costs little more, and sees everything
-    state.order[: state.n_open] = np.concatenate([inside[active], inside[~active]])
-    state.n_active = m
-    state.visits_left = MAX_SET_PASSES * m
-    state.idle[inside[active]] = 0

@@ -29,16 +29,16 @@ from scipy.linalg.lapack import dposv
 from softmargin.core.certificate import duality_gap
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import FreeBiasProblem
-from softmargin.matrices.operator import row_blocks
+from softmargin.matrices.layout import FEW, is_thin, laid_out
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.l2_svm import L2Point
 from softmargin.solvers.parts.newton_passes import (
     add_squares,
-    balanced_bias,
-    exact_step,
     fill_adjoint,
-    fill_forces,
     fill_products,
+    fill_scaled,
+    look,
+    walk,
 )
 
 __all__ = ["NewtonState", "PrimalNewton"]
@@ -47,8 +47,7 @@ Array = NDArray[Any]
 
 MODEST = 2000  # features for which a dense Hessian is formed
 BLOCK = 1 << 16  # numbers of X widened to float64 at once, at least: few stay in the cache
-FEW = 1 << 22  # numbers that rows may have to be laid out as an array
-THIN, SHORT = 0.2, 16  # share of nonzero numbers, or their number in a row, up to which squares need no BLAS
+SHORT = 16  # numbers in a row up to which squares need no BLAS
 LEAST_EXACT = 0.03  # relative residual at which conjugate gradients may stop
 MOST_EXACT = 1e-12
 MILD = 0.01  # share of the diagonal in the preconditioner; all of it takes more products on text
@@ -64,13 +63,29 @@ class NewtonState:
     mean: Array  # (d,) subtracted from the columns
     scores: Array  # (n,) of the centred columns
     X: Any = field(init=False, repr=False)  # (n, d) as it comes, or laid out; scratch from here on
-    forces: Array = field(init=False, repr=False)  # (n,)
-    move_scores: Array = field(init=False, repr=False)  # (n,)
+    piece: Any = field(init=False, repr=False)  # what the estimate saw, where the next step begins
+    prices: Array = field(init=False, repr=False)  # (n,)
+    sums: Array = field(init=False, repr=False)  # (3, d)
+    slack: Array = field(init=False, repr=False)  # (n,)
+    fall: Array = field(init=False, repr=False)  # (n,)
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""
-        self.X = None
-        self.forces, self.move_scores = np.empty_like(self.scores), np.empty_like(self.scores)
+        self.X = self.piece = None
+        self.prices, self.slack, self.fall = np.empty((3, len(self.scores)))
+        self.sums = np.empty((3, len(self.weights)))
+
+
+class _Piece(NamedTuple):
+    """A quadratic piece of P, seen from (w, b)."""
+
+    prices: Array  # (n,) C_i in I, else 0
+    total: float  # M
+    centre: Array  # (d,) mu, of the centred columns
+    gradient: Array  # (d,) g_w
+    pull: float  # g_b
+    primal: float  # P(w, b)
+    residual: float  # relative gap at the best bias
 
 
 @dataclass(frozen=True)
@@ -85,7 +100,7 @@ class PrimalNewton:
             raise IncompatibleError(
                 f"PrimalNewton needs the linear kernel; the kernel is {problem.gram.kernel.name}. Use Smo."
             )
-        X = _laid_out(problem.gram.X)
+        X = laid_out(problem.gram.X, short=SHORT)
         n, d = X.shape
         mean = np.zeros(d)
         if isinstance(X, np.ndarray) and d <= MODEST and problem.has_bias:
@@ -103,19 +118,12 @@ class PrimalNewton:
 
     def step(self, problem: Any, state: NewtonState) -> NewtonState:
         """Minimise the quadratic piece at hand; go there as far as P falls."""
-        y, C = problem.y, problem.C
-        gradient, pull, losses = _gradient(problem, state, state.bias)
-        slack = 1.0 - y * (state.scores + state.bias)
-        piece = _Piece((slack > 0.0) & (C > 0.0), gradient, pull, losses)
-        move, centre = _solve(problem, state, piece)
-        total = float(C[piece.active].sum())
-        shift = -pull / total - float(centre @ move) if problem.has_bias and total > 0.0 else 0.0
-        fill_products(as_rows(state.X), state.mean, move, state.move_scores)
-        fall = y * (state.move_scores + shift)
-        length = exact_step(float(state.weights @ move), float(move @ move), slack, fall, C)
-        state.weights = state.weights + length * move
-        state.bias += length * shift
-        state.scores += length * state.move_scores
+        piece = _seen(problem, state)
+        move = _solve(state, piece)
+        shift = -float(piece.centre @ move) - (piece.pull / piece.total if piece.total > 0.0 else 0.0)
+        vectors = (state.weights, state.bias, state.scores, move, shift, state.slack, state.fall)
+        state.bias += shift * walk(as_rows(state.X), state.mean, problem.y, problem.C, *vectors)
+        state.piece = None
         return state
 
     def point(self, problem: Any, state: NewtonState) -> L2Point:
@@ -125,84 +133,77 @@ class PrimalNewton:
 
     def estimate(self, problem: Any, state: NewtonState) -> float:
         """Return the relative gap at the best bias."""
-        bias = balanced_bias(problem.y, problem.C, state.scores, state.bias) if problem.has_bias else 0.0
-        gradient, _, losses = _gradient(problem, state, bias)
-        primal = 0.5 * float(state.weights @ state.weights) + losses
-        return duality_gap(primal, primal - 0.5 * float(gradient @ gradient)).residual
+        return _seen(problem, state).residual
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> NewtonState:
         """Rebuild the state from a checkpoint."""
         return NewtonState(**arrays, **plain)
 
 
-def _laid_out(X: Any) -> Any:
-    """Return X as an array where it is small and sparse in name only."""
-    is_array = isinstance(X, np.ndarray)
-    return X if is_array or _is_thin(X) or np.prod(X.shape) > FEW else X.toarray()
-
-
-def _is_thin(X: Any) -> bool:
-    """Say whether squares of sparse rows are best summed entry by entry."""
-    return bool(X.nnz <= max(THIN * X.shape[1], SHORT) * X.shape[0])
-
-
-class _Piece(NamedTuple):
-    """A quadratic piece of P, seen from (w, b)."""
-
-    active: Array  # (n,) I
-    gradient: Array  # (d,) g_w
-    pull: float  # g_b
-    losses: float  # 1/2 sum C xi^2
-
-
-def _gradient(problem: Any, state: NewtonState, bias: float) -> tuple[Array, float, float]:
-    """Return g_w, g_b (0 where there is no bias) and the losses."""
+def _seen(problem: Any, state: NewtonState) -> _Piece:
+    """Return the piece at hand, looked at once."""
     if state.X is None:
-        state.X = _laid_out(problem.gram.X)
-    losses = fill_forces(problem.y, problem.C, state.scores, bias, state.forces)
-    gradient = np.empty_like(state.weights)
-    fill_adjoint(as_rows(state.X), state.mean, state.forces, gradient)
-    np.subtract(state.weights, gradient, out=gradient)
-    return gradient, -float(state.forces.sum()) if problem.has_bias else 0.0, losses
+        state.X = laid_out(problem.gram.X, short=SHORT)
+    if state.piece is None:
+        forces, best_forces, centre = state.sums
+        pull, total, losses, best_losses = look(
+            as_rows(state.X),
+            state.mean,
+            problem.y,
+            problem.C,
+            state.scores,
+            state.bias,
+            problem.has_bias,
+            state.prices,
+            forces,
+            best_forces,
+            centre,
+        )
+        if problem.has_bias and total > 0.0:
+            centre /= total
+        else:
+            pull, centre[:] = 0.0, 0.0
+        half_square = 0.5 * float(state.weights @ state.weights)
+        best, left = half_square + best_losses, state.weights - best_forces
+        residual = duality_gap(best, best - 0.5 * float(left @ left)).residual
+        gradient = state.weights - forces
+        state.piece = _Piece(state.prices, total, centre, gradient, -pull, half_square + losses, residual)
+    return state.piece
 
 
-def _solve(problem: Any, state: NewtonState, piece: _Piece) -> tuple[Array, Array]:
-    """Return the Newton move of w, and mu, in the cheapest way."""
-    m, d = int(piece.active.sum()), len(state.weights)
+def _solve(state: NewtonState, piece: _Piece) -> Array:
+    """Return the Newton move of w, in the cheapest way."""
+    m, d = int(np.count_nonzero(piece.prices)), len(state.weights)
     if 0 < m < d and m * d <= FEW:
-        return _solve_by_samples(problem, state, piece)
-    return (_solve_by_products if d > MODEST else _solve_dense)(problem, state, piece)
+        return _solve_by_samples(state, piece)
+    return (_solve_by_products if d > MODEST else _solve_dense)(state, piece)
 
 
-def _solve_by_samples(problem: Any, state: NewtonState, piece: _Piece) -> tuple[Array, Array]:
-    """Return the Newton move of w, and mu, from a system with one unknown a sample of I."""
-    rows, prices = state.X[piece.active], problem.C[piece.active]
-    rows = (rows if isinstance(rows, np.ndarray) else rows.toarray()) - state.mean
-    centre = (prices @ rows) / prices.sum() if problem.has_bias else np.zeros(rows.shape[1])
-    A = np.sqrt(prices)[:, None] * (rows - centre)
-    right = piece.pull * centre - piece.gradient
-    return right - A.T @ _solve_positive(np.eye(len(A)) + A @ A.T, A @ right), centre
+def _solve_by_samples(state: NewtonState, piece: _Piece) -> Array:
+    """Return the Newton move of w from a system with one unknown a sample of I."""
+    A = np.empty((int(np.count_nonzero(piece.prices)), len(state.weights)))
+    fill_scaled(as_rows(state.X), state.mean + piece.centre, piece.prices, 0, A)
+    right = piece.pull * piece.centre - piece.gradient
+    return right - A.T @ _solve_positive(np.eye(len(A)) + A @ A.T, A @ right)
 
 
-def _solve_dense(problem: Any, state: NewtonState, piece: _Piece) -> tuple[Array, Array]:
-    """Return the Newton move of w, and mu."""
-    X, d = state.X, state.X.shape[1]
-    prices = np.where(piece.active, problem.C, 0.0)
-    total, centre = float(prices.sum()), np.zeros(d)
-    if problem.has_bias and total > 0.0:
-        fill_adjoint(as_rows(X), state.mean, prices, centre)
-        centre /= total
-    hessian = np.eye(d)
-    if not isinstance(X, np.ndarray) and _is_thin(X):
-        add_squares(as_rows(X), prices, hessian)
-        hessian -= np.multiply.outer(total * centre, centre)
+def _solve_dense(state: NewtonState, piece: _Piece) -> Array:
+    """Return the Newton move of w from a system with one unknown a feature."""
+    rows, d = as_rows(state.X), len(state.weights)
+    if is_thin(state.X, short=SHORT):
+        hessian = np.multiply.outer(-piece.total * piece.centre, piece.centre)
+        add_squares(rows, piece.prices, hessian)
     else:
+        hessian, shift = np.zeros((d, d)), state.mean + piece.centre
+        first, left = 0, int(np.count_nonzero(piece.prices))
         # Every block adds a whole (d, d) product, so blocks are larger than that.
-        for rows, block in row_blocks(X[piece.active], 1, numbers=max(BLOCK, 2 * d * d)):
-            block = block if isinstance(block, np.ndarray) else block.toarray()
-            scaled = (block - (state.mean + centre)) * np.sqrt(prices[piece.active][rows])[:, None]
-            hessian += scaled.T @ scaled
-    return _solve_positive(hessian, piece.pull * centre - piece.gradient), centre
+        block = np.empty((min(left, max(BLOCK, 2 * d * d) // max(d, 1)), d))
+        while left > 0:
+            first, m = fill_scaled(rows, shift, piece.prices, first, block)
+            hessian += block[:m].T @ block[:m]
+            left -= m
+    hessian.flat[:: d + 1] += 1.0
+    return _solve_positive(hessian, piece.pull * piece.centre - piece.gradient)
 
 
 def _solve_positive(hessian: Array, right: Array) -> Array:
@@ -216,12 +217,11 @@ def _solve_positive(hessian: Array, right: Array) -> Array:
     return x
 
 
-def _solve_by_products(problem: Any, state: NewtonState, piece: _Piece) -> tuple[Array, Array]:
-    """Return about the Newton move of w, and mu."""
-    rows = state.X[piece.active].astype(np.float64, copy=False)
-    prices = problem.C[piece.active]
-    total = float(prices.sum())
-    centre = (rows.T @ prices) / total if problem.has_bias and total > 0.0 else np.zeros(len(state.weights))
+def _solve_by_products(state: NewtonState, piece: _Piece) -> Array:
+    """Return about the Newton move of w."""
+    active = piece.prices > 0.0
+    rows, prices = state.X[active].astype(np.float64, copy=False), piece.prices[active]
+    total, centre = piece.total, piece.centre
     squares = np.square(rows) if isinstance(rows, np.ndarray) else rows.multiply(rows)
     scale = 1.0 + MILD * np.maximum(squares.T @ prices - total * centre**2, 0.0)
 
@@ -230,9 +230,9 @@ def _solve_by_products(problem: Any, state: NewtonState, piece: _Piece) -> tuple
 
     right = piece.pull * centre - piece.gradient
     # The gap is about |g|^2 / 2, so this is the root of the relative gap: it says how near the end is.
-    primal = max(0.5 * float(state.weights @ state.weights) + piece.losses, np.finfo(float).tiny)
+    primal = max(piece.primal, np.finfo(float).tiny)
     exactness = float(np.clip(np.linalg.norm(right) / np.sqrt(2.0 * primal), MOST_EXACT, LEAST_EXACT))
-    return _conjugate_gradients(product, right, scale, exactness), centre
+    return _conjugate_gradients(product, right, scale, exactness)
 
 
 def _conjugate_gradients(product: Callable[[Array], Array], right: Array, scale: Array, exactness: float) -> Array:

@@ -1,4 +1,4 @@
-"""The compiled loop of dual block descent: passes over samples, each with its tiles of classes in play."""
+"""The compiled loops of dual block descent: passes over samples, each with its tiles of classes in play."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import inline, jit
 from softmargin.backends.lanes import WIDTH, pointer
 
-__all__ = ["descend", "shuffle"]
+__all__ = ["choose_active", "descend", "dual_value", "open_first", "shuffle"]
 
 Array = NDArray[Any]
 
@@ -123,3 +123,47 @@ def descend(
             t += 1
         if total <= target or visits >= budget or m == 0:
             return total, m, visits
+
+
+@jit
+def open_first(rows: Any, C: Array, nothing: float, sqnorms: Array, order: Array) -> int:
+    """Write |x_i|^2, and the samples with those first that can move: longer than nothing, at a price; count them."""
+    bare, n = rows.bare(), C.shape[0]
+    n_open = 0
+    for i in range(n):
+        sqnorms[i] = bare.sqnorm(i)
+        n_open += sqnorms[i] >= nothing and C[i] > 0.0
+    t, closed = 0, n_open
+    for i in range(n):
+        if sqnorms[i] >= nothing and C[i] > 0.0:
+            order[t] = i
+            t += 1
+        else:
+            order[closed] = i
+            closed += 1
+    return n_open
+
+
+@jit
+def choose_active(order: Array, m: int, gaps: Array, threshold: float, idle: Array) -> int:
+    """Put the samples of order[:m] with a gap above the threshold first, at the start of their patience; count them."""
+    n_active = 0
+    for t in range(m):
+        i = order[t]
+        if gaps[i] > threshold:
+            order[t], order[n_active] = order[n_active], i
+            idle[i] = 0
+            n_active += 1
+    return n_active
+
+
+@jit
+def dual_value(y: Array, alpha: Array, weights: Array, k: int) -> float:
+    """Return the dual value of rows alpha (k each, padded) and their weights, both flat."""
+    y_, alpha_, weights_ = pointer(y), pointer(alpha), pointer(weights)
+    own, square = 0.0, 0.0
+    for i in range(y.shape[0]):
+        own += alpha_[i * k + y_[i]]
+    for p in range(weights.shape[0]):
+        square += weights_[p] * weights_[p]
+    return own - 0.5 * square
