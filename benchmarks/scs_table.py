@@ -175,14 +175,14 @@ def measure_curves(name: str, records: Records, options: argparse.Namespace) -> 
     from softmargin.kernels import Rbf
     from softmargin.problems import KernelHinge
     from softmargin.run import Stop, solve
-    from softmargin.solvers import KernelBlockDescent
+    from softmargin.solvers import KernelPairDescent
 
     todo = [label for label in FIGURES if not rows_of(records, "curve", data=name, fit=label)]
     if not todo:
         return
     lam, parts = lam_of(name, records, options), load_set(name)
     problem = KernelHinge(Rbf(1.0 / parts.X.shape[1]), parts.X, parts.y, lam=lam)
-    exact = solve(joint_of(problem), KernelBlockDescent(), stop=Stop(tol=TOL / 10.0, max_seconds=options.cap), rng=0)
+    exact = solve(joint_of(problem), KernelPairDescent(), stop=Stop(tol=TOL / 10.0, max_seconds=options.cap), rng=0)
     bound, everyone = 2.0 * lam * exact.certificate.bound, np.arange(problem.n)
     for label in todo:
         method, values = METHODS[FIGURES[label]], []

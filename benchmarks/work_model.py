@@ -136,6 +136,13 @@ def _pairs(call: Any, a: Any, add: Any, k: int) -> Any:
     return done
 
 
+def _free_pairs(call: Any, a: Any, add: Any, k: int) -> Any:
+    """Count an update as a change of S with the gains of all samples alone, and their gains beside the first."""
+    done = call()
+    add(20.0 * a.m * done, done * a.m * (3.0 * a.K.itemsize + 10.0 * 8.0))
+    return done
+
+
 def _inner(call: Any, a: Any, add: Any, k: int) -> Any:
     m, n = len(a.left), len(a.right)
     (left, size), (right, _) = entries_of(a.left.X), entries_of(a.right.X)
@@ -272,6 +279,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "solvers.parts.gram_passes:sweep": _sweeps,
     "solvers.parts.gram_passes:spread": _spread,
     "solvers.parts.smo_passes:descend_pairs": _pairs,
+    "solvers.parts.free_pairs:descend_free_pairs": _free_pairs,
     "kernels.points:products": _inner,
     "kernels.tiles:add_product": _simply(
         lambda a, k: (2.0 * a.tile.size * a.weights.shape[1], a.tile.nbytes + 2.0 * a.out.nbytes)

@@ -18,7 +18,7 @@ from softmargin.kernels import make_kernel
 from softmargin.models import KernelExpansion
 from softmargin.problems import KernelHinge
 from softmargin.run import Stop, solve
-from softmargin.solvers import KernelBlockDescent
+from softmargin.solvers import KernelPairDescent
 
 TARGET = 1e-7
 
@@ -47,7 +47,7 @@ class Objective(BaseObjective):
     def bound(self) -> float:
         """What no f can be below, proven; within TARGET of the least f, or what the time allows."""
         stop = Stop(tol=TARGET, max_iter=ENDLESS, max_seconds=self.bound_seconds)
-        result = solve(joint_of(self.problem), KernelBlockDescent(), stop=stop, rng=0)
+        result = solve(joint_of(self.problem), KernelPairDescent(), stop=stop, rng=0)
         return 2.0 * self.problem.lam * result.certificate.bound
 
     def evaluate_result(self, samples: np.ndarray, alpha: np.ndarray, intercept: float) -> dict[str, float]:

@@ -32,6 +32,7 @@ _HOMES = {
     "IncompatibleError": "core.errors",
     "IndefiniteKernelWarning": "estimators._warnings",
     "KernelBlockDescent": "solvers",
+    "KernelPairDescent": "solvers",
     "KernelExpansion": "models",
     "KernelMulticlassSVM": "problems",
     "KernelSVC": "estimators.kernel_svc",
@@ -61,6 +62,7 @@ _HOMES = {
     "Smo": "solvers",
     "SoftmarginError": "core.errors",
     "SoftmaxDualDescent": "solvers",
+    "SoftmaxNewton": "solvers",
     "SoftmaxPath": "estimators.softmax_path",
     "SoftmaxRegression": "estimators.softmax_regression",
     "SoftmaxRegressionCV": "estimators.softmax_regression_cv",
@@ -145,6 +147,7 @@ if TYPE_CHECKING:
     from softmargin.solvers import EachClass as EachClass
     from softmargin.solvers import FrankWolfe as FrankWolfe
     from softmargin.solvers import KernelBlockDescent as KernelBlockDescent
+    from softmargin.solvers import KernelPairDescent as KernelPairDescent
     from softmargin.solvers import Lbfgs as Lbfgs
     from softmargin.solvers import LowRankGradient as LowRankGradient
     from softmargin.solvers import LowRankPDBFW as LowRankPDBFW
@@ -158,6 +161,7 @@ if TYPE_CHECKING:
     from softmargin.solvers import Scgs as Scgs
     from softmargin.solvers import Smo as Smo
     from softmargin.solvers import SoftmaxDualDescent as SoftmaxDualDescent
+    from softmargin.solvers import SoftmaxNewton as SoftmaxNewton
     from softmargin.solvers import Storc as Storc
     from softmargin.solvers import Svrg as Svrg
     from softmargin.solvers import TrustNewton as TrustNewton

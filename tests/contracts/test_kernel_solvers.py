@@ -17,18 +17,20 @@ from softmargin.matrices.gram import Gram
 from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM, KernelPoint
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
-from softmargin.solvers import kernel_block_descent, projected_gradient
+from softmargin.solvers import kernel_block_descent, kernel_pair_descent, projected_gradient
 from softmargin.solvers.block_frank_wolfe import BlockFrankWolfe
 from softmargin.solvers.frank_wolfe import FrankWolfe
 from softmargin.solvers.kernel_block_descent import KernelBlockDescent
+from softmargin.solvers.kernel_pair_descent import KernelPairDescent
 from softmargin.solvers.pairwise_frank_wolfe import PairwiseFrankWolfe
-from softmargin.solvers.parts import working_set
+from softmargin.solvers.parts import free_pairs, working_set
 from softmargin.solvers.parts.dual_rows import corner, is_between, nearest
 from softmargin.solvers.projected_gradient import ProjectedGradient
 
 SOLVERS = {  # with the relative gap that each reaches in a short time: plain Frank-Wolfe is sublinear
     "descent": (KernelBlockDescent(), 1e-8),
     "plain descent": (KernelBlockDescent(working_set=False), 1e-6),
+    "pairs": (KernelPairDescent(), 1e-8),  # of two classes
     "matrix": (FrankWolfe(), 2e-2),
     "block": (BlockFrankWolfe(), 5e-3),
     "oblivious": (BlockFrankWolfe("oblivious"), 1e-2),
@@ -36,20 +38,27 @@ SOLVERS = {  # with the relative gap that each reaches in a short time: plain Fr
     "gradient": (ProjectedGradient(working_set=False), 1e-6),
     "working set": (ProjectedGradient(), 1e-6),
 }
-MONOTONE = ("descent", "plain descent", "matrix", "block", "pairwise")
+MONOTONE = ("descent", "plain descent", "pairs", "matrix", "block", "pairwise")
 SMALL_CACHE = 0.004  # megabytes: 5 rows of 50, a square of 15
 
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
 both_losses = pytest.mark.parametrize("multiclass", LOSS_NAMES)
 
 
-def make_problem(name, multiclass, *, cache_size=100.0, dtype=np.float64, **changes):
+def classes_for(solver, y):
+    """Return the labels, of two classes where the solver has no more."""
+    return y % 2 if solver == "pairs" else y
+
+
+def make_problem(name, multiclass, *, solver="", cache_size=100.0, dtype=np.float64, **changes):
     """Build a named problem on an rbf kernel; on a linear one where zero rows are to have K_ii = 0."""
     X, y, settings = problem_data(name)
     settings = {**settings, **changes}
+    if solver == "pairs":
+        settings["n_classes"] = 2
     kernel = make_kernel("linear" if name == "degenerate" else "rbf", gamma=0.2)
     gram = Gram(kernel, X.astype(dtype), bias=settings.pop("bias", 0.0), cache_size=cache_size)
-    return KernelMulticlassSVM(gram, y, multiclass=multiclass, **settings)
+    return KernelMulticlassSVM(gram, classes_for(solver, y), multiclass=multiclass, **settings)
 
 
 def optimum(problem):
@@ -97,7 +106,7 @@ class Witness:
 @both_losses
 @pytest.mark.parametrize("name", PROBLEM_NAMES)
 def test_solver_reaches_the_optimum_honestly(name, solver, multiclass):
-    problem, witness, tol = make_problem(name, multiclass), Witness(), SOLVERS[solver][1]
+    problem, witness, tol = make_problem(name, multiclass, solver=solver), Witness(), SOLVERS[solver][1]
     best = optimum(problem)
     result = fit(problem, solver, watchers=[witness])
     assert result.status is Status.CONVERGED
@@ -110,7 +119,7 @@ def test_solver_reaches_the_optimum_honestly(name, solver, multiclass):
         assert (np.diff(witness.bounds) >= -1e-12 * best).all(), "the dual value fell"
 
 
-def with_kernel(name, multiclass):
+def with_kernel(name, multiclass, solver=""):
     """Build a small problem on any kernel, and its kernel matrix by scikit-learn."""
     X, y, _ = problem_data("blobs")
     metric, settings = {
@@ -122,15 +131,15 @@ def with_kernel(name, multiclass):
     K = pairwise_kernels(X, metric=metric, **settings)
     kernel = (lambda A, B: rbf_kernel(A, B, gamma=0.3)) if name == "callable" else name
     gram = Gram(make_kernel(kernel, **settings), K if name == "precomputed" else X, bias=0.5)
-    return KernelMulticlassSVM(gram, y, C=0.3, multiclass=multiclass), K + 0.25
+    return KernelMulticlassSVM(gram, classes_for(solver, y), C=0.3, multiclass=multiclass), K + 0.25
 
 
 @every_solver
 @both_losses
 @pytest.mark.parametrize("kernel", ["laplacian", "polynomial", "callable", "precomputed"])
 def test_every_solver_reaches_the_optimum_with_every_kernel(kernel, solver, multiclass):
-    problem, K = with_kernel(kernel, multiclass)
-    best = kernel_optimum(K, problem.y, problem.C, multiclass, 3)
+    problem, K = with_kernel(kernel, multiclass, solver)
+    best = kernel_optimum(K, problem.y, problem.C, multiclass, problem.n_classes)
     result = fit(problem, solver)
     assert result.status is Status.CONVERGED
     assert best * (1 - 1e-8) <= result.certificate.primal <= best * (1 + 1.1 * SOLVERS[solver][1])
@@ -203,7 +212,7 @@ def test_nearest_rows_are_feasible_and_no_feasible_row_is_nearer(multiclass, see
 @every_solver
 @both_losses
 def test_same_seed_gives_the_same_bits(solver, multiclass):
-    problem = make_problem("blobs", multiclass)
+    problem = make_problem("blobs", multiclass, solver=solver)
     one, two, other = (fit(problem, solver, tol=0.0, max_iter=5, rng=seed).point.alpha for seed in (7, 7, 8))
     np.testing.assert_array_equal(one, two)
     if solver in ("descent", "plain descent", "block", "oblivious", "pairwise"):
@@ -213,9 +222,16 @@ def test_same_seed_gives_the_same_bits(solver, multiclass):
 @every_solver
 @both_losses
 def test_kernel_without_a_store_gives_the_same_result(solver, multiclass):
-    kept, not_kept = (make_problem("blobs", multiclass, cache_size=size) for size in (100.0, SMALL_CACHE))
+    kept, not_kept = (
+        make_problem("blobs", multiclass, solver=solver, cache_size=size) for size in (100.0, SMALL_CACHE)
+    )
     assert (not_kept.gram.largest_rows, not_kept.gram.largest_square) == (5, 15)
-    if solver not in ("descent", "plain descent", "working set"):  # there the cache decides how large the sets are
+    if solver not in (
+        "descent",
+        "plain descent",
+        "pairs",
+        "working set",
+    ):  # there the cache decides how large the sets are
         one, two = (fit(problem, solver, tol=0.0, max_iter=5).point.alpha for problem in (kept, not_kept))
         np.testing.assert_allclose(one, two, atol=1e-11)
     one, two = (fit(problem, solver).certificate.primal for problem in (kept, not_kept))
@@ -330,7 +346,7 @@ def test_every_weston_watkins_block_can_be_asked_for(block):
 @both_losses
 @pytest.mark.parametrize("name", ["blobs", "degenerate"])
 def test_restart_at_the_optimum_stops_at_once(name, solver, multiclass):
-    problem = make_problem(name, multiclass)
+    problem = make_problem(name, multiclass, solver=solver)
     again = fit(problem, solver, init=fit(problem, solver).point)
     assert again.n_iter == 0
     assert again.status is Status.CONVERGED
@@ -340,8 +356,8 @@ def test_restart_at_the_optimum_stops_at_once(name, solver, multiclass):
 @both_losses
 @pytest.mark.parametrize("scale", [1e-3, 1e9])
 def test_any_garbage_is_a_valid_start(scale, solver, multiclass):
-    problem, tol = make_problem("degenerate", multiclass), SOLVERS[solver][1]
-    garbage = scale * np.random.default_rng(0).standard_normal((50, 3))
+    problem, tol = make_problem("degenerate", multiclass, solver=solver), SOLVERS[solver][1]
+    garbage = scale * np.random.default_rng(0).standard_normal((50, problem.n_classes))
     untouched = garbage.copy()
     result = fit(problem, solver, init=KernelPoint(garbage))
     assert result.certificate.primal == pytest.approx(optimum(problem), rel=1.1 * tol)
@@ -351,7 +367,7 @@ def test_any_garbage_is_a_valid_start(scale, solver, multiclass):
 @every_solver
 @both_losses
 def test_samples_without_a_price_keep_zero_rows(solver, multiclass):
-    problem = make_problem("weights", multiclass)
+    problem = make_problem("weights", multiclass, solver=solver)
     alpha = after(problem, SOLVERS[solver][0], 3)
     assert (problem.C == 0.0).any()
     assert not alpha[problem.C == 0.0].any()
@@ -361,11 +377,12 @@ def test_samples_without_a_price_keep_zero_rows(solver, multiclass):
 @every_solver
 @both_losses
 def test_a_kernel_of_zeros_is_solved_at_the_start(solver, multiclass):
-    y = np.arange(9) % 3
+    y = classes_for(solver, np.arange(9) % 3)
     problem = KernelMulticlassSVM(Gram(make_kernel("linear"), np.zeros((9, 2))), y, C=0.5, multiclass=multiclass)
     result = fit(problem, solver, tol=1e-12)
     assert result.n_iter <= 1
-    assert result.certificate.bound == result.certificate.primal == 4.5 * (2 if multiclass == "weston_watkins" else 1)
+    charged = problem.n_classes - 1 if multiclass == "weston_watkins" else 1
+    assert result.certificate.bound == result.certificate.primal == 4.5 * charged
 
 
 @every_solver
@@ -373,9 +390,10 @@ def test_a_kernel_of_zeros_is_solved_at_the_start(solver, multiclass):
 @pytest.mark.parametrize("C", [0.0, 1e-16, 1e-10])
 def test_tiny_prices_converge(C, solver, multiclass):
     """The optimum is the loss at W = 0 but for a term of order C^2; float rounding must not stall the steps."""
-    result = fit(make_problem("blobs", multiclass, C=C), solver, max_iter=3000)
+    problem = make_problem("blobs", multiclass, solver=solver, C=C)
+    result = fit(problem, solver, max_iter=3000)
     assert result.status is Status.CONVERGED
-    at_zero = C * 50 * (2 if multiclass == "weston_watkins" else 1)
+    at_zero = C * 50 * (problem.n_classes - 1 if multiclass == "weston_watkins" else 1)
     assert result.certificate.primal == pytest.approx(at_zero, rel=1e-6)
 
 
@@ -393,7 +411,7 @@ def test_float32_kernel_values_are_summed_in_float64(solver, multiclass):
 @both_losses
 @pytest.mark.parametrize("cut", [1, 4])
 def test_split_run_is_the_whole_run(solver, multiclass, cut, tmp_path):
-    problem = make_problem("blobs", multiclass)
+    problem = make_problem("blobs", multiclass, solver=solver)
     whole = fit(problem, solver, tol=0.0, max_iter=8)
     fit(problem, solver, tol=0.0, max_iter=cut, watchers=[Checkpoint(tmp_path / "run", every=0.0)])
     saved = load_checkpoint(tmp_path / "run", SOLVERS[solver][0])
@@ -404,7 +422,7 @@ def test_split_run_is_the_whole_run(solver, multiclass, cut, tmp_path):
 @every_solver
 @both_losses
 def test_what_is_returned_is_not_the_solvers_own_memory(solver, multiclass):
-    problem, solver = make_problem("blobs", multiclass), SOLVERS[solver][0]
+    problem, solver = make_problem("blobs", multiclass, solver=solver), SOLVERS[solver][0]
     state = solver.step(problem, solver.start(problem, None, np.random.default_rng(0)))
     point = solver.point(problem, state)
     before = point.alpha.copy()
@@ -521,3 +539,77 @@ def test_acceleration_pays():
 def test_settings_that_do_not_exist_are_refused():
     with pytest.raises(IncompatibleError, match="step_rule='long' is unknown; choose optimal or oblivious"):
         BlockFrankWolfe("long")
+
+
+def two_classes(n, *, C, cache_size=100.0, kernel="rbf"):
+    """Build a problem of two overlapping classes, with repeated samples."""
+    rng = np.random.default_rng(4)
+    y = np.arange(n) % 2
+    X = rng.standard_normal((n, 3)) + 0.8 * y[:, None]
+    X[: n // 10] = X[n // 10 : n // 10 * 2]
+    gram = Gram(make_kernel(kernel, gamma=0.3), X, bias=0.5, cache_size=cache_size)
+    return KernelMulticlassSVM(gram, y, C=C * rng.uniform(0.5, 2.0, n))
+
+
+numbers = st.floats(-3.0, 3.0)
+rooms = st.floats(0.0, 3.0)
+
+
+@given(numbers, numbers, st.floats(0.1, 2.0), st.floats(0.1, 2.0), st.floats(-1.0, 1.0), rooms, rooms, rooms, rooms)
+def test_no_move_of_a_pair_within_its_bounds_gains_more(S_i, S_j, K_ii, K_jj, cosine, fall_i, rise_i, fall_j, rise_j):
+    K_ij = cosine * np.sqrt(K_ii * K_jj)
+
+    def gain(d_i, d_j):
+        return d_i * (2 * S_i - K_ii * d_i) + d_j * (2 * S_j - K_jj * d_j) - 2 * K_ij * d_i * d_j
+
+    d_i, d_j = free_pairs._best_move(S_i, S_j, K_ii, K_ij, K_jj, -fall_i, rise_i, -fall_j, rise_j)
+    assert -fall_i <= d_i <= rise_i
+    assert -fall_j <= d_j <= rise_j
+    moves = np.meshgrid(np.linspace(-fall_i, rise_i, 41), np.linspace(-fall_j, rise_j, 41))
+    assert gain(d_i, d_j) >= gain(*moves).max() - 1e-6
+
+
+@pytest.mark.parametrize("C", [0.05, 1.0, 1000.0])
+def test_pairs_move_to_the_gap_that_was_asked_for_and_keep_the_slopes(C):
+    problem = two_classes(150, C=C)
+    K, y, bound = problem.gram.square(np.arange(150)), 2.0 * problem.y - 1.0, problem.C
+    S, rise, fall, diagonal = (np.zeros(256) for _ in range(4))
+    S[:150], rise[:150], fall[:150] = y, np.where(y > 0, bound, 0.0), np.where(y > 0, 0.0, -bound)
+    diagonal[:150] = np.diag(K)
+    target = 1e-6 * bound.sum()
+    done = free_pairs.descend_free_pairs(K.reshape(-1), 150, diagonal, S, rise, fall, np.zeros(256), 10**6, target)
+    assert done < 10**6
+    u = np.where(y > 0, -fall[:150], -rise[:150])
+    np.testing.assert_allclose(S[:150], y - K @ u, atol=1e-9 * max(1.0, C))
+    assert (np.abs(u) <= bound * (1 + 1e-12)).all()
+    assert np.maximum(S * rise, S * fall).sum() <= target
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("cache_size", [100.0, 0.02], ids=["stored", "few rows kept"])
+def test_two_classes_in_small_working_sets_reach_the_optimum_of_plain_descent(cache_size, kernel, monkeypatch):
+    monkeypatch.setattr(kernel_pair_descent, "ALONE", 0)
+    monkeypatch.setattr(kernel_pair_descent, "FIRST_SET", 10)
+    problem = two_classes(200, C=1.0, cache_size=cache_size, kernel=kernel)
+    assert problem.gram.is_stored == (cache_size == 100.0)
+    result = solve(problem, KernelPairDescent(), stop=Stop(1e-7, 2000), rng=0)
+    plain = solve(two_classes(200, C=1.0, kernel=kernel), KernelBlockDescent(), stop=Stop(1e-7, 2000), rng=0)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(plain.certificate.primal, rel=3e-7)
+
+
+def test_two_classes_go_on_from_a_checkpoint_also_where_no_kernel_value_is_at_hand(tmp_path, monkeypatch):
+    """What is chosen follows from the state alone; only the rounding of kernel values may differ."""
+    monkeypatch.setattr(kernel_pair_descent, "ALONE", 0)
+    monkeypatch.setattr(kernel_pair_descent, "FIRST_SET", 10)
+    file, stop, solver = tmp_path / "run.npz", Stop(1e-8, 12), KernelPairDescent()
+    whole = solve(two_classes(200, C=5.0), solver, stop=stop, rng=0)
+    watcher = Checkpoint(file, every=0.0)
+    solve(two_classes(200, C=5.0), solver, stop=Stop(1e-8, 4), rng=0, watchers=[watcher])
+    again = solve(two_classes(200, C=5.0), solver, stop=stop, resume=load_checkpoint(file, solver))
+    np.testing.assert_allclose(again.point.alpha, whole.point.alpha, rtol=1e-8, atol=1e-8)
+
+
+def test_pairs_refuse_three_classes():
+    with pytest.raises(IncompatibleError, match="needs two classes; this problem has 3"):
+        fit(make_problem("blobs", "weston_watkins"), "pairs")

@@ -21,19 +21,21 @@ from softmargin.solvers.parts import metric as metrics
 from softmargin.solvers.parts.conjugate_gradients import N_VECTORS, conjugate_gradients
 from softmargin.solvers.parts.metric import Identity, make_metric, thinned
 from softmargin.solvers.parts.ridge_model import RidgeModel, whole
+from softmargin.solvers.softmax_newton import SoftmaxNewton
 from softmargin.solvers.trust_newton import TrustNewton
 
 SOLVERS = {
     "lbfgs": Lbfgs(),
     "lbfgs plain": Lbfgs(memory=5, preconditioner="none"),
     "lbfgs diagonal": Lbfgs(preconditioner="diagonal"),
-    "newton": NewtonCG(),
-    "newton plain": NewtonCG(preconditioner="none", sampled=False),
-    "newton diagonal": NewtonCG(preconditioner="diagonal"),
-    "newton gram": NewtonCG(preconditioner="gram"),
+    "newton": SoftmaxNewton(),
+    "newton cg": NewtonCG(),
+    "newton cg plain": NewtonCG(preconditioner="none", sampled=False),
+    "newton cg diagonal": NewtonCG(preconditioner="diagonal"),
+    "newton cg gram": NewtonCG(preconditioner="gram"),
     "trust": TrustNewton(),
 }
-MAIN = ("lbfgs", "newton", "trust")
+MAIN = ("lbfgs", "newton", "newton cg", "trust")
 # Clarabel warns where it stops a little short of 1e-11.
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 every_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
@@ -189,7 +191,7 @@ def test_further_steps_do_not_move_a_point_already_handed_out(solver):
 
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("form", [np.asarray, csr_matrix], ids=["dense", "csr"])
-@pytest.mark.parametrize("solver", [NewtonCG(), Lbfgs()], ids=["newton", "lbfgs"])
+@pytest.mark.parametrize("solver", [NewtonCG(), Lbfgs()], ids=["newton cg", "lbfgs"])
 def test_samples_of_the_rows_lead_to_the_same_optimum(solver, k, form, monkeypatch):
     monkeypatch.setattr(newton_cg, "FIRST_ROWS", 60)
     monkeypatch.setattr(newton_cg, "ROWS_PER_FEATURE", 1)

@@ -19,7 +19,8 @@ from softmargin.solvers import MMDescent, ProxNewton
 from softmargin.solvers.parts.model_samples import Sample, draw, with_constant
 from softmargin.solvers.parts.quadratic_model import EntryModel, RowModel, descend, value_of
 from softmargin.solvers.parts.row_shifts import best_shifts
-from softmargin.solvers.parts.softmax_steps import is_entrywise, matrix_of, pack
+from softmargin.solvers.parts.softmax_losses import stride_of, unpadded
+from softmargin.solvers.parts.softmax_steps import is_entrywise
 
 SOLVERS = {"newton": ProxNewton(), "mm": MMDescent()}
 every_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
@@ -319,11 +320,10 @@ def make_model(k, *, by_rows, is_coupled=True, damping=0.1, seed=0, penalty=None
     problem = softmax_problem(X, y, C=C, penalty=penalty or L1(0.3), fit_intercept=fit_intercept)
     rng = np.random.default_rng(seed)
     columns, d = problem.n_columns, 6
-    width = -(-columns // WIDTH) * WIDTH
-    W = pack(problem, CompositePoint(0.1 * rng.standard_normal((d, columns)), np.zeros(columns)))
-    P, G = zeros(40 * width), zeros((d + 1) * width)
-    matrix_of(problem, P)[:] = rng.dirichlet(np.ones(k), 40)[:, :columns] if is_coupled else 0.0
-    matrix_of(problem, G)[: d + fit_intercept] = rng.standard_normal((d + fit_intercept, columns))
+    P, G, W = (zeros(rows * stride_of(problem)) for rows in (40, d + 1, d + 1))
+    unpadded(problem, W)[:-1] = 0.1 * rng.standard_normal((d, columns))
+    unpadded(problem, P)[:] = rng.dirichlet(np.ones(k), 40)[:, :columns] if is_coupled else 0.0
+    unpadded(problem, G)[: d + fit_intercept] = rng.standard_normal((d + fit_intercept, columns))
     sample = Sample(None, problem.X, with_constant(X, fit_intercept), C, P, np.full(40, damping), np.zeros(d + 1))
     features = np.arange(d + fit_intercept)
     if by_rows:
@@ -336,18 +336,17 @@ def make_model(k, *, by_rows, is_coupled=True, damping=0.1, seed=0, penalty=None
 def written_out(model):
     """Return q(D) of a model, sample by sample."""
     problem, sample = model.problem, model.sample
-    D = matrix_of(problem, model.V) - matrix_of(problem, model.W)
+    D = unpadded(problem, model.V) - unpadded(problem, model.W)
     T = problem.X @ D[:-1] + problem.bias * D[-1]
-    value = float(np.vdot(matrix_of(problem, model.G), D)) + problem.penalty.value(matrix_of(problem, model.V)[:-1])
-    for t, p, C in zip(T, matrix_of(problem, sample.P), sample.C, strict=True):
+    value = float(np.vdot(unpadded(problem, model.G), D)) + problem.penalty.value(unpadded(problem, model.V)[:-1])
+    for t, p, C in zip(T, unpadded(problem, sample.P), sample.C, strict=True):
         value += 0.5 * C * t @ (np.diag(p) - np.outer(p, p) + sample.damping[0] * np.eye(len(p))) @ t
     return value
 
 
 @pytest.mark.parametrize("is_coupled", [True, False])
-@pytest.mark.parametrize("by_rows", [True, False])
+@pytest.mark.parametrize(("k", "by_rows"), [(2, False), (3, False), (6, False), (3, True), (6, True)])
 @pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("k", [2, 3, 6])
 def test_every_pass_lowers_the_model_whose_value_is_right(k, fit_intercept, by_rows, is_coupled):
     model = make_model(k, by_rows=by_rows, is_coupled=is_coupled, fit_intercept=fit_intercept)
     values = [written_out(model)]
@@ -359,7 +358,7 @@ def test_every_pass_lowers_the_model_whose_value_is_right(k, fit_intercept, by_r
     assert values[-1] < values[0]
 
 
-@pytest.mark.parametrize("k", [2, 3, 6])
+@pytest.mark.parametrize("k", [3, 6])
 def test_descent_by_rows_and_by_entries_ends_at_the_same_point(k):
     ends = []
     for by_rows in (True, False):

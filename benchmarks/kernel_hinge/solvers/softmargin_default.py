@@ -1,4 +1,4 @@
-"""What ``KernelSVC(solver="auto")`` runs where all rows can be looked at: exact block descent on the dual."""
+"""What ``KernelSVC(solver="auto")`` runs where all rows can be looked at: descent by pairs on the dual."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from benchmark_utils.hinge_solvers import StepSolver, joint_of
 from benchmark_utils.kernel_objective import few_rows, fresh
 from benchmark_utils.ours import SoftmarginSolver
 from softmargin.problems import KernelHinge
-from softmargin.solvers import KernelBlockDescent
+from softmargin.solvers import KernelPairDescent
 
 
 class Solver(StepSolver):
@@ -17,7 +17,7 @@ class Solver(StepSolver):
     name = "softmargin"
 
     def method(self) -> Any:
-        return KernelBlockDescent()
+        return KernelPairDescent()
 
     def stated(self, problem: KernelHinge) -> Any:
         return joint_of(problem)

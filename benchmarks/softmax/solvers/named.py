@@ -12,7 +12,7 @@ class Solver(SoftmaxSolver):
     name = "named"
     parameters = {
         "solver": [
-            *("Lbfgs", "NewtonCG", "TrustNewton", "SoftmaxDualDescent"),  # l2 alone
+            *("Lbfgs", "NewtonCG", "SoftmaxNewton", "TrustNewton", "SoftmaxDualDescent"),  # l2 alone
             *("ProxNewton", "MMDescent", "AcceleratedGradient", "Svrg"),
         ]
     }

@@ -27,6 +27,7 @@ SOLVERS = {
     "kernel hinge": (
         "auto",
         "block_descent",
+        "pair_descent",
         "projected_gradient",
         "frank_wolfe",
         "block_frank_wolfe",
@@ -37,6 +38,7 @@ SOLVERS = {
     "softmax ridge": (
         "auto",
         "lbfgs",
+        "newton",
         "newton_cg",
         "trust_newton",
         "dual_descent",

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -32,20 +31,34 @@ from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import row_squares
 from softmargin.problems import softmax_problem
 from softmargin.run import Result, Stop, solve
+from softmargin.run.solve import speaks
 from softmargin.sets import L1Ball, TraceBall
 
 __all__ = ["SOLVER_TABLES", "AtDualPoint", "find_solver", "fit_problem", "is_sampling"]
 
 Recipe = tuple[str, dict[str, Any]]
 MANY_FEATURES = 3000
+MOST_MULTIPLIED = 5.5e7  # multiplications by BLAS, up to which a whole Hessian is worth while
+SCATTERED = 8.5  # of them take as long as one whose result goes to where the columns of a sparse row say
 HEAVY = 3.0  # p_i |x_i|^2 / l2 of a sample, up to which one dual coordinate after the other is the fastest
 LOOSE = 1e-2  # tolerance of the convex relative, where a run starts
 
 
 def fastest_ridge(problem: Any) -> str:
-    """Name the solver for a ridge: on the dual where X is sparse and wide, else Newton's method."""
-    is_wide = not isinstance(problem.X, np.ndarray) and problem.X.shape[1] > MANY_FEATURES
-    return "dual_descent" if is_wide and problem.ridge > 0.0 else "newton_cg"
+    """Name the solver for a ridge: Newton's method, with the whole Hessian where it is small; the dual where X is wide.
+
+    Making a Hessian takes n unknowns^2 multiplications, or of two classes and sparse rows n times their nonzero numbers
+    squared; solving takes unknowns^3 / 3. There are no more unknowns a class than samples.
+    """
+    n, d = problem.X.shape
+    is_sparse = not isinstance(problem.X, np.ndarray)
+    unknowns = problem.n_columns * (min(n, d) + 1.0)
+    making = n * unknowns**2
+    if is_sparse and problem.is_pinned and d <= n:
+        making = min(making, SCATTERED * problem.X.nnz**2 / max(n, 1))
+    if problem.ridge > 0.0 and making + unknowns**3 / 3.0 <= MOST_MULTIPLIED:
+        return "newton"
+    return "dual_descent" if is_sparse and d > MANY_FEATURES and problem.ridge > 0.0 else "newton_cg"
 
 
 def fastest_in_l1_ball(problem: Any) -> str:
@@ -86,8 +99,9 @@ SOLVER_TABLES: dict[str, dict[str, Recipe | Callable[[Any], str]]] = {
         "dual_prox_gradient": ("DualProxGradient", {}),
     },
     "kernel hinge": {
-        "auto": ("KernelBlockDescent", {}),
+        "auto": lambda problem: "pair_descent" if problem.n_classes == 2 else "block_descent",
         "block_descent": ("KernelBlockDescent", {}),
+        "pair_descent": ("KernelPairDescent", {}),
         "projected_gradient": ("ProjectedGradient", {}),
         "frank_wolfe": ("FrankWolfe", {}),
         "block_frank_wolfe": ("BlockFrankWolfe", {}),
@@ -107,6 +121,7 @@ SOLVER_TABLES: dict[str, dict[str, Recipe | Callable[[Any], str]]] = {
     "softmax ridge": {
         "auto": fastest_ridge,
         "lbfgs": ("Lbfgs", {}),
+        "newton": ("SoftmaxNewton", {}),
         "newton_cg": ("NewtonCG", {}),
         "trust_newton": ("TrustNewton", {}),
         "dual_descent": ("SoftmaxDualDescent", {}),
@@ -140,7 +155,6 @@ _KINDS: dict[type | None, str] = {
 }
 # A problem may speak several of them; then the first says what it is.
 _ASKED = (SampledProblem, ConstrainedProblem, RidgeProblem, CompositeProblem, FreeBiasProblem, BlockDualProblem)
-_PROTOCOLS: WeakKeyDictionary[type, type | None] = WeakKeyDictionary()
 
 
 def fit_problem(
@@ -193,7 +207,7 @@ def find_solver(solver: Any, problem: Any = None, *, dual_only: bool = False) ->
     if parts is None or isinstance(chosen, solvers.EachClass):
         return chosen
     for needed in chosen.needs:
-        if not isinstance(part, needed):
+        if not speaks(part, needed):
             raise IncompatibleError(
                 f"{type(chosen).__name__} needs a {needed.__name__}; the parts of this one-vs-rest problem are of type "
                 f"{type(part).__name__}. Choose one of {', '.join(SOLVER_TABLES[_kind(part)])}."
@@ -220,10 +234,7 @@ def _kind(problem: Any) -> str:
 
 def _protocol(problem: Any) -> type | None:
     """Return the first protocol that a problem speaks; None where it is none of them, as a kernel hinge is."""
-    # Kept by class: asking takes as long as a pass over a small X.
-    if type(problem) not in _PROTOCOLS:
-        _PROTOCOLS[type(problem)] = next((protocol for protocol in _ASKED if isinstance(problem, protocol)), None)
-    return _PROTOCOLS[type(problem)]
+    return next((protocol for protocol in _ASKED if speaks(problem, protocol)), None)
 
 
 def _by_name(name: str, kind: str, problem: Any) -> Any:

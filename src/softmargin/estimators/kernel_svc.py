@@ -55,9 +55,10 @@ class KernelSVC(StreamingClassifier):
     intercept_scaling : float, default=1.0
         Value of the constant feature (hinge only); a larger one lessens the penalty on the intercept.
     solver : str or solver object, default="auto"
-        hinge: "auto" and "block_descent" (exact block descent on a working set), "projected_gradient", "frank_wolfe",
-        "block_frank_wolfe", "pairwise_frank_wolfe". squared_hinge: "smo", "dual_prox_gradient" and, with a linear
-        kernel, "newton"; "auto" is "newton" there and "smo" elsewhere. Or a solver object.
+        hinge: "block_descent" (exact block descent on a working set), "pair_descent" (the same by pairs, for two
+        classes), "projected_gradient", "frank_wolfe", "block_frank_wolfe", "pairwise_frank_wolfe"; "auto" is
+        "pair_descent" for two classes and one-vs-rest, else "block_descent". squared_hinge: "smo", "dual_prox_gradient"
+        and, with a linear kernel, "newton"; "auto" is "newton" there and "smo" elsewhere. Or a solver object.
         For millions of rows, hinge with two classes or one-vs-rest: "scs" (stochastic conjugate subgradients) and
         "pegasos" look at samples, and X may be memory-mapped; "wolfe" looks at all rows. Their gap is one on the
         sample where they have not seen all rows.

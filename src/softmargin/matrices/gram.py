@@ -141,7 +141,7 @@ class Gram:
 
     def keep(self, index: Array) -> None:
         """Compute the rows at ``index`` that are not at hand and keep them, while there is room."""
-        if self.is_given:
+        if self.is_given or self._store.has(index).all():
             return
         missing, place = self._store.places_for(index)
         if len(missing) == self.n:
@@ -185,6 +185,8 @@ class Gram:
         """Return K alpha in float64; alpha is (n,) or (n, k), only its nonzero rows are touched."""
         columns = alpha.reshape(self.n, -1)
         index = np.flatnonzero(columns.any(axis=1))
+        if len(index) == 0:
+            return np.zeros(alpha.shape)
         if self.is_linear:
             weights = rmatmul(self.X, columns, self.bias)
             out = np.concatenate([scores for _, scores in matmul(self.X, weights, self.bias)])

@@ -3,8 +3,9 @@
     times(X, W, bias, k, out)             out = [X, bias] W          (n * k,)
     adjoint(X, U, bias, k, out)           out = [X, bias]' U         ((d + 1) * k,)
 
-Weights and scores are flat, row-major, k padded to whole tiles (backends.lanes), float64; the last row of W belongs to
-the constant feature ``bias``, 0 where there is none. ``operator`` does the same for the judge, without padding.
+Weights and scores are flat, row-major, float64, k padded to whole tiles (backends.lanes), or one column without
+padding; the last row of W belongs to the constant feature ``bias``, 0 where there is none. ``operator`` does the same
+for the judge, without padding.
 """
 
 from typing import Any
@@ -32,7 +33,7 @@ def times(X: Any, W: Array, bias: float, k: int, out: Array) -> None:
         if bias:
             scores += bias * weights[-1]
     else:
-        _times(as_rows(X, bias), W, k, out)
+        (_times if k > 1 else _times_column)(as_rows(X, bias), W, k, out)
 
 
 def adjoint(X: Any, U: Array, bias: float, k: int, out: Array) -> None:
@@ -45,7 +46,7 @@ def adjoint(X: Any, U: Array, bias: float, k: int, out: Array) -> None:
         if bias:
             weights[-1] = bias * scores.sum(axis=0)
     else:
-        _adjoint(as_rows(X, bias), U, k, out)
+        (_adjoint if k > 1 else _adjoint_column)(as_rows(X, bias), U, k, out)
 
 
 @jit
@@ -99,3 +100,28 @@ def _adjoint(rows: Any, U: Array, k: int, out: Array) -> None:
             row = rows_.column(i, p) * k
             for o in range(0, k, WIDTH):
                 store(out_, row + o, load(out_, row + o) + value * load(U_, i * k + o))
+
+
+@jit
+def _times_column(rows: Any, W: Array, k: int, out: Array) -> None:
+    rows_, W_, out_ = rows.bare(), pointer(W), pointer(out)
+    constant = rows_.bias * W[-1]
+    for i in range(out.shape[0]):
+        begin, end = rows_.entries(i)
+        score = constant
+        for p in range(begin, end):
+            score += rows_.value(p) * W_[rows_.column(i, p)]
+        out_[i] = score
+
+
+@jit
+def _adjoint_column(rows: Any, U: Array, k: int, out: Array) -> None:
+    rows_, U_, out_ = rows.bare(), pointer(U), pointer(out)
+    total = 0.0
+    for i in range(U.shape[0]):
+        begin, end = rows_.entries(i)
+        u = U_[i]
+        total += u
+        for p in range(begin, end):
+            out_[rows_.column(i, p)] += u * rows_.value(p)
+    out[-1] += rows_.bias * total

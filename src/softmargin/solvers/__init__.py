@@ -20,6 +20,7 @@ _HOMES = {
     "EachClass": "one_vs_rest",
     "FrankWolfe": "frank_wolfe",
     "KernelBlockDescent": "kernel_block_descent",
+    "KernelPairDescent": "kernel_pair_descent",
     "Lbfgs": "lbfgs",
     "LowRankGradient": "low_rank_gradient",
     "LowRankPDBFW": "low_rank_pdbfw",
@@ -35,6 +36,7 @@ _HOMES = {
     "Scgs": "scgs",
     "Smo": "smo",
     "SoftmaxDualDescent": "softmax_dual_descent",
+    "SoftmaxNewton": "softmax_newton",
     "Storc": "storc",
     "Svrg": "svrg",
     "TrustNewton": "trust_newton",
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from softmargin.solvers.dual_prox_gradient import DualProxGradient as DualProxGradient
     from softmargin.solvers.frank_wolfe import FrankWolfe as FrankWolfe
     from softmargin.solvers.kernel_block_descent import KernelBlockDescent as KernelBlockDescent
+    from softmargin.solvers.kernel_pair_descent import KernelPairDescent as KernelPairDescent
     from softmargin.solvers.lbfgs import Lbfgs as Lbfgs
     from softmargin.solvers.low_rank_gradient import LowRankGradient as LowRankGradient
     from softmargin.solvers.low_rank_pdbfw import LowRankPDBFW as LowRankPDBFW
@@ -75,6 +78,7 @@ if TYPE_CHECKING:
     from softmargin.solvers.scgs import Scgs as Scgs
     from softmargin.solvers.smo import Smo as Smo
     from softmargin.solvers.softmax_dual_descent import SoftmaxDualDescent as SoftmaxDualDescent
+    from softmargin.solvers.softmax_newton import SoftmaxNewton as SoftmaxNewton
     from softmargin.solvers.storc import Storc as Storc
     from softmargin.solvers.svrg import Svrg as Svrg
     from softmargin.solvers.trust_newton import TrustNewton as TrustNewton

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.solvers.parts.softmax_steps import matrix_of
+from softmargin.solvers.parts.softmax_losses import unpadded
 from softmargin.solvers.prox_newton import ProxNewton
 
 __all__ = ["MMDescent"]
@@ -35,7 +35,7 @@ class MMDescent(ProxNewton):
 
     def _hessian(self, problem: Any, P: Array, damping: Array) -> tuple[Array, Array, bool]:
         """Return no probabilities, and c_i for a damping."""
-        rows = matrix_of(problem, P)
+        rows = unpadded(problem, P)
         largest = (rows * (1.0 - rows)).max(axis=1)
         bound = largest if problem.is_pinned else 2.0 * largest
         return np.zeros_like(P), np.minimum(bound + damping, LARGEST), False

@@ -7,8 +7,7 @@ One step solves H D = -G about, and goes along D to where F is least. G and the 
 most rows hardly bend F, as their class is known. So H is made of rows drawn by their curvature (parts.metric.thinned),
 twice as many whenever the curvature along D was clearly not what the sample said; in the end, all of them.
 
-Where F is all but flat along some directions, as it is far from the optimum, the step is far too long; then a share of
-the largest possible diagonal is added to H, until steps are taken whole again.
+Where the step is far too long, H is damped (parts.damping).
 
     CG stops at       |r| <= eta |G| in the norm of the inverse metric,   eta = min(1/4, (|G| / |G at the start|)^(1/2))
     preconditioner    parts.metric, of the same rows
@@ -25,6 +24,7 @@ from softmargin.backends.lanes import zeros
 from softmargin.core.protocols import RidgeProblem
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.parts.conjugate_gradients import conjugate_gradients
+from softmargin.solvers.parts.damping import next_damping
 from softmargin.solvers.parts.line_search import search_line
 from softmargin.solvers.parts.metric import demand_preconditioner, make_metric, thinned
 from softmargin.solvers.parts.ridge_model import RidgeModel, RidgeState, awake, whole
@@ -36,8 +36,7 @@ LEAST_EXACT = 0.25
 MOST_SAMPLED = 0.15  # a sample is not worth solving for any further
 FIRST_ROWS = 6000  # rows of the first sample ...
 ROWS_PER_FEATURE = 8  # ... or this many per feature
-SHORT = 0.03  # a step this much shorter than it was meant shows that the Hessian is of no use here ...
-LEAST_DAMPING, WORSE = 1e-4, 10.0  # ... so that a share of its largest diagonal is added: this much, then more
+SHORT = 0.03  # a step this much shorter than it was meant shows that the Hessian is of no use here
 MISJUDGED = 1.3  # factor by which a sample may be wrong about the curvature
 
 
@@ -108,7 +107,7 @@ class NewtonCG:
         D, residual, _ = conjugate_gradients(product, -state.gradient, metric, exactness, model.work)
         slope = float(state.gradient @ D)
         if not slope < 0.0:
-            self._damp(state, helped=False)
+            state.damping = next_damping(state.damping, helped=False)
             return state
         guessed = -slope - float(residual @ D)  # <D, H D>
         model.aim(state, D)
@@ -119,7 +118,7 @@ class NewtonCG:
             if not guessed < MISJUDGED * bend < MISJUDGED**2 * guessed:
                 state.n_rows *= 2
         length = search_line(model, state, D, slope, first)
-        self._damp(state, helped=length >= SHORT * first)
+        state.damping = next_damping(state.damping, helped=length >= SHORT * first)
         return state
 
     def point(self, problem: Any, state: NewtonCGState) -> CompositePoint:
@@ -133,10 +132,3 @@ class NewtonCG:
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> NewtonCGState:
         """Rebuild the state from a checkpoint."""
         return NewtonCGState(**arrays, **plain)
-
-    def _damp(self, state: NewtonCGState, *, helped: bool) -> None:
-        """Trust the Hessian more where its direction helped, else less."""
-        if helped:
-            state.damping = state.damping / WORSE if state.damping > LEAST_DAMPING else 0.0
-        else:
-            state.damping = min(max(LEAST_DAMPING, WORSE * state.damping), 1.0)

@@ -13,13 +13,15 @@ H is the Hessian of the losses plus a damping. Plain Newton steps overshoot: a s
 flat, though its loss bends on the way to being right. So sample i has damping rho (1 - p_own) in its scores; rho falls
 where the model foretold the fall of F well, and rises where it did not. From 1 / 2 on all samples are damped, and at
 rho = 1 by 1 / 2: then H is above the Hessian anywhere, and D itself lowers F. A penalty that is not convex relies on
-that, for between W and W + D it may be higher than at both.
+that, for between W and W + D it may be higher than at both. Where losses fall like an exponential, as those of samples
+that are right already, plain Newton steps are too short, and F falls by 2 (1 - 1 / e) = 1.26 times what was foretold:
+the next model then has only a share of H.
 
     spec            here
     XD              state.move          scores of D
     h_jk            quadratic_passes    exact second derivative (entries), bound (rows)
     WS              _choose
-    [not there]     damping; Hessians of few samples; Anderson's extrapolation; how exactly a model is minimised
+    [not there]     damping; a share of H; Hessians of few samples; Anderson's extrapolation, jumps; exactness of models
 """
 
 from dataclasses import dataclass, field
@@ -30,24 +32,15 @@ from numpy.typing import NDArray
 
 from softmargin.backends.lanes import WIDTH, zeros
 from softmargin.core.protocols import CompositeProblem
-from softmargin.losses.softmax import loss_along
 from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.parts.dense_model import DenseModel, affords_all, is_worth_while
-from softmargin.solvers.parts.model_samples import Sample, density, draw, with_constant
-from softmargin.solvers.parts.quadratic_model import EntryModel, RowModel, shifted_rows
+from softmargin.solvers.parts.dense_model import EXACT, MOST_PASSES, DenseModel, affords_all, forming, is_worth_while
+from softmargin.solvers.parts.model_samples import Layout, Sample, draw
+from softmargin.solvers.parts.quadratic_model import EntryModel, RowModel
 from softmargin.solvers.parts.quadratic_passes import score_blocks
-from softmargin.solvers.parts.row_shifts import best_shifts
-from softmargin.solvers.parts.softmax_steps import (
-    fill_gradient,
-    fill_probabilities,
-    fill_scores,
-    is_entrywise,
-    matrix_of,
-    pack,
-    unpack,
-    width_of,
-)
+from softmargin.solvers.parts.row_shifts import centre
+from softmargin.solvers.parts.softmax_losses import SoftmaxLosses, stride_of, unpadded
+from softmargin.solvers.parts.softmax_steps import is_entrywise, width_of
 
 __all__ = ["ProxNewton", "ProxNewtonState"]
 
@@ -62,6 +55,7 @@ RISEN_DAMPING = 1e-3  # where it rises from nothing
 HEAVY_DAMPING = 0.2  # a model that is no good even so has too few samples
 FALL, RISE = 3.0, 6.0  # by how much the damping changes
 GOOD, BAD = 0.75, 0.25  # the fall of F, as a share of what the model foretold
+FLAT, STILL_FLAT, BENT = 1.2, 0.8, 0.6  # the same, from which models get, or keep, only a share of H; that share
 LEAST_EXACT, MOST_EXACT = 0.1, 1e-4  # change of the last pass over a model, as a share of the first
 ENOUGH = 0.01  # share of the foretold fall that a step must bring
 FLOOR = 1e-6  # share of the largest possible curvature that a block has at least
@@ -88,14 +82,16 @@ class ProxNewtonState:
     max_passes: int
     seed: int
     more: float = 1.0  # times as many samples as usual
+    bent: float = 1.0  # share of the Hessian that models have
     n_steps: int = 0
-    columns: Any = field(init=False, repr=False)  # of all samples; made where they are needed
+    losses: Any = field(init=False, repr=False)  # scratch from here on
+    layout: Any = field(init=False, repr=False)
     move: Array = field(init=False, repr=False)  # (n * k,) scores of D
     trial: Array = field(init=False, repr=False)  # (n * k,) scores at the end of D
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""
-        self.columns = None
+        self.losses = self.layout = None
         self.move = zeros(len(self.scores))
         self.trial = zeros(len(self.scores))
 
@@ -123,17 +119,17 @@ class ProxNewton:
         if not np.isfinite(problem.penalty.value(point.weights)):
             nearest = problem.penalty.prox(point.weights, np.finfo(float).tiny)
             point = CompositePoint(nearest, point.intercept)
-        (n, d), k = problem.X.shape, width_of(problem)
+        (n, d), k = problem.X.shape, stride_of(problem)
         lipschitz = np.empty(d + 1)
         weighted_squares(as_rows(problem.X), 0.25 * problem.C, lipschitz[:d])
         lipschitz[d] = 0.25 * problem.C.sum()
         state = ProxNewtonState(
-            weights=pack(problem, point),
+            weights=zeros((d + 1) * k),
             scores=zeros(n * k),
             probabilities=zeros(n * k),
             gradient=zeros((d + 1) * k),
             lipschitz=lipschitz,
-            width=1 if is_entrywise(problem.penalty) else problem.n_columns,
+            width=1 if problem.is_pinned or is_entrywise(problem.penalty) else problem.n_columns,
             loss=0.0,
             penalty=float(problem.penalty.value(point.weights)),
             damping=FIRST_DAMPING,
@@ -141,32 +137,40 @@ class ProxNewton:
             max_passes=self.max_passes,
             seed=int(rng.integers(2**32)),
         )
-        fill_scores(problem, state.weights, state.scores)
-        state.loss = fill_probabilities(problem, state.scores, state.probabilities)
-        fill_gradient(problem, state.probabilities, state.move, state.gradient)
+        W = unpadded(problem, state.weights)
+        W[:-1], W[-1] = point.weights, point.intercept
+        losses = _awake(problem, state)
+        losses.fill_scores(state.weights, state.trial)
+        state.loss, _, _ = losses.along(state.trial, state.move, 0.0, state.scores, state.probabilities)
+        losses.fill_gradient(state.probabilities, state.move, state.gradient)
         return state
 
     def step(self, problem: Any, state: ProxNewtonState) -> ProxNewtonState:
         """Choose blocks, minimise the model over them, and go there as far as F falls."""
+        losses = _awake(problem, state)
         model = self._model(problem, state, *_choose(problem, state))
-        is_cut = model.minimise(state.accuracy, state.max_passes)
+        is_cheap = isinstance(model, DenseModel) and model.sample.rows is None
+        is_cut = model.minimise(*((EXACT, MOST_PASSES) if is_cheap else (state.accuracy, state.max_passes)))
         length, ratio = _go(problem, state, model)
-        _adapt(state, length, ratio, model.sample.rows is not None, is_cut)
+        _adapt(problem, state, length, ratio, model.sample.rows is not None, is_cut)
         if length > 0.0 and problem.penalty.is_convex and not problem.is_pinned:
-            _centre(problem, state, model.rows[model.rows < problem.X.shape[1]])
+            rows = model.rows[model.rows < problem.X.shape[1]]
+            state.penalty -= centre(problem.penalty, state.weights, stride_of(problem), problem.n_columns, rows)
         if length == 0.0:
-            fill_probabilities(problem, state.scores, state.probabilities)
+            losses.along(state.scores, state.move, 0.0, state.trial, state.probabilities)
         state.n_steps += 1
-        fill_gradient(problem, state.probabilities, state.move, state.gradient)
+        losses.fill_gradient(state.probabilities, state.move, state.gradient)
         return state
 
     def point(self, problem: Any, state: ProxNewtonState) -> CompositePoint:
-        """Return the weights."""
-        return unpack(problem, state.weights)
+        """Return the weights; intercepts of all classes have mean zero."""
+        W = unpadded(problem, state.weights)
+        intercept = W[-1] * problem.bias
+        return CompositePoint(W[:-1].copy(), intercept if problem.is_pinned else intercept - intercept.mean())
 
     def estimate(self, problem: Any, state: ProxNewtonState) -> float:
         """Guess the residual from the gradient at hand."""
-        W, G = matrix_of(problem, state.weights)[:-1], matrix_of(problem, state.gradient)[:-1]
+        W, G = unpadded(problem, state.weights)[:-1], unpadded(problem, state.gradient)[:-1]
         return float(problem.rough_residual(W, state.loss + state.penalty, G))
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> ProxNewtonState:
@@ -184,45 +188,52 @@ class ProxNewton:
         self, problem: Any, state: ProxNewtonState, features: Array, classes: Array
     ) -> DenseModel | EntryModel | RowModel:
         """Build the model of some entries (j, c), or of the rows that hold them where they are many."""
-        (n, d), k = problem.X.shape, problem.n_columns
-        rows = np.unique(features)
-        by_rows = state.width > 1 or len(features) > MANY * len(rows) * (width_of(problem) // WIDTH)
-        own = rows
+        d, k = problem.X.shape[1], problem.n_columns
+        own = rows = features if k == 1 else np.unique(features)
+        n_tiles = width_of(problem) // WIDTH
+        by_rows = state.width > 1 or len(features) > MANY * len(rows) * n_tiles
         if problem.fit_intercept:
             rows = np.append(rows, d)
             features, classes = np.append(features, np.full(k, d)), np.append(classes, np.arange(k))
-        m = len(features)
-        is_dense = state.width == 1 and is_worth_while(m, density(problem.X), state.max_passes)
-        sample, is_coupled = self._sample(problem, state, own, is_dense and affords_all(m, n))
+        m, X = len(features), state.layout.X
+        cost = forming(X, m, k, state.layout.has_pairs)
+        is_dense = state.width == 1 and is_worth_while(cost, m, problem.X, state.max_passes)
+        sample, is_coupled = self._sample(problem, state, own, is_dense, is_dense and affords_all(cost, X, n_tiles))
         W, G = state.weights, state.gradient
         stretch = 1.0 if problem.penalty.is_convex else CONCAVE
         if by_rows and k > 1 and not is_dense:
             return RowModel(problem, sample, W, G, rows, state.width, is_coupled, stretch)
-        order = np.argsort(classes, kind="stable")
-        features, classes = features[order], classes[order]
+        if k > 1:
+            order = np.argsort(classes, kind="stable")
+            features, classes = features[order], classes[order]
         if is_dense:
             return DenseModel(problem, sample, W, G, features, classes, is_coupled, stretch)
         bounds = np.searchsorted(classes, np.arange(k + 1))
         return EntryModel(problem, sample, W, G, features, bounds[:-1].copy(), bounds[1:].copy(), stretch)
 
-    def _sample(self, problem: Any, state: ProxNewtonState, features: Array, takes_all: bool) -> tuple[Sample, bool]:
+    def _sample(
+        self, problem: Any, state: ProxNewtonState, features: Array, is_dense: bool, takes_all: bool
+    ) -> tuple[Sample, bool]:
         """Gather the samples of a model of some features."""
-        P = matrix_of(problem, state.probabilities)
-        own = P[np.arange(len(P)), problem.target]
-        if problem.is_pinned:
-            own = np.where(problem.y == 1, P[:, 0], 1.0 - P[:, 0])
-        rho = state.damping
-        damping = np.minimum(rho * (1.0 - own) + max(rho - 0.5, 0.0), 0.5)
-        hessian, damping, is_coupled = self._hessian(problem, state.probabilities, damping)
+        P, layout, rho = state.probabilities, state.layout, state.damping
+        damping = np.minimum(rho * (1.0 - state.losses.own(P)) + max(rho - 0.5, 0.0), 0.5)
+        hessian, damping, is_coupled = self._hessian(problem, P, damping)
         drawn = None
         if not takes_all:
             rng = np.random.default_rng([state.seed, state.n_steps])
-            drawn = draw(problem, state.probabilities, features, self.per_feature, state.more, rng)
-        if drawn is None and state.columns is None:
-            state.columns = with_constant(problem.X, problem.fit_intercept)
-        least = FLOOR * state.lipschitz
-        every = Sample(None, problem.X, state.columns, problem.C, hessian, damping, least)
-        return every if drawn is None else every.of(*drawn, problem.fit_intercept), is_coupled
+            drawn = draw(problem, P, features, self.per_feature, state.more, rng)
+        every = Sample(None, layout.X, None, problem.C, hessian, damping, FLOOR * state.lipschitz)
+        sample = layout.gather(every, drawn, is_dense)
+        sample.C = state.bent * sample.C
+        return sample, is_coupled
+
+
+def _awake(problem: Any, state: ProxNewtonState) -> SoftmaxLosses:
+    """Return the losses; make the scratch, anew after a checkpoint."""
+    if state.losses is None:
+        state.layout = Layout(problem)
+        state.losses = SoftmaxLosses(problem, state.layout.X)
+    return state.losses
 
 
 def _choose(problem: Any, state: ProxNewtonState) -> tuple[Array, Array]:
@@ -231,7 +242,7 @@ def _choose(problem: Any, state: ProxNewtonState) -> tuple[Array, Array]:
     per_row = k // state.width
     scores = np.empty(d * per_row)
     W, G, L = state.weights, state.gradient, state.lipschitz[:d]
-    n_support = score_blocks(problem.penalty, W, G, L, width_of(problem), k, state.width, scores)
+    n_support = score_blocks(problem.penalty, W, G, L, stride_of(problem), k, state.width, scores)
     blocks = np.flatnonzero(scores > 0.0)
     most = max(FIRST_SET * per_row, GROWTH * n_support)
     if len(blocks) > most:
@@ -244,24 +255,26 @@ def _go(problem: Any, state: ProxNewtonState, model: Any) -> tuple[float, float]
 
     Probabilities are then those at the new scores, unless nothing was good enough.
     """
-    rows, k = model.rows, width_of(problem)
-    W, V, G = (matrix_of(problem, flat)[rows] for flat in (state.weights, model.V, state.gradient))
+    rows, losses = model.rows, state.losses
+    W, V, G = (unpadded(problem, flat)[rows] for flat in (state.weights, model.V, state.gradient))
     D, own = V - W, rows < problem.X.shape[1]
     before, after = problem.penalty.value(W[own]), problem.penalty.value(V[own])
     foretold = before - after - float(np.vdot(G, D)) - 0.5 * model.bend()
-    model.fill_scores_move(state.move)
-    state.move.reshape(-1, k)[:, problem.n_columns :] = 0.0
+    move = model.scores_move()
+    if move is None:
+        losses.fill_move(model.V - state.weights, state.move)
+    else:
+        unpadded(problem, state.move)[:] = move
     rounding = ROUNDING * abs(state.loss + state.penalty)
-    losses = problem.target, problem.C, k, problem.is_pinned
     length, ratio = 1.0, 1.0
     for _ in range(MAX_HALVINGS if problem.penalty.is_convex else 1):
-        loss, _, _ = loss_along(state.scores, state.move, length, *losses, state.trial, state.probabilities)
+        loss, _, _ = losses.along(state.scores, state.move, length, state.trial, state.probabilities)
         value = after if length == 1.0 else problem.penalty.value((W + length * D)[own])
         fall = (state.loss - loss) + (before - value)
         if length == 1.0 and foretold > rounding:
             ratio = fall / foretold
         if fall >= ENOUGH * length * foretold or (foretold <= rounding and fall >= -rounding):
-            matrix_of(problem, state.weights)[rows] = V if length == 1.0 else W + length * D
+            unpadded(problem, state.weights)[rows] = V if length == 1.0 else W + length * D
             state.scores, state.trial = state.trial, state.scores
             state.loss, state.penalty = loss, state.penalty + value - before
             return length, ratio
@@ -269,20 +282,7 @@ def _go(problem: Any, state: ProxNewtonState, model: Any) -> tuple[float, float]
     return 0.0, ratio
 
 
-def _centre(problem: Any, state: ProxNewtonState, rows: Array) -> None:
-    """Shift rows of W to where the penalty is least; probabilities do not change, so scores may stay."""
-    rows = rows[shifted_rows(problem.penalty, state.weights, width_of(problem), problem.n_columns, rows)]
-    if len(rows) == 0:
-        return
-    W = matrix_of(problem, state.weights)[rows]
-    V = W - best_shifts(problem.penalty, W)[:, None]
-    gain = problem.penalty.value(W) - problem.penalty.value(V)
-    if gain > 0.0:
-        matrix_of(problem, state.weights)[rows] = V
-        state.penalty -= gain
-
-
-def _adapt(state: ProxNewtonState, length: float, ratio: float, is_drawn: bool, is_cut: bool) -> None:
+def _adapt(problem: Any, state: ProxNewtonState, length: float, ratio: float, is_drawn: bool, is_cut: bool) -> None:
     """Set the next model's damping, exactness and number of samples by how this one did."""
     if ratio > GOOD:
         state.damping = state.damping / FALL if state.damping > LEAST_DAMPING else 0.0
@@ -292,4 +292,7 @@ def _adapt(state: ProxNewtonState, length: float, ratio: float, is_drawn: bool, 
         state.damping = min(max(RISE * state.damping, RISEN_DAMPING), 1.0)
     if length < 1.0 and is_drawn and state.damping > HEAVY_DAMPING:
         state.more *= 2.0
-    state.accuracy = min(max(LEAST_EXACT * abs(1.0 - ratio), MOST_EXACT), LEAST_EXACT)
+    miss = abs(1.0 - ratio) if state.bent == 1.0 else 1.0 - BENT
+    state.accuracy = min(max(LEAST_EXACT * miss, MOST_EXACT), LEAST_EXACT)
+    if problem.penalty.is_convex:
+        state.bent = BENT if ratio > (FLAT if state.bent == 1.0 else STILL_FLAT) else 1.0

@@ -10,20 +10,23 @@ kappa being a sample's price times its curvature, and then counts 1 / probabilit
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from softmargin.backends.jit import jit
 from softmargin.matrices.columns import as_columns, transposed
+from softmargin.matrices.layout import FEW, laid_out
 from softmargin.matrices.rows import DenseRows, as_rows, weighted_squares
-from softmargin.solvers.parts.softmax_steps import matrix_of
+from softmargin.solvers.parts.softmax_losses import unpadded
+from softmargin.solvers.parts.written_hessian import n_pairs, pairs_of
 
-__all__ = ["Sample", "density", "draw", "with_constant"]
+__all__ = ["Layout", "Sample", "density", "draw", "with_constant"]
 
 Array = NDArray[Any]
+THIN = 0.4  # share of nonzero numbers up to which X is not laid out: passes go along its columns, without BLAS
 MOST_DRAWN = 0.5  # share of the samples above which drawing saves nothing
 LEAST_DRAWN = 1 / 8  # share of the samples that are drawn at least: fewer would not make a step cheaper
 UNSEEN = 0.03  # share of a feature's curvature, summed over all samples, that the drawn ones may not go below
@@ -58,31 +61,72 @@ def with_constant(X: Any, has_constant: bool) -> Any:
     )
 
 
+class Layout:
+    """X of all samples as models want it: as an array where it is small and sparse in name only.
+
+    Columns, and products of two features for models of several classes, are made where they are first asked for.
+    """
+
+    def __init__(self, problem: Any) -> None:
+        X = problem.X
+        self.X = laid_out(X, share=THIN)
+        self.has_constant = bool(problem.fit_intercept)
+        few_pairs = X.shape[0] * n_pairs(X.shape[1] + 1) <= FEW
+        self.has_pairs = problem.n_columns > 1 and isinstance(self.X, np.ndarray) and few_pairs
+
+    @cached_property
+    def columns(self) -> Any:
+        """The columns of X, and a constant one where there is an intercept."""
+        return with_constant(self.X, self.has_constant)
+
+    @cached_property
+    def pairs(self) -> Array | None:
+        """(n_pairs, n) all products of two features, the constant one included, where there are few."""
+        if not self.has_pairs:
+            return None
+        return pairs_of(np.vstack([self.X.T, np.ones((int(self.has_constant), len(self.X)))]))
+
+    def gather(self, every: "Sample", drawn: tuple[Array, Array, Array] | None, is_dense: bool) -> "Sample":
+        """Return all samples, or those drawn, with the columns or the products that a model needs."""
+        every.pairs = self.pairs if is_dense else None
+        if drawn is not None:
+            some = every.of(*drawn)
+            some.columns = None if is_dense else with_constant(some.X, self.has_constant)
+            return some
+        if not is_dense or (isinstance(self.X, np.ndarray) and not self.has_pairs):
+            every.columns = self.columns
+        return every
+
+
 @dataclass
 class Sample:
     """The samples that a model is made of."""
 
     rows: Array | None  # None: all
     X: Any
-    columns: Any
+    columns: Any  # None: the model does not need them
     C: Array  # (m,)
     P: Array  # (m * k,)
     damping: Array  # (m,)
     least: Array  # (d + 1,) curvature that a feature has at least
+    pairs: Array | None = None  # (n_pairs, m) products of two features, where there are few
 
     def table(self, features: Array) -> Array:
-        """Return some columns as a matrix, one to a row."""
-        columns = self.columns
-        if isinstance(columns, DenseRows):
-            return columns.X.reshape(-1, columns.d)[features]
-        shape = (len(columns.indptr) - 1, columns.d)
-        return csr_array((columns.data, columns.indices, columns.indptr), shape=shape)[features].toarray()
+        """Return some columns as a matrix, one to a row; the constant one has the number d."""
+        if isinstance(self.columns, DenseRows):
+            return self.columns.X.reshape(-1, self.columns.d)[features]
+        n, d = self.X.shape
+        own = features[features < d]
+        table = np.ones((len(features), n))
+        table[: len(own)] = (self.X[:, own] if isinstance(self.X, np.ndarray) else self.X[:, own].toarray()).T
+        return table
 
-    def of(self, rows: Array, prices: Array, least: Array, has_constant: bool) -> "Sample":
-        """Return some of the samples, at other prices."""
+    def of(self, rows: Array, prices: Array, least: Array) -> "Sample":
+        """Return some of the samples, at other prices and without columns."""
         X = self.X[rows]
         P = np.ascontiguousarray(self.P.reshape(len(self.C), -1)[rows]).reshape(-1)
-        return Sample(rows, X, with_constant(X, has_constant), prices, P, self.damping[rows], least)
+        pairs = None if self.pairs is None else self.pairs[:, rows]
+        return Sample(rows, X, None, prices, P, self.damping[rows], least, pairs)
 
 
 def draw(
@@ -96,7 +140,7 @@ def draw(
     wanted = more * max(per_feature * (len(features) + 1), LEAST_DRAWN * n)
     if wanted > n:
         return None
-    top = matrix_of(problem, P).max(axis=1)
+    top = unpadded(problem, P).max(axis=1)
     kappa = problem.C * (top * (1.0 - top) + LEAST_CURVATURE / 4.0)
     if not kappa.any():
         return None

@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.jit import jit
-from softmargin.backends.lanes import keep, pointer, zeros
+from softmargin.backends.lanes import zeros
 from softmargin.matrices.products import times
 from softmargin.solvers.parts.model_samples import Sample
 from softmargin.solvers.parts.quadratic_passes import entry_curvatures, entry_pass, row_curvatures, row_pass
-from softmargin.solvers.parts.row_shifts import NEAR, SMOOTH
-from softmargin.solvers.parts.softmax_steps import matrix_of, width_of
+from softmargin.solvers.parts.softmax_losses import stride_of, unpadded
 
-__all__ = ["EntryModel", "RowModel", "combination", "descend", "floored", "shifted_rows", "value_of"]
+__all__ = ["EntryModel", "RowModel", "descend", "floored", "value_of"]
 
 Array = NDArray[Any]
 TINY = 1e-300  # the curvature of a feature that is zero everywhere
@@ -54,7 +52,7 @@ class EntryModel:
         m, k = len(self.sample.C), self.problem.n_columns
         self.rows = np.unique(self.features)
         self.V = self.W.copy()
-        self.P = np.ascontiguousarray(matrix_of(self.problem, self.sample.P).T).reshape(-1)
+        self.P = np.ascontiguousarray(unpadded(self.problem, self.sample.P).T).reshape(-1)
         self.response, self.means = np.zeros(k * m), np.zeros(m)
         bends = np.empty(len(self.features))
         sample = self.sample
@@ -80,7 +78,7 @@ class EntryModel:
                 problem.penalty,
                 self.G,
                 self.V,
-                width_of(problem),
+                stride_of(problem),
                 problem.X.shape[1],
                 sample.C,
                 self.P,
@@ -111,12 +109,9 @@ class EntryModel:
         means = P[0] * T[0] if self.problem.is_pinned else self.means
         return float(sample.C @ (squares - means * means))
 
-    def fill_scores_move(self, out: Array) -> None:
-        """Write [X, 1] D to ``out``, for all samples."""
-        if self.sample.rows is None:
-            matrix_of(self.problem, out)[:] = self._by_class(self.response).T
-        else:
-            times(self.problem.X, self.V - self.W, self.problem.bias, width_of(self.problem), out)
+    def scores_move(self) -> Array | None:
+        """Return [X, 1] D of all samples, (n, k), where it is at hand."""
+        return self._by_class(self.response).T if self.sample.rows is None else None
 
     def _by_class(self, flat: Array) -> Array:
         return flat.reshape(self.problem.n_columns, -1)
@@ -139,7 +134,7 @@ class RowModel:
 
     def __post_init__(self) -> None:
         """Compute the curvatures; begin at D = 0."""
-        k = width_of(self.problem)
+        k = stride_of(self.problem)
         self.rows = self.features.copy()
         self.n_features = len(self.features)
         self.V = self.W.copy()
@@ -169,7 +164,7 @@ class RowModel:
             problem.penalty,
             self.G,
             self.V,
-            width_of(problem),
+            stride_of(problem),
             problem.n_columns,
             self.width,
             problem.X.shape[1],
@@ -193,24 +188,23 @@ class RowModel:
 
     def bend(self) -> float:
         """Return <D, H D>."""
-        times(self.sample.X, self.V - self.W, self.problem.bias, width_of(self.problem), self.scores)
+        times(self.sample.X, self.V - self.W, self.problem.bias, stride_of(self.problem), self.scores)
         return float(self.scores @ self.response)
 
-    def fill_scores_move(self, out: Array) -> None:
-        """Write [X, 1] D to ``out``, for all samples."""
-        times(self.problem.X, self.V - self.W, self.problem.bias, width_of(self.problem), out)
+    def scores_move(self) -> None:
+        """Say that [X, 1] D is not at hand."""
 
 
 def value_of(model: Any) -> float:
     """Return q(D), with g of the features in play only."""
-    V, W, G = (matrix_of(model.problem, flat)[model.rows] for flat in (model.V, model.W, model.G))
+    V, W, G = (unpadded(model.problem, flat)[model.rows] for flat in (model.V, model.W, model.G))
     is_feature = model.rows < model.problem.X.shape[1]
     return float(np.vdot(G, V - W)) + 0.5 * model.bend() + float(model.problem.penalty.value(V[is_feature]))
 
 
 def descend(model: Any, accuracy: float, max_passes: int) -> bool:
     """Pass over the model until a pass changes less than ``accuracy`` times the first; say whether it was cut short."""
-    V = matrix_of(model.problem, model.V)
+    V = unpadded(model.problem, model.V)
     keeps_history = model.response.size <= MOST_KEPT
     points: list[Array] = []
     responses: list[Array] = []
@@ -228,29 +222,6 @@ def descend(model: Any, accuracy: float, max_passes: int) -> bool:
                 return False
             model.reopen()
     return True
-
-
-@jit
-def shifted_rows(penalty: Any, W: Array, k: int, n_columns: int, rows: Array) -> Array:
-    """Say of which rows the penalty falls where one number is added to all entries, as ``row_shifts`` measures it."""
-    W_, work = pointer(W), np.zeros(n_columns)
-    new = pointer(work)
-    is_shifted = np.zeros(rows.shape[0], dtype=np.bool_)
-    for b in range(rows.shape[0]):
-        first = rows[b] * k
-        size = 0.0
-        for c in range(n_columns):
-            size = max(size, abs(W_[first + c]))
-        for shift in (-NEAR * size, NEAR * size):
-            for c in range(n_columns):
-                new[c] = W_[first + c] - shift
-            penalty.prox_row(new, 0, n_columns, max(SMOOTH * size, TINY))
-            pull = 0.0
-            for c in range(n_columns):
-                pull += W_[first + c] - shift - new[c]
-            is_shifted[b] = is_shifted[b] or shift * pull > 0.0
-    keep(work)
-    return is_shifted
 
 
 def combination(steps: Array) -> Array:

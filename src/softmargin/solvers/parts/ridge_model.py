@@ -9,8 +9,8 @@ cost n k exponentials. Every trial leaves its scores and probabilities behind: t
     S        state.scores                      (n * k,)
     P, T     model.P, model.T                  (n * k,)         probabilities at S, or at the last trial; X D
 
-k is padded to whole tiles (softmax_steps); two classes have one column, k = 1 without padding: there NumPy's own
-vectors along the samples are the faster ones.
+k is padded to whole tiles (softmax_steps); two classes have one column, k = 1 without padding: there vectors go along
+the samples (logistic_line). X may be given in other coordinates than the problem's: then so are W and G.
 """
 
 from dataclasses import dataclass
@@ -22,18 +22,17 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from softmargin.backends.lanes import zeros
-from softmargin.losses.softmax import NEVER, curvature_times, loss_along, residuals
+from softmargin.losses.softmax import curvature_times
 from softmargin.matrices.operator import row_blocks
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.parts.conjugate_gradients import N_VECTORS
-from softmargin.solvers.parts.softmax_steps import width_of
+from softmargin.solvers.parts.softmax_losses import SoftmaxLosses, unpadded
 
 __all__ = ["RidgeModel", "RidgeState", "Rows", "awake", "class_squares", "whole"]
 
 Array = NDArray[Any]
 FRESH = 20  # steps after which scores are computed anew: added up, they drift
-BLOCK = 1 << 20  # numbers of a dense X widened to float64 at once
 SMALL_BLOCK = 1 << 14  # numbers of it squared at once
 
 
@@ -59,14 +58,15 @@ class Rows(NamedTuple):
 class RidgeModel:
     """Scratch and oracles of one problem."""
 
-    def __init__(self, problem: Any) -> None:
+    def __init__(self, problem: Any, X: Any = None) -> None:
         self.problem = problem
-        self.n, d = problem.X.shape
-        self.k = 1 if problem.is_pinned else width_of(problem)
+        self.X = problem.X if X is None else X
+        self.n, d = self.X.shape
+        self.losses = SoftmaxLosses(problem, self.X)
+        self.k = self.losses.k
         self.P, self.T, self.trial = (zeros(self.n * self.k) for _ in range(3))
         self.size = (d + 1) * self.k
         self.free = self.size - self.k  # where the intercept begins, which nobody penalises
-        self.labels = np.asarray(problem.target == 0, dtype=np.float64)
         self.along = (0.0, 0.0, 0.0)  # the penalty along D: ridge times |W|^2 / 2, <W, D>, |D|^2
 
     def begin(self, point: CompositePoint) -> RidgeState:
@@ -83,7 +83,7 @@ class RidgeModel:
     def largest(self) -> Array:
         """What the diagonal of the Hessian can be at most, as p (1 - p) <= 1/4; 1 where that is nothing."""
         quarter = 0.25 * self.problem.C[:, None]
-        squares = class_squares(self.problem.X, quarter)[:, 0] + self.problem.ridge
+        squares = class_squares(self.X, quarter)[:, 0] + self.problem.ridge
         squares = np.append(squares, self.problem.bias * quarter.sum())
         return np.repeat(np.where(squares > 0.0, squares, 1.0), self.k)
 
@@ -94,7 +94,7 @@ class RidgeModel:
 
     def matrix(self, flat: Array) -> Array:
         """View a flat array without its padding; shape (rows, n_columns)."""
-        return flat.reshape(-1, self.k)[:, : self.problem.n_columns]
+        return unpadded(self.problem, flat)
 
     def point(self, state: RidgeState) -> CompositePoint:
         """Return the point of a state, as a copy; intercepts of all classes have mean zero."""
@@ -110,9 +110,7 @@ class RidgeModel:
 
     def renew(self, state: RidgeState) -> None:
         """Compute scores, probabilities and F from the weights."""
-        _times(self.problem.X, state.weights, self.problem.bias, self.k, state.scores)
-        if self.k > 1:
-            state.scores.reshape(-1, self.k)[:, self.problem.n_columns :] = NEVER
+        self.losses.fill_scores(state.weights, state.scores)
         self.return_to(state)
 
     def return_to(self, state: RidgeState) -> None:
@@ -124,7 +122,7 @@ class RidgeModel:
 
     def aim(self, state: RidgeState, D: Array) -> None:
         """Look along D."""
-        _times(self.problem.X, D, self.problem.bias, self.k, self.T)
+        self.losses.fill_move(D, self.T)
         W, V, ridge = state.weights[: self.free], D[: self.free], self.problem.ridge
         self.along = (0.5 * ridge * float(W @ W), ridge * float(W @ V), ridge * float(V @ V))
 
@@ -140,7 +138,7 @@ class RidgeModel:
 
     def attempt(self, state: RidgeState, length: float) -> tuple[float, float, float]:
         """Return F at W + length D, its slope and its curvature; P follows."""
-        losses, slope, bend = self._losses_along(state.scores, length)
+        losses, slope, bend = self.losses.along(state.scores, self.T, length, self.trial, self.P)
         penalty, linear, quadratic = self.along
         value = losses + penalty + length * (linear + 0.5 * length * quadratic)
         return value, slope + linear + length * quadratic, bend + quadratic
@@ -162,28 +160,23 @@ class RidgeModel:
 
     def hessian_times(self, rows: Rows, V: Array, T: Array, out: Array) -> None:
         """Write the Hessian of F, as some rows see it, times V to ``out``; T is scratch of rows * k."""
-        _times(rows.X, V, self.problem.bias, self.k, T)
+        times(rows.X, V, self.problem.bias, self.k, T)
         if self.k == 1:
             T *= rows.C * rows.P * (1.0 - rows.P)
         else:
             curvature_times(rows.P, T, rows.C, self.k, T)
-        _adjoint(rows.X, T, self.problem.bias, self.k, out)
+        adjoint(rows.X, T, self.problem.bias, self.k, out)
         out[: self.free] += self.problem.ridge * V[: self.free]
 
-    def _losses_along(self, S: Array, length: float) -> tuple[float, float, float]:
-        problem = self.problem
-        if self.k == 1:
-            return _logistic_along(S, self.T, length, self.labels, problem.C, self.trial, self.P)
-        return loss_along(S, self.T, length, problem.target, problem.C, self.k, False, self.trial, self.P)
+    def sums(self, u: Array) -> Array:
+        """Return sum_i u_i [x_i, 1], for one number a sample; shape (d + 1,)."""
+        out = np.empty(self.X.shape[1] + 1)
+        adjoint(self.X, u, 1.0, 1, out)
+        return out
 
     def _fill_gradient(self, state: RidgeState) -> None:
-        problem, U = self.problem, self.trial
-        if self.k == 1:
-            np.multiply(problem.C, self.P - self.labels, out=U)
-        else:
-            residuals(self.P, problem.target, problem.C, self.k, U)
-        _adjoint(problem.X, U, problem.bias, self.k, state.gradient)
-        state.gradient[: self.free] += problem.ridge * state.weights[: self.free]
+        self.losses.fill_gradient(self.P, self.trial, state.gradient)
+        state.gradient[: self.free] += self.problem.ridge * state.weights[: self.free]
 
 
 def awake(problem: Any, state: Any) -> RidgeModel:
@@ -196,7 +189,7 @@ def awake(problem: Any, state: Any) -> RidgeModel:
 
 def whole(model: RidgeModel) -> Rows:
     """Return all rows."""
-    return Rows(model.problem.X, model.P, model.problem.C)
+    return Rows(model.X, model.P, model.problem.C)
 
 
 def class_squares(X: Any, weights: Array) -> Array:
@@ -207,45 +200,5 @@ def class_squares(X: Any, weights: Array) -> Array:
         return sum((np.square(block).T @ weights[rows] for rows, block in blocks), np.zeros((X.shape[1], 1)))
     squares, k = csr_matrix((np.square(X.data), X.indices, X.indptr), shape=X.shape), weights.shape[1]
     out = np.empty((X.shape[1] + 1) * k)
-    _adjoint(squares, weights.ravel(), 0.0, k, out)
+    adjoint(squares, weights.ravel(), 0.0, k, out)
     return out[:-k].reshape(-1, k)
-
-
-def _times(X: Any, V: Array, bias: float, k: int, out: Array) -> None:
-    """Write [X, bias] V to ``out``."""
-    if k > 1:
-        times(X, V, bias, k, out)
-        return
-    if isinstance(X, np.ndarray):
-        for rows, block in row_blocks(X, 1, numbers=BLOCK):
-            np.matmul(block, V[:-1], out=out[rows])
-    else:
-        out[:] = X @ V[:-1]
-    out += bias * V[-1]
-
-
-def _adjoint(X: Any, U: Array, bias: float, k: int, out: Array) -> None:
-    """Write [X, bias]' U to ``out``."""
-    if k > 1:
-        adjoint(X, U, bias, k, out)
-        return
-    if isinstance(X, np.ndarray):
-        out[:-1] = 0.0
-        for rows, block in row_blocks(X, 1, numbers=BLOCK):
-            out[:-1] += block.T @ U[rows]
-    else:
-        out[:-1] = X.T @ U
-    out[-1] = bias * U.sum()
-
-
-def _logistic_along(
-    S: Array, T: Array, length: float, labels: Array, C: Array, new: Array, P: Array
-) -> tuple[float, float, float]:
-    """Do what ``loss_along`` does where there is one column without padding: the log-odds of the second class."""
-    np.multiply(T, length, out=new)
-    new += S
-    e = np.exp(-np.abs(new))
-    np.divide(np.where(new >= 0.0, 1.0, e), 1.0 + e, out=P)
-    loss = float(C @ (np.log1p(e) + np.maximum(new, 0.0) - labels * new))
-    priced = C * T
-    return loss, float(priced @ (P - labels)), float((priced * T) @ (P * (1.0 - P)))

@@ -13,13 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["best_shifts"]
+from softmargin.backends.jit import jit
+from softmargin.backends.lanes import keep, pointer
+
+__all__ = ["best_shifts", "centre", "shifted_rows"]
 
 Array = NDArray[Any]
 SMOOTH = 1e-10  # t, as a share of the largest entry of a row
 NEAR = 1e-7  # a shift so near an entry makes that entry zero
 NOISE = np.finfo(float).eps / SMOOTH  # rounding of the slope of one entry
 HALVINGS = 45
+TINY = 1e-300
 
 
 def best_shifts(penalty: Any, W: Array) -> Array:
@@ -60,3 +64,41 @@ def best_shifts(penalty: Any, W: Array) -> Array:
         low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
     shifts[rows] = 0.5 * (low + high)
     return shifts
+
+
+@jit
+def shifted_rows(penalty: Any, W: Array, k: int, n_columns: int, rows: Array) -> Array:
+    """Say of which rows the penalty falls where one number is added to all entries, as ``best_shifts`` measures it."""
+    W_, work = pointer(W), np.zeros(n_columns)
+    new = pointer(work)
+    is_shifted = np.zeros(rows.shape[0], dtype=np.bool_)
+    for b in range(rows.shape[0]):
+        first = rows[b] * k
+        size = 0.0
+        for c in range(n_columns):
+            size = max(size, abs(W_[first + c]))
+        for shift in (-NEAR * size, NEAR * size):
+            for c in range(n_columns):
+                new[c] = W_[first + c] - shift
+            penalty.prox_row(new, 0, n_columns, max(SMOOTH * size, TINY))
+            pull = 0.0
+            for c in range(n_columns):
+                pull += W_[first + c] - shift - new[c]
+            is_shifted[b] = is_shifted[b] or shift * pull > 0.0
+    keep(work)
+    return is_shifted
+
+
+def centre(penalty: Any, W: Array, k: int, n_columns: int, rows: Array) -> float:
+    """Shift rows of a flat W, ``k`` numbers each, to where a convex g is least; return by how much it falls."""
+    rows = rows[shifted_rows(penalty, W, k, n_columns, rows)]
+    if len(rows) == 0:
+        return 0.0
+    matrix = W.reshape(-1, k)[:, :n_columns]
+    old = matrix[rows]
+    new = old - best_shifts(penalty, old)[:, None]
+    gain = float(penalty.value(old) - penalty.value(new))
+    if not gain > 0.0:
+        return 0.0
+    matrix[rows] = new
+    return gain

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import inline, jit
 from softmargin.backends.lanes import WIDTH, largest, load, maximum, pointer
 
-__all__ = ["CHUNK", "descend_pairs", "descend_singles"]
+__all__ = ["CHUNK", "LOOK", "descend_pairs", "descend_singles", "largest_of"]
 
 Array = NDArray[Any]
 
@@ -25,7 +25,7 @@ LOOK = 32  # updates between two looks at the violation
 
 
 @inline
-def _largest_of(values: Any, first: int) -> float:
+def largest_of(values: Any, first: int) -> float:
     """Return the largest number of a chunk."""
     a0, a1 = load(values, first), load(values, first + WIDTH)
     a2, a3 = load(values, first + 2 * WIDTH), load(values, first + 3 * WIDTH)
@@ -111,7 +111,7 @@ def descend_pairs(
                 distance = own + diagonal_[t] - 2.0 * np.float64(K_[row_i + t])
                 distance = distance if distance > 0.0 else 0.0
                 gain_[t] = apart * apart / (distance + shift + inverse_[t])
-            found = _largest_of(gain_, first)
+            found = largest_of(gain_, first)
             if found > best:
                 best, at = found, first
         if at < 0:
@@ -188,7 +188,7 @@ def descend_singles(
                 move = rise if rise > fall else fall
                 move = move if move > 0.0 else 0.0
                 gain_[t] = move * move / (diagonal_[t] + inverse_[t])
-            found = _largest_of(gain_, first)
+            found = largest_of(gain_, first)
             if found > best:
                 best, at = found, first
         done += 1

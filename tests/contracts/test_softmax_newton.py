@@ -1,0 +1,179 @@
+"""The whole Hessian, its rotated coordinates and the logistic line are what NumPy says; the rule takes small ones."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix, random_array
+from scipy.special import expit
+
+from reference.ridge_softmax import FORMS, PRICES, make, samples
+from softmargin.core.errors import IncompatibleError
+from softmargin.estimators._fit import find_solver
+from softmargin.problems import CompositePoint
+from softmargin.run import Status, Stop, solve
+from softmargin.solvers import softmax_newton
+from softmargin.solvers.newton_cg import NewtonCG
+from softmargin.solvers.parts import softmax_hessian
+from softmargin.solvers.parts.coordinates import find_coordinates
+from softmargin.solvers.parts.damping import next_damping
+from softmargin.solvers.parts.logistic_line import logistic_along
+from softmargin.solvers.parts.ridge_model import RidgeModel, whole
+from softmargin.solvers.parts.softmax_hessian import fill_hessian
+from softmargin.solvers.softmax_dual_descent import SoftmaxDualDescent
+from softmargin.solvers.softmax_newton import SoftmaxNewton
+
+with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
+
+
+def fit(problem, solver, tol=1e-10, max_iter=100, **more):
+    return solve(problem, solver, stop=Stop(tol, max_iter), rng=0, **more)
+
+
+@given(
+    scores=st.lists(st.floats(-800.0, 800.0), min_size=1, max_size=11),
+    length=st.floats(-3.0, 3.0),
+    seed=st.integers(0, 100),
+)
+def test_logistic_line_is_the_loss_with_its_derivatives(scores, length, seed):
+    rng = np.random.default_rng(seed)
+    S, n = np.array(scores), len(scores)
+    T, C, labels = rng.standard_normal(n), rng.random(n), rng.integers(0, 2, n).astype(float)
+    new, P = np.empty(n), np.empty(n)
+    loss, slope, bend = logistic_along(S, T, length, labels, C, new, P)
+    s = S + length * T
+    np.testing.assert_allclose(new, s, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(P, expit(new), rtol=1e-12, atol=1e-300)
+    losses = np.where(labels == 1.0, np.logaddexp(0.0, -new), np.logaddexp(0.0, new))
+    assert loss == pytest.approx(C @ losses, rel=1e-10, abs=1e-9)
+    assert slope == pytest.approx((C * T) @ (P - labels), rel=1e-9, abs=1e-12)
+    assert bend == pytest.approx((C * T * T) @ (expit(new) * expit(-new)), rel=1e-9, abs=1e-300)
+
+
+@pytest.mark.parametrize("score", [-700.0, -40.0, -20.0, -3.0, -1e-9])
+def test_losses_far_below_one_keep_their_digits(score):
+    one = np.ones(1)
+    loss, _, _ = logistic_along(score * one, 0.0 * one, 0.0, 0.0 * one, one, np.empty(1), np.empty(1))
+    assert loss == pytest.approx(np.log1p(np.exp(score)), rel=1e-15)
+
+
+@pytest.mark.parametrize("block", [1, softmax_hessian.BLOCK], ids=["many blocks", "one block"])
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@with_and_without_intercept
+def test_hessian_is_the_one_that_products_with_it_tell(k, form, fit_intercept, block, monkeypatch):
+    monkeypatch.setattr(softmax_hessian, "BLOCK", block)
+    problem = make(k, C=PRICES["vector"], form=form, fit_intercept=fit_intercept)
+    rng, columns = np.random.default_rng(0), problem.n_columns
+    model = RidgeModel(problem)
+    point = CompositePoint(rng.standard_normal((6, columns)), rng.standard_normal(columns))
+    model.begin(problem.checked_point(point))
+    size = 6 + int(fit_intercept)
+    H = np.full((columns * size, columns * size), np.nan)
+    fill_hessian(model, H)
+    H = np.triu(H) + np.triu(H, 1).T
+    V = rng.standard_normal((size, columns))
+    V[6:] -= V[6:].mean(axis=1, keepdims=True) * (k > 2)  # shifted together, intercepts have a curvature of their own
+    D, out, T = np.zeros(model.size), np.zeros(model.size), np.zeros(problem.X.shape[0] * model.k)
+    model.matrix(D)[:size] = V
+    model.hessian_times(whole(model), D, T, out)
+    np.testing.assert_allclose((H @ V.T.ravel()).reshape(columns, size).T, model.matrix(out)[:size], atol=1e-9)
+    assert np.linalg.eigvalsh(H).min() > 0.0
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@given(seed=st.integers(0, 50), repeats=st.integers(0, 3))
+def test_rotation_keeps_scores_and_length(form, seed, repeats):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((5, 12)).astype(np.float32).astype(float)
+    X = np.vstack([X, X[:repeats], np.zeros((1, 12))])
+    coordinates = find_coordinates(form(X))
+    U = rng.standard_normal((coordinates.A.shape[1], 2))
+    W = coordinates.outward(U)
+    assert coordinates.A.shape == (len(X), 5)
+    np.testing.assert_allclose(X @ W, coordinates.A @ U, atol=1e-7)
+    np.testing.assert_allclose(np.linalg.norm(W, axis=0), np.linalg.norm(U, axis=0), rtol=1e-7)
+    np.testing.assert_allclose(coordinates.inward(W), U, atol=1e-7)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("density", [1.0, 0.1])
+@with_and_without_intercept
+def test_wide_data_have_the_optimum_of_conjugate_gradients(k, density, fit_intercept):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((30, 90)) * (rng.random((30, 90)) < density)
+    X[7], X[8] = X[6], 0.0
+    problem = make(X=X, y=np.arange(30) % k, form=csr_matrix, fit_intercept=fit_intercept)
+    ours, theirs = fit(problem, SoftmaxNewton()), fit(problem, NewtonCG())
+    assert ours.status is Status.CONVERGED
+    assert ours.n_iter <= 10
+    np.testing.assert_allclose(ours.point.weights, theirs.point.weights, atol=1e-4)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("offset", [1e3, 1e5])
+def test_columns_far_from_zero_cost_no_steps(k, offset):
+    X, y = samples(k=k)
+    assert fit(make(X=X + offset, y=y), SoftmaxNewton(), tol=1e-6, max_iter=12).status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_huge_scales_and_prices_have_their_optimum(k):
+    X, y = samples(k=k)
+    for scale, C in ((1e6, 1.0), (1e-6, 1.0), (1.0, 1e8)):
+        assert fit(make(X=scale * X, y=y, C=C), SoftmaxNewton(), tol=1e-6).status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@with_and_without_intercept
+def test_data_without_features_leave_the_intercept(k, fit_intercept):
+    problem = make(X=np.empty((9, 0)), y=np.arange(9) % k, fit_intercept=fit_intercept)
+    result = fit(problem, SoftmaxNewton())
+    assert result.status is Status.CONVERGED
+    assert result.point.weights.shape == (0, problem.n_columns)
+
+
+def test_float32_is_not_widened():
+    X, y = samples(k=2)
+    state = SoftmaxNewton().start(make(X=X.astype(np.float32), y=y), None, np.random.default_rng(0))
+    assert state.scratch.model.X.dtype == np.float32
+
+
+def test_hessian_too_large_for_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(softmax_newton, "MOST_UNKNOWNS", 20)
+    fit(make(2), SoftmaxNewton())
+    with pytest.raises(IncompatibleError, match=r"at most 20 of them; this problem has 21. Use NewtonCG"):
+        fit(make(3), SoftmaxNewton())
+
+
+def test_damping_grows_until_it_is_all_and_goes_back_to_none():
+    damping, seen = 0.0, []
+    for helped in [False] * 6 + [True] * 6:
+        damping = next_damping(damping, helped=helped)
+        seen.append(damping)
+    np.testing.assert_allclose(seen, [1e-4, 1e-3, 1e-2, 0.1, 1.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4, 0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "k", "density", "kind"),
+    [
+        (300, 12, 2, 1.0, SoftmaxNewton),
+        (20, 4000, 2, 1.0, SoftmaxNewton),
+        (3000, 300, 2, 0.02, SoftmaxNewton),
+        (2000, 200, 2, 1.0, NewtonCG),
+        (3000, 2000, 2, 0.002, NewtonCG),
+        (3000, 4000, 2, 0.002, SoftmaxDualDescent),
+        (5000, 4000, 2, 0.002, SoftmaxDualDescent),
+        (400, 40, 20, 1.0, NewtonCG),
+        (3000, 4000, 20, 0.002, SoftmaxDualDescent),
+    ],
+)
+def test_default_is_the_whole_hessian_where_that_is_small(n, d, k, density, kind):
+    rng = np.random.default_rng(0)
+    X = random_array((n, d), density=density, rng=rng, format="csr")
+    problem = make(X=X, y=np.arange(n) % k, form=csr_matrix)
+    assert isinstance(find_solver("auto", problem), kind)
+
+
+def test_default_without_a_ridge_is_damped_conjugate_gradients():
+    assert isinstance(find_solver("auto", make(2, ridge=0.0)), NewtonCG)
