@@ -27,6 +27,7 @@ __all__ = ["Layout", "Sample", "density", "draw", "with_constant"]
 
 Array = NDArray[Any]
 THIN = 0.4  # share of nonzero numbers up to which X is not laid out: passes go along its columns, without BLAS
+PAIRED = 32  # features up to which their products are kept: beyond, most of them are in no model
 MOST_DRAWN = 0.5  # share of the samples above which drawing saves nothing
 LEAST_DRAWN = 1 / 8  # share of the samples that are drawn at least: fewer would not make a step cheaper
 UNSEEN = 0.03  # share of a feature's curvature, summed over all samples, that the drawn ones may not go below
@@ -71,7 +72,7 @@ class Layout:
         X = problem.X
         self.X = laid_out(X, share=THIN)
         self.has_constant = bool(problem.fit_intercept)
-        few_pairs = X.shape[0] * n_pairs(X.shape[1] + 1) <= FEW
+        few_pairs = X.shape[1] <= PAIRED and X.shape[0] * n_pairs(X.shape[1] + 1) <= FEW
         self.has_pairs = problem.n_columns > 1 and isinstance(self.X, np.ndarray) and few_pairs
 
     @cached_property
