@@ -153,7 +153,7 @@ def _inner(call: Any, a: Any, add: Any, k: int) -> Any:
 
 def _by_features(a: Any, k: int) -> Work:
     """Return the work of X'X over the rows of I: by BLAS, or entry by entry."""
-    rows = a.state.X[a.piece.active]
+    rows = a.state.X[a.piece.prices > 0.0]
     m, d = rows.shape
     if isinstance(rows, np.ndarray):
         return Work(m * d * (d + 1.0), 8.0 * (m * d + d * d))
@@ -168,8 +168,16 @@ def _rows_once(rows: Any, m: float) -> Work:
     return Work(2.0 * nnz * m / n, (size + 8.0) * nnz * m / n)
 
 
+def _look(call: Any, a: Any, add: Any, k: int) -> Any:
+    """Count three sums over the rows of I in one pass."""
+    result = call()
+    work = _rows_once(a.rows, np.count_nonzero(a.prices))
+    add(3.0 * work.flops, work.bytes)
+    return result
+
+
 def _by_samples(a: Any, k: int) -> Work:
-    m, d = float(a.piece.active.sum()), len(a.state.weights)
+    m, d = float(np.count_nonzero(a.piece.prices)), len(a.state.weights)
     return Work(m * m * d + m**3 / 3.0, 8.0 * (m * d + m * m))
 
 
@@ -287,9 +295,12 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "solvers.newton:_solve_dense": _simply(_by_features),
     "solvers.newton:_solve_positive": _simply(lambda a, k: (len(a.right) ** 3 / 3.0, 8.0 * len(a.right) ** 2)),
     "solvers.newton:_solve_by_samples": _simply(_by_samples),
-    "solvers.newton:fill_products": _simply(lambda a, k: _rows_once(a.rows, len(a.out))),
-    "solvers.newton:fill_adjoint": _simply(lambda a, k: _rows_once(a.rows, np.count_nonzero(a.u))),
+    "solvers.newton:look": _look,
+    "solvers.newton:walk": _simply(lambda a, k: _rows_once(a.rows, len(a.y))),
     "solvers.newton:_conjugate_gradients": _products_of_rows,
+    "solvers.parts.softmax_hessian:fill_hessian": _simply(
+        lambda a, k: (a.model.n * len(a.H) ** 2 + len(a.H) ** 3 / 3.0, 8.0 * (a.model.n * len(a.H) + 2.0 * a.H.size))
+    ),
     "solvers.parts.metric:_shared_factor": _simply(_gram_factor),
     "solvers.parts.metric:SharedGram.solve": _simply(
         lambda a, k: (2.0 * k * len(a.self.scales) ** 2, 4.0 * len(a.self.scales) ** 2)
@@ -300,6 +311,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "solvers.parts.quadratic_passes:row_curvatures": _simply(_curvatures),
     "losses.softmax:softmax_rows": _entrywise(EXP + 4.0, 2, "S"),
     "losses.softmax:loss_along": _entrywise(EXP + 8.0, 4, "S"),
+    "solvers.parts.logistic_line:logistic_along": _entrywise(EXP + 40.0, 5, "S"),
     "losses.softmax:residuals": _entrywise(2.0, 2, "P"),
     "losses.softmax:curvature_times": _entrywise(5.0, 3, "P"),
     "solvers.parts.entry_passes:_look": _entrywise(8.0, 2, "S"),
