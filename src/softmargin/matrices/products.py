@@ -1,4 +1,4 @@
-"""Products of the whole X with padded weights, as the solvers keep them: BLAS where X is dense, compiled where sparse.
+"""Products of the whole X with padded weights, as the solvers keep them: BLAS where X is dense and classes are many.
 
     times(X, W, bias, k, out)             out = [X, bias] W          (n * k,)
     adjoint(X, U, bias, k, out)           out = [X, bias]' U         ((d + 1) * k,)
@@ -6,6 +6,9 @@
 Weights and scores are flat, row-major, float64, k padded to whole tiles (backends.lanes), or one column without
 padding; the last row of W belongs to the constant feature ``bias``, 0 where there is none. ``operator`` does the same
 for the judge, without padding.
+
+BLAS copies X to where it wants it, which takes longer than the product itself where classes are few. There a loop goes
+over some rows at a time, so that weights are loaded once for all of them.
 """
 
 from typing import Any
@@ -22,11 +25,15 @@ __all__ = ["adjoint", "times"]
 
 Array = NDArray[Any]
 BLOCK_NUMBERS = 1 << 20
+NARROW = 3 * WIDTH  # classes up to which a dense X is not left to BLAS; one column is
+TOGETHER = 8  # rows
 
 
 def times(X: Any, W: Array, bias: float, k: int, out: Array) -> None:
     """Write [X, bias] W to ``out``."""
-    if isinstance(X, np.ndarray):
+    if isinstance(X, np.ndarray) and 1 < k <= NARROW:
+        _times_dense(X.reshape(-1), W, bias, k, out)
+    elif isinstance(X, np.ndarray):
         weights, scores = W.reshape(-1, k), out.reshape(-1, k)
         for rows, block in row_blocks(X, k, numbers=BLOCK_NUMBERS):
             np.matmul(block, weights[:-1], out=scores[rows])
@@ -39,7 +46,9 @@ def times(X: Any, W: Array, bias: float, k: int, out: Array) -> None:
 def adjoint(X: Any, U: Array, bias: float, k: int, out: Array) -> None:
     """Write [X, bias]' U to ``out``."""
     out[:] = 0.0
-    if isinstance(X, np.ndarray):
+    if isinstance(X, np.ndarray) and 1 < k <= NARROW:
+        _adjoint_dense(X.reshape(-1), U, bias, k, out)
+    elif isinstance(X, np.ndarray):
         weights, scores = out.reshape(-1, k), U.reshape(-1, k)
         for rows, block in row_blocks(X, k, numbers=max(BLOCK_NUMBERS, 4 * out.size)):
             weights[:-1] += block.T @ scores[rows]
@@ -100,6 +109,73 @@ def _adjoint(rows: Any, U: Array, k: int, out: Array) -> None:
             row = rows_.column(i, p) * k
             for o in range(0, k, WIDTH):
                 store(out_, row + o, load(out_, row + o) + value * load(U_, i * k + o))
+
+
+@jit
+def _times_dense(X: Array, W: Array, bias: float, k: int, out: Array) -> None:
+    X_, W_, out_ = pointer(X), pointer(W), pointer(out)
+    n, d = out.shape[0] // k, W.shape[0] // k - 1
+    for i in range(0, n, 4):
+        # Four rows; those that are missing repeat the last one.
+        r0, r1, r2, r3 = i, min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
+        x0, x1, x2, x3 = r0 * d, r1 * d, r2 * d, r3 * d
+        for o in range(0, k - k % (3 * WIDTH), 3 * WIDTH):
+            # Three tiles: with four rows, as many sums as registers hold.
+            b = splat(bias)
+            a00 = a01 = a02 = a03 = b * load(W_, d * k + o)
+            a10 = a11 = a12 = a13 = b * load(W_, d * k + o + WIDTH)
+            a20 = a21 = a22 = a23 = b * load(W_, d * k + o + 2 * WIDTH)
+            for j in range(d):
+                w0, w1, w2 = load(W_, j * k + o), load(W_, j * k + o + WIDTH), load(W_, j * k + o + 2 * WIDTH)
+                x = splat(np.float64(X_[x0 + j]))
+                a00, a10, a20 = a00 + x * w0, a10 + x * w1, a20 + x * w2
+                x = splat(np.float64(X_[x1 + j]))
+                a01, a11, a21 = a01 + x * w0, a11 + x * w1, a21 + x * w2
+                x = splat(np.float64(X_[x2 + j]))
+                a02, a12, a22 = a02 + x * w0, a12 + x * w1, a22 + x * w2
+                x = splat(np.float64(X_[x3 + j]))
+                a03, a13, a23 = a03 + x * w0, a13 + x * w1, a23 + x * w2
+            for r, s0, s1, s2 in ((r0, a00, a10, a20), (r1, a01, a11, a21), (r2, a02, a12, a22), (r3, a03, a13, a23)):
+                store(out_, r * k + o, s0)
+                store(out_, r * k + o + WIDTH, s1)
+                store(out_, r * k + o + 2 * WIDTH, s2)
+        for o in range(k - k % (3 * WIDTH), k, WIDTH):
+            a0 = a1 = a2 = a3 = splat(bias) * load(W_, d * k + o)
+            for j in range(d):
+                w = load(W_, j * k + o)
+                a0 = a0 + splat(np.float64(X_[x0 + j])) * w
+                a1 = a1 + splat(np.float64(X_[x1 + j])) * w
+                a2 = a2 + splat(np.float64(X_[x2 + j])) * w
+                a3 = a3 + splat(np.float64(X_[x3 + j])) * w
+            for r, s in ((r0, a0), (r1, a1), (r2, a2), (r3, a3)):
+                store(out_, r * k + o, s)
+
+
+@jit
+def _adjoint_dense(X: Array, U: Array, bias: float, k: int, out: Array) -> None:
+    X_, U_, out_ = pointer(X), pointer(U), pointer(out)
+    n, d = U.shape[0] // k, out.shape[0] // k - 1
+    whole = n - n % TOGETHER
+    for i in range(0, whole, TOGETHER):
+        for o in range(0, k, WIDTH):
+            r = i * k + o
+            u0, u1, u2, u3 = load(U_, r), load(U_, r + k), load(U_, r + 2 * k), load(U_, r + 3 * k)
+            u4, u5, u6, u7 = load(U_, r + 4 * k), load(U_, r + 5 * k), load(U_, r + 6 * k), load(U_, r + 7 * k)
+            for j in range(d):
+                x = i * d + j
+                s = splat(np.float64(X_[x])) * u0 + splat(np.float64(X_[x + d])) * u1
+                s = s + (splat(np.float64(X_[x + 2 * d])) * u2 + splat(np.float64(X_[x + 3 * d])) * u3)
+                t = splat(np.float64(X_[x + 4 * d])) * u4 + splat(np.float64(X_[x + 5 * d])) * u5
+                t = t + (splat(np.float64(X_[x + 6 * d])) * u6 + splat(np.float64(X_[x + 7 * d])) * u7)
+                store(out_, j * k + o, load(out_, j * k + o) + (s + t))
+    for i in range(whole, n):
+        for o in range(0, k, WIDTH):
+            u = load(U_, i * k + o)
+            for j in range(d):
+                store(out_, j * k + o, load(out_, j * k + o) + splat(np.float64(X_[i * d + j])) * u)
+    for i in range(n):
+        for o in range(0, k, WIDTH):
+            store(out_, d * k + o, load(out_, d * k + o) + splat(bias) * load(U_, i * k + o))
 
 
 @jit

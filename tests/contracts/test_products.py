@@ -1,0 +1,35 @@
+"""Products of X with padded weights are those of NumPy, whatever X is and however many classes there are."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from softmargin.backends.lanes import WIDTH, zeros
+from softmargin.matrices.products import NARROW, adjoint, times
+
+SIZES = [1, *range(WIDTH, NARROW + 2 * WIDTH, WIDTH)]
+
+
+def make(n, d, k, dtype, is_sparse):
+    rng = np.random.default_rng([n, d, k])
+    dense = (rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.6)).astype(dtype)
+    W, U = zeros((d + 1) * k), zeros(n * k)
+    W[:], U[:] = rng.standard_normal(W.size), rng.standard_normal(U.size)
+    return csr_matrix(dense) if is_sparse else dense, np.float64(dense), W, U
+
+
+@pytest.mark.parametrize("bias", [0.0, 1.0, 2.5])
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", SIZES)
+def test_products_are_those_of_numpy(k, dtype, is_sparse, bias):
+    for n in (1, 2, 3, 4, 5, 7, 8, 9, 16, 21):
+        for d in (0, 1, 6):
+            X, dense, W, U = make(n, d, k, dtype, is_sparse)
+            wide = np.hstack([dense, np.full((n, 1), bias)])
+            out = np.full(n * k, np.nan)
+            times(X, W, bias, k, out)
+            np.testing.assert_allclose(out.reshape(n, k), wide @ W.reshape(-1, k), atol=1e-12)
+            out = np.full((d + 1) * k, np.nan)
+            adjoint(X, U, bias, k, out)
+            np.testing.assert_allclose(out.reshape(-1, k), wide.T @ U.reshape(n, k), atol=1e-12)
