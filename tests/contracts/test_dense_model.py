@@ -13,7 +13,7 @@ from softmargin.data import blobs
 from softmargin.penalties import L1, MCP, Box, ElasticNet, Group, Nonnegative
 from softmargin.problems import softmax_problem
 from softmargin.run import Status, Stop, solve
-from softmargin.solvers import MMDescent, ProxNewton
+from softmargin.solvers import MMDescent, ProxNewton, prox_newton
 from softmargin.solvers.parts.dense_model import DenseModel, affords_all, forming, is_worth_while
 from softmargin.solvers.parts.model_samples import Sample, density, with_constant
 from softmargin.solvers.parts.quadratic_model import EntryModel, descend, value_of
@@ -222,6 +222,22 @@ def test_penalty_that_is_not_convex_is_stationary_by_this_model_alone(k, monkeyp
     result = solve(problem, ProxNewton(), stop=Stop(tol=1e-7, max_iter=2000), rng=0)
     assert set(kinds) == {"DenseModel"}
     assert result.status is Status.CONVERGED
+
+
+def test_a_share_of_the_hessian_saves_steps_where_losses_fall_like_an_exponential(monkeypatch):
+    """So they do where classes hardly overlap: most samples are right already."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 6))
+    y = (X @ rng.standard_normal(6) + 0.1 * rng.standard_normal(400) > 0.0).astype(np.int64)
+
+    def steps(share):
+        monkeypatch.setattr(prox_newton, "BENT", share)
+        problems = [softmax_problem(X, y, C=C, penalty=L1(1.0)) for C in (10.0, 100.0, 1000.0)]
+        results = [solve(problem, ProxNewton(), stop=Stop(1e-6), rng=0) for problem in problems]
+        assert all(result.status is Status.CONVERGED for result in results)
+        return sum(result.n_iter for result in results)
+
+    assert steps(prox_newton.BENT) < steps(1.0)
 
 
 def test_many_entries_sparse_data_and_rows_keep_their_loops(monkeypatch):

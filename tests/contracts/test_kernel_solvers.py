@@ -569,8 +569,9 @@ def test_no_move_of_a_pair_within_its_bounds_gains_more(S_i, S_j, K_ii, K_jj, co
     assert gain(d_i, d_j) >= gain(*moves).max() - 1e-6
 
 
-@pytest.mark.parametrize("C", [0.05, 1.0, 1000.0])
-def test_pairs_move_to_the_gap_that_was_asked_for_and_keep_the_slopes(C):
+@pytest.mark.parametrize(("C", "most"), [(0.05, 150), (1.0, 400), (1000.0, 75_000)])
+def test_pairs_move_to_the_gap_that_was_asked_for_and_keep_the_slopes(C, most):
+    """Moves are few: a second variable that is chosen as if the first stayed takes three times as many at C = 1000."""
     problem = two_classes(150, C=C)
     K, y, bound = problem.gram.square(np.arange(150)), 2.0 * problem.y - 1.0, problem.C
     S, rise, fall, diagonal = (np.zeros(256) for _ in range(4))
@@ -578,7 +579,7 @@ def test_pairs_move_to_the_gap_that_was_asked_for_and_keep_the_slopes(C):
     diagonal[:150] = np.diag(K)
     target = 1e-6 * bound.sum()
     done = free_pairs.descend_free_pairs(K.reshape(-1), 150, diagonal, S, rise, fall, np.zeros(256), 10**6, target)
-    assert done < 10**6
+    assert done < most
     u = np.where(y > 0, -fall[:150], -rise[:150])
     np.testing.assert_allclose(S[:150], y - K @ u, atol=1e-9 * max(1.0, C))
     assert (np.abs(u) <= bound * (1 + 1e-12)).all()

@@ -143,7 +143,7 @@ def test_an_array_after_a_data_frame_has_no_names():
     assert list(model.feature_names_in_) == list("abcd")
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         model.predict(X)
-    model.fit(X[:, :3], y)
+    model.fit(np.ascontiguousarray(X[:, :3]), y)
     assert not hasattr(model, "feature_names_in_")
     assert model.n_features_in_ == 3
     with pytest.raises(ValueError, match="X has 4 features, but SoftmaxRegression is expecting 3"):
