@@ -10,7 +10,7 @@ arguments, and what it changed, ask for: count(call, arguments, add, classes). `
                           operations a class for the block itself (2 exponentials with softmax)
     kernel values         2 d operations (sparse: 2 an entry) and an exponential each
     sum over K            2 operations a value and class that moved; K is read once, sums are read and written
-    update of SMO         12 operations a sample: the search for a partner, and S
+    update of SMO         12 operations a sample: the search for a partner, and S; 20 where any pair may move
     decompositions        n d^2 for X'X, d^3 / 3 for Cholesky, 4 m b^2 for QR, 6 m b^2 + 20 b^3 for singular values
 
 An exponential counts as ``EXP`` operations; padding counts nothing. Bytes are what loops ask for, whether memory or a
