@@ -62,7 +62,7 @@ def test_peer_table_has_the_fastest_peer_the_means_and_the_losses(tmp_path):
     rows += [("b", 1e-2, "softmargin", 0, 0.2), ("b", 1e-2, "slow", 0, 0.8), ("b", 1e-2, "quick[solver=x]", 0, None)]
     rows += [("c", 1e-2, "softmargin", 0, 0.5), ("c", 1e-2, "slow", 0, None), ("c", 1e-2, "quick[solver=x]", 0, None)]
     rows += [("d", 1e-2, "softmargin", 0, None), ("d", 1e-2, "slow", 0, 1.0)]
-    done = peer_table(measured(tmp_path / "m.jsonl", rows), "--plot", tmp_path / "p.png")
+    done = peer_table(measured(tmp_path / "m.jsonl", rows))
     assert done.returncode == 0, done.stderr
     head, _, line, *rest = done.stdout.splitlines()
     found = dict(zip(*([text.strip() for text in row.strip("|").split("|")] for row in (head, line)), strict=True))
@@ -72,6 +72,15 @@ def test_peer_table_has_the_fastest_peer_the_means_and_the_losses(tmp_path):
     assert [found[name] for name in ("cells", "no peer", "missed by us", "lost by more than 1.2")] == list("4011")
     assert any("| a | 1 | 0.2000 | 0.1000 quick x (0.50×) |" in row for row in rest)
     assert any("| c | 1 | 0.5000 | > 2 (> 4.00×) |" in row for row in rest)
+
+
+def test_peer_table_draws_all_ratios(tmp_path):
+    pytest.importorskip("matplotlib", reason="the picture needs matplotlib: pip install '.[plot]'")
+    rows = [("a", 1e-2, "softmargin", 0, 0.1), ("a", 1e-2, "slow", 0, 1.0), ("b", 1e-2, "softmargin", 0, 0.1)]
+    done = peer_table(
+        measured(tmp_path / "m.jsonl", [*rows, ("b", 1e-2, "slow", 0, None)]), "--plot", tmp_path / "p.png"
+    )
+    assert done.returncode == 0, done.stderr
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
 
 
