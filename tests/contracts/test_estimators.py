@@ -33,12 +33,10 @@ BALL = {"l2": 1.0, "tol": 0.0, "max_iter": 300, "random_state": 0}
 
 
 def known_to_fail(estimator):
-    """Return the checks that are missed: for one, a score of 0.0017 differs by 2e-9, where 1.2e-9 is allowed."""
+    """Return the checks that are missed, and why."""
     if getattr(estimator, "approximation", None) == "nystroem" or getattr(estimator, "solver", None) == "scs":
         check = "check_sample_weight_equivalence_on"
         return {f"{check}_{kind}_data": "rows given twice change what is drawn" for kind in ("dense", "sparse")}
-    if getattr(estimator, "l1_ratio", 0.0) == 0.5:
-        return {"check_sample_weight_equivalence_on_sparse_data": "F cannot tell shifts of a row below 1e-8"}
     return {}
 
 

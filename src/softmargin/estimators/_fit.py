@@ -61,6 +61,11 @@ def fastest_ridge(problem: Any) -> str:
     return "dual_descent" if is_sparse and d > MANY_FEATURES and problem.ridge > 0.0 else "newton_cg"
 
 
+def fastest_kernel_hinge(problem: Any) -> str:
+    """Name the solver for a kernel hinge: by pairs of samples where each has one variable, else by blocks."""
+    return "pair_descent" if problem.n_classes == 2 else "block_descent"
+
+
 def fastest_in_l1_ball(problem: Any) -> str:
     """Name the solver for an l1 ball: on the dual where the ridge outweighs every sample, else on a working set."""
     if not isinstance(problem.ball, L1Ball):
@@ -99,7 +104,7 @@ SOLVER_TABLES: dict[str, dict[str, Recipe | Callable[[Any], str]]] = {
         "dual_prox_gradient": ("DualProxGradient", {}),
     },
     "kernel hinge": {
-        "auto": lambda problem: "pair_descent" if problem.n_classes == 2 else "block_descent",
+        "auto": fastest_kernel_hinge,
         "block_descent": ("KernelBlockDescent", {}),
         "pair_descent": ("KernelPairDescent", {}),
         "projected_gradient": ("ProjectedGradient", {}),

@@ -7,8 +7,8 @@ Weights and scores are flat, row-major, float64, k padded to whole tiles (backen
 padding; the last row of W belongs to the constant feature ``bias``, 0 where there is none. ``operator`` does the same
 for the judge, without padding.
 
-BLAS copies X to where it wants it, which takes longer than the product itself where classes are few. There a loop goes
-over some rows at a time, so that weights are loaded once for all of them.
+BLAS is at its best with many columns. Where classes are few a loop goes over some rows at a time, so that weights are
+loaded once for all of them.
 """
 
 from typing import Any

@@ -40,7 +40,7 @@ from softmargin.solvers.parts.quadratic_model import EntryModel, RowModel
 from softmargin.solvers.parts.quadratic_passes import score_blocks
 from softmargin.solvers.parts.row_shifts import centre
 from softmargin.solvers.parts.softmax_losses import SoftmaxLosses, stride_of, unpadded
-from softmargin.solvers.parts.softmax_steps import is_entrywise, width_of
+from softmargin.solvers.parts.softmax_steps import is_entrywise, pack, unpack, width_of
 
 __all__ = ["ProxNewton", "ProxNewtonState"]
 
@@ -124,7 +124,7 @@ class ProxNewton:
         weighted_squares(as_rows(problem.X), 0.25 * problem.C, lipschitz[:d])
         lipschitz[d] = 0.25 * problem.C.sum()
         state = ProxNewtonState(
-            weights=zeros((d + 1) * k),
+            weights=pack(problem, point, k),
             scores=zeros(n * k),
             probabilities=zeros(n * k),
             gradient=zeros((d + 1) * k),
@@ -137,8 +137,6 @@ class ProxNewton:
             max_passes=self.max_passes,
             seed=int(rng.integers(2**32)),
         )
-        W = unpadded(problem, state.weights)
-        W[:-1], W[-1] = point.weights, point.intercept
         losses = _awake(problem, state)
         losses.fill_scores(state.weights, state.trial)
         state.loss, _, _ = losses.along(state.trial, state.move, 0.0, state.scores, state.probabilities)
@@ -150,7 +148,8 @@ class ProxNewton:
         losses = _awake(problem, state)
         model = self._model(problem, state, *_choose(problem, state))
         is_cheap = isinstance(model, DenseModel) and model.sample.rows is None
-        is_cut = model.minimise(*((EXACT, MOST_PASSES) if is_cheap else (state.accuracy, state.max_passes)))
+        limits = (EXACT, MOST_PASSES) if is_cheap else (state.accuracy, state.max_passes)
+        is_cut = model.minimise(*limits)
         length, ratio = _go(problem, state, model)
         _adapt(problem, state, length, ratio, model.sample.rows is not None, is_cut)
         if length > 0.0 and problem.penalty.is_convex and not problem.is_pinned:
@@ -164,9 +163,7 @@ class ProxNewton:
 
     def point(self, problem: Any, state: ProxNewtonState) -> CompositePoint:
         """Return the weights; intercepts of all classes have mean zero."""
-        W = unpadded(problem, state.weights)
-        intercept = W[-1] * problem.bias
-        return CompositePoint(W[:-1].copy(), intercept if problem.is_pinned else intercept - intercept.mean())
+        return unpack(problem, state.weights, stride_of(problem))
 
     def estimate(self, problem: Any, state: ProxNewtonState) -> float:
         """Guess the residual from the gradient at hand."""

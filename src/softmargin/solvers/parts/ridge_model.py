@@ -28,6 +28,7 @@ from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.parts.conjugate_gradients import N_VECTORS
 from softmargin.solvers.parts.softmax_losses import SoftmaxLosses, unpadded
+from softmargin.solvers.parts.softmax_steps import pack, unpack
 
 __all__ = ["RidgeModel", "RidgeState", "Rows", "awake", "class_squares", "whole"]
 
@@ -71,10 +72,7 @@ class RidgeModel:
 
     def begin(self, point: CompositePoint) -> RidgeState:
         """Return the state of a point."""
-        weights = zeros(self.size)
-        matrix = self.matrix(weights)
-        matrix[:-1], matrix[-1] = point.weights, point.intercept
-        state = RidgeState(weights, zeros(self.size), zeros(self.n * self.k), 0.0, 0)
+        state = RidgeState(pack(self.problem, point, self.k), zeros(self.size), zeros(self.n * self.k), 0.0, 0)
         self.renew(state)
         self._fill_gradient(state)
         return state
@@ -98,9 +96,7 @@ class RidgeModel:
 
     def point(self, state: RidgeState) -> CompositePoint:
         """Return the point of a state, as a copy; intercepts of all classes have mean zero."""
-        matrix = self.matrix(state.weights)
-        intercept = matrix[-1] * self.problem.bias
-        return CompositePoint(matrix[:-1].copy(), intercept - (0.0 if self.k == 1 else intercept.mean()))
+        return unpack(self.problem, state.weights, self.k)
 
     def estimate(self, state: RidgeState) -> float:
         """Guess the residual from the gradient at hand."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from softmargin.losses.softmax import NEVER, loss_along, residuals
 from softmargin.matrices.products import adjoint, times
 from softmargin.solvers.parts.logistic_line import logistic_along
-from softmargin.solvers.parts.softmax_steps import width_of
+from softmargin.solvers.parts.softmax_steps import matrix_of, width_of
 
 __all__ = ["SoftmaxLosses", "stride_of", "unpadded"]
 
@@ -28,7 +28,7 @@ def stride_of(problem: Any) -> int:
 
 def unpadded(problem: Any, flat: Array) -> Array:
     """View a flat array as a matrix without its padding; shape (rows, n_columns)."""
-    return flat.reshape(-1, stride_of(problem))[:, : problem.n_columns]
+    return matrix_of(problem, flat, stride_of(problem))
 
 
 class SoftmaxLosses:

@@ -38,22 +38,22 @@ def width_of(problem: Any) -> int:
     return padded(problem.n_columns)
 
 
-def matrix_of(problem: Any, flat: Array) -> Array:
-    """View a flat padded array as a matrix without its padding; shape (rows, n_columns)."""
-    return flat.reshape(-1, width_of(problem))[:, : problem.n_columns]
+def matrix_of(problem: Any, flat: Array, k: int | None = None) -> Array:
+    """View a flat array of k numbers a row, padded by default, as a matrix without padding; shape (rows, n_columns)."""
+    return flat.reshape(-1, k or width_of(problem))[:, : problem.n_columns]
 
 
-def pack(problem: Any, point: CompositePoint) -> Array:
-    """Return W, flat and padded."""
-    W = zeros((problem.X.shape[1] + 1) * width_of(problem))
-    matrix = matrix_of(problem, W)
+def pack(problem: Any, point: CompositePoint, k: int | None = None) -> Array:
+    """Return W, flat, k numbers a row, padded by default."""
+    W = zeros((len(point.weights) + 1) * (k or width_of(problem)))
+    matrix = matrix_of(problem, W, k)
     matrix[:-1], matrix[-1] = point.weights, point.intercept
     return W
 
 
-def unpack(problem: Any, W: Array) -> CompositePoint:
-    """Return the point of a flat padded W, as a copy; intercepts of all classes have mean zero."""
-    matrix = matrix_of(problem, W)
+def unpack(problem: Any, W: Array, k: int | None = None) -> CompositePoint:
+    """Return the point of a flat W, as a copy; intercepts of all classes have mean zero."""
+    matrix = matrix_of(problem, W, k)
     intercept = matrix[-1] * problem.bias
     return CompositePoint(matrix[:-1].copy(), intercept if problem.is_pinned else intercept - intercept.mean())
 
