@@ -37,7 +37,7 @@ def by_samples(most: int) -> Callable[[Any, np.ndarray, Settings], Fitted]:
     """Return the fit of KernelSVC by conjugate subgradients on at most so many rows."""
 
     def fit(X: Any, y: np.ndarray, settings: Settings) -> Fitted:
-        from softmargin.solvers.conjugate_subgradient import ConjugateSubgradient
+        from softmargin.solvers.sampled_kernel.conjugate_subgradient import ConjugateSubgradient
 
         model = kernel_svc(len(y), settings, solver=ConjugateSubgradient(most=most))
         return timed(model, X, y)._replace(rows=min(most, len(y)))

@@ -132,39 +132,7 @@ if TYPE_CHECKING:
     from softmargin.run import solve as solve
     from softmargin.sets import L1Ball as L1Ball
     from softmargin.sets import TraceBall as TraceBall
-    from softmargin.solvers import AcceleratedGradient as AcceleratedGradient
-    from softmargin.solvers import BallBlockFrankWolfe as BallBlockFrankWolfe
-    from softmargin.solvers import BallDualDescent as BallDualDescent
-    from softmargin.solvers import BallFrankWolfe as BallFrankWolfe
-    from softmargin.solvers import BallGradient as BallGradient
-    from softmargin.solvers import BallPairwise as BallPairwise
-    from softmargin.solvers import BallSvrg as BallSvrg
-    from softmargin.solvers import BallWorkingSet as BallWorkingSet
-    from softmargin.solvers import BlockFrankWolfe as BlockFrankWolfe
-    from softmargin.solvers import BlockProxGradient as BlockProxGradient
-    from softmargin.solvers import DualBlockDescent as DualBlockDescent
-    from softmargin.solvers import DualProxGradient as DualProxGradient
-    from softmargin.solvers import EachClass as EachClass
-    from softmargin.solvers import FrankWolfe as FrankWolfe
-    from softmargin.solvers import KernelBlockDescent as KernelBlockDescent
-    from softmargin.solvers import KernelPairDescent as KernelPairDescent
-    from softmargin.solvers import Lbfgs as Lbfgs
-    from softmargin.solvers import LowRankGradient as LowRankGradient
-    from softmargin.solvers import LowRankPDBFW as LowRankPDBFW
-    from softmargin.solvers import MMDescent as MMDescent
-    from softmargin.solvers import NewtonCG as NewtonCG
-    from softmargin.solvers import PairwiseFrankWolfe as PairwiseFrankWolfe
-    from softmargin.solvers import PrimalDualBFW as PrimalDualBFW
-    from softmargin.solvers import PrimalNewton as PrimalNewton
-    from softmargin.solvers import ProjectedGradient as ProjectedGradient
-    from softmargin.solvers import ProxNewton as ProxNewton
-    from softmargin.solvers import Scgs as Scgs
-    from softmargin.solvers import Smo as Smo
-    from softmargin.solvers import SoftmaxDualDescent as SoftmaxDualDescent
-    from softmargin.solvers import SoftmaxNewton as SoftmaxNewton
-    from softmargin.solvers import Storc as Storc
-    from softmargin.solvers import Svrg as Svrg
-    from softmargin.solvers import TrustNewton as TrustNewton
+    from softmargin.solvers import *  # noqa: F403
 
 
 def __getattr__(name: str) -> Any:

@@ -22,10 +22,10 @@ from softmargin.losses.entrywise import ENTRYWISE
 from softmargin.problems import BallPoint, Constrained
 from softmargin.run import Status, Stop, solve
 from softmargin.sets import Box, L1Ball, LowRank, Simplex, TraceBall
-from softmargin.solvers.ball_block_frank_wolfe import BallBlockFrankWolfe, _of_low_rank, _with_few_entries
-from softmargin.solvers.ball_frank_wolfe import BallFrankWolfe
-from softmargin.solvers.ball_pairwise import BallPairwise
-from softmargin.solvers.parts.ball_search import search
+from softmargin.solvers.ball._line_search import search
+from softmargin.solvers.ball.block_frank_wolfe import BallBlockFrankWolfe, _of_low_rank, _with_few_entries
+from softmargin.solvers.ball.frank_wolfe import BallFrankWolfe
+from softmargin.solvers.ball.pairwise_frank_wolfe import BallPairwise
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # CVXPY, asked for 1e-12
 SOLVERS = {

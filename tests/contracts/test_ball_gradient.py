@@ -15,10 +15,10 @@ from softmargin.problems import BallPoint, Constrained
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.sets import Box, L1Ball, Simplex, TraceBall
-from softmargin.solvers import ball_working_set
-from softmargin.solvers.ball_gradient import BallGradient
-from softmargin.solvers.ball_working_set import BallWorkingSet
-from softmargin.solvers.parts.ball_columns import add_rows, fill_adjoint, fill_scores, level, shrunk
+from softmargin.solvers.ball import working_set as ball_working_set
+from softmargin.solvers.ball._l1_loops import add_rows, fill_adjoint, fill_scores, level, shrunk
+from softmargin.solvers.ball.accelerated_gradient import BallGradient
+from softmargin.solvers.ball.working_set import BallWorkingSet
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # CVXPY was asked for all it can give
 SOLVERS = {"gradient": BallGradient(), "set": BallWorkingSet()}

@@ -22,10 +22,10 @@ from softmargin.matrices.operator import adjoint_product
 from softmargin.problems import BallPoint, Constrained
 from softmargin.run import Status, Stop, solve
 from softmargin.sets import Box, L1Ball, Simplex, TraceBall
-from softmargin.solvers.ball_svrg import BallSvrg
-from softmargin.solvers.parts.ball_samples import batch_gradient, sample_chances, slide, square_of_diameter
-from softmargin.solvers.scgs import Scgs
-from softmargin.solvers.storc import Storc
+from softmargin.solvers.ball._batches import batch_gradient, sample_chances, slide, square_of_diameter
+from softmargin.solvers.ball.scgs import Scgs
+from softmargin.solvers.ball.storc import Storc
+from softmargin.solvers.ball.svrg import BallSvrg
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # CVXPY, asked for 1e-12
 SOLVERS = {

@@ -8,7 +8,7 @@ from softmargin.backends.lanes import padded
 from softmargin.matrices.rows import as_rows
 from softmargin.problems import MulticlassSVM
 from softmargin.solvers import DualBlockDescent
-from softmargin.solvers.parts.block_passes import choose_active, dual_value, open_first
+from softmargin.solvers.linear_svm._block_loop import choose_active, dual_value, open_first
 
 
 def test_rows_that_can_move_come_first_each_in_its_turn():

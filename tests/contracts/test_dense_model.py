@@ -13,13 +13,14 @@ from softmargin.data import blobs
 from softmargin.penalties import L1, MCP, Box, ElasticNet, Group, Nonnegative
 from softmargin.problems import softmax_problem
 from softmargin.run import Status, Stop, solve
-from softmargin.solvers import MMDescent, ProxNewton, prox_newton
-from softmargin.solvers.parts.dense_model import DenseModel, affords_all, forming, is_worth_while
-from softmargin.solvers.parts.model_samples import Sample, density, with_constant
-from softmargin.solvers.parts.quadratic_model import EntryModel, descend, value_of
-from softmargin.solvers.parts.row_shifts import best_shifts, shifted_rows
-from softmargin.solvers.parts.softmax_losses import stride_of, unpadded
-from softmargin.solvers.parts.written_hessian import is_looped, pairs_of
+from softmargin.solvers import MMDescent, ProxNewton
+from softmargin.solvers.softmax import prox_newton
+from softmargin.solvers.softmax._losses import stride_of, unpadded
+from softmargin.solvers.softmax.quadratic_model.by_samples import EntryModel, descend, value_of
+from softmargin.solvers.softmax.quadratic_model.dense import DenseModel, affords_all, forming, is_worth_while
+from softmargin.solvers.softmax.quadratic_model.hessian import is_looped, pairs_of
+from softmargin.solvers.softmax.quadratic_model.row_shifts import best_shifts, shifted_rows
+from softmargin.solvers.softmax.quadratic_model.samples import Sample, density, with_constant
 
 N, D = 30, 5
 
@@ -69,7 +70,7 @@ forms = pytest.mark.parametrize("form", [np.asarray, np.float32, csr_matrix], id
 @pytest.mark.parametrize("is_coupled", [True, False])
 @pytest.mark.parametrize("k", [2, 3, 6])
 def test_hessian_is_the_sum_over_samples(k, is_coupled, share, block, form, monkeypatch):
-    monkeypatch.setattr("softmargin.solvers.parts.written_hessian.BLOCK", block)
+    monkeypatch.setattr("softmargin.solvers.softmax.quadratic_model.hessian.BLOCK", block)
     dense, _ = make_models(k, form=form, share=share, is_coupled=is_coupled)
     np.testing.assert_allclose(dense.H, hessian_by_samples(dense), atol=1e-12)
 
@@ -88,7 +89,7 @@ def test_hessian_of_kept_products_of_features_is_the_sum_over_samples(k, share, 
 @pytest.mark.parametrize("share", [1.0, 0.4])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_hessian_of_sparse_rows_of_two_classes_is_the_sum_over_samples(fit_intercept, share, by_loop, monkeypatch):
-    monkeypatch.setattr("softmargin.solvers.parts.dense_model.is_looped", lambda X: by_loop)
+    monkeypatch.setattr("softmargin.solvers.softmax.quadratic_model.dense.is_looped", lambda X: by_loop)
     dense, _ = make_models(2, form=csr_matrix, share=share, fit_intercept=fit_intercept)
     np.testing.assert_allclose(dense.H, hessian_by_samples(dense), atol=1e-12)
 
@@ -134,7 +135,7 @@ PENALTIES = [L1(0.3), ElasticNet(0.2, 0.3), Nonnegative(0.1), Box(-0.2, 0.3), MC
 def test_jumps_leave_the_model_lower_after_as_many_passes(penalty, monkeypatch):
     values = {}
     for calm in (8, 10**6):
-        monkeypatch.setattr("softmargin.solvers.parts.dense_model.CALM", calm)
+        monkeypatch.setattr("softmargin.solvers.softmax.quadratic_model.dense.CALM", calm)
         dense = stiff(penalty)
         dense.minimise(1e-30, 64)
         values[calm] = value_of(dense)

@@ -12,9 +12,9 @@ from softmargin.losses.observed import Observed
 from softmargin.problems import Constrained
 from softmargin.run import Status, Stop, solve
 from softmargin.sets import L1Ball, TraceBall
-from softmargin.solvers.ball_gradient import BallGradient
-from softmargin.solvers.low_rank_gradient import LowRankGradient
-from softmargin.solvers.parts.entry_passes import best_intercept, conjugates, fill_slopes, losses, slope_rise
+from softmargin.solvers.ball._entry_loops import best_intercept, conjugates, fill_slopes, losses, slope_rise
+from softmargin.solvers.ball.accelerated_gradient import BallGradient
+from softmargin.solvers.ball.low_rank_gradient import LowRankGradient
 
 every_loss = pytest.mark.parametrize("loss", ENTRYWISE)
 shapes = {"n": st.integers(1, 70), "k": st.integers(1, 11), "seed": st.integers(0, 1000)}

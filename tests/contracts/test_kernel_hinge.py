@@ -14,11 +14,11 @@ from softmargin.kernels import make_kernel
 from softmargin.problems import ExpansionPoint, KernelHinge
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
-from softmargin.solvers.conjugate_subgradient import ConjugateSubgradient, draw_outside
-from softmargin.solvers.parts.hinge_line import Line, exact, wolfe
-from softmargin.solvers.parts.sample_steps import begun, turn
-from softmargin.solvers.pegasos import Pegasos
-from softmargin.solvers.wolfe import Wolfe
+from softmargin.solvers.sampled_kernel._direction import begun, turn
+from softmargin.solvers.sampled_kernel._line_search import Line, exact, wolfe
+from softmargin.solvers.sampled_kernel.conjugate_subgradient import ConjugateSubgradient, draw_outside
+from softmargin.solvers.sampled_kernel.pegasos import Pegasos
+from softmargin.solvers.sampled_kernel.wolfe import Wolfe
 
 PAPER = ConjugateSubgradient(geometry="euclidean", search="wolfe", reset=False, test_size=None)
 SOLVERS = {

@@ -14,7 +14,7 @@ from softmargin.data import blobs
 from softmargin.estimators import _sampled, _stream
 from softmargin.kernels import Points
 from softmargin.solvers import ConjugateSubgradient, Wolfe
-from softmargin.solvers.parts.linear_pegasos import pass_over_features
+from softmargin.solvers.sampled_kernel._stream_loop import pass_over_features
 
 EXACT = {"approximation": None, "tol": 1e-6, "random_state": 0}
 OVR = {"multiclass": "one_vs_rest"}

@@ -17,15 +17,18 @@ from softmargin.matrices.gram import Gram
 from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM, KernelPoint
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
-from softmargin.solvers import kernel_block_descent, kernel_pair_descent, projected_gradient
-from softmargin.solvers.block_frank_wolfe import BlockFrankWolfe
-from softmargin.solvers.frank_wolfe import FrankWolfe
-from softmargin.solvers.kernel_block_descent import KernelBlockDescent
-from softmargin.solvers.kernel_pair_descent import KernelPairDescent
-from softmargin.solvers.pairwise_frank_wolfe import PairwiseFrankWolfe
-from softmargin.solvers.parts import free_pairs, working_set
-from softmargin.solvers.parts.dual_rows import corner, is_between, nearest
-from softmargin.solvers.projected_gradient import ProjectedGradient
+from softmargin.solvers.kernel_svm import _pair_loop as free_pairs
+from softmargin.solvers.kernel_svm import _working_set as working_set
+from softmargin.solvers.kernel_svm import block_descent as kernel_block_descent
+from softmargin.solvers.kernel_svm import pair_descent as kernel_pair_descent
+from softmargin.solvers.kernel_svm import projected_gradient
+from softmargin.solvers.kernel_svm._dual_rows import corner, is_between, nearest
+from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent
+from softmargin.solvers.kernel_svm.block_frank_wolfe import BlockFrankWolfe
+from softmargin.solvers.kernel_svm.frank_wolfe import FrankWolfe
+from softmargin.solvers.kernel_svm.pair_descent import KernelPairDescent
+from softmargin.solvers.kernel_svm.pairwise_frank_wolfe import PairwiseFrankWolfe
+from softmargin.solvers.kernel_svm.projected_gradient import ProjectedGradient
 
 SOLVERS = {  # with the relative gap that each reaches in a short time: plain Frank-Wolfe is sublinear
     "descent": (KernelBlockDescent(), 1e-8),

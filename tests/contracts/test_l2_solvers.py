@@ -12,10 +12,10 @@ from softmargin.matrices.gram import Gram
 from softmargin.problems.l2_svm import L2SVM, L2Point
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
-from softmargin.solvers import newton
-from softmargin.solvers.dual_prox_gradient import DualProxGradient
-from softmargin.solvers.newton import PrimalNewton
-from softmargin.solvers.smo import Smo
+from softmargin.solvers.squared_hinge import newton
+from softmargin.solvers.squared_hinge.dual_prox_gradient import DualProxGradient
+from softmargin.solvers.squared_hinge.newton import PrimalNewton
+from softmargin.solvers.squared_hinge.smo import Smo
 
 SOLVERS = {
     "smo": Smo(),

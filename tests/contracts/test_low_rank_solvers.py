@@ -13,9 +13,9 @@ from softmargin.problems import BallPoint, Constrained
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.sets import L1Ball, LowRank, TraceBall
-from softmargin.solvers.low_rank_gradient import LowRankGradient
-from softmargin.solvers.low_rank_pdbfw import LowRankPDBFW
-from softmargin.solvers.parts.low_rank import StepMatrix, distance, stack
+from softmargin.solvers.ball._low_rank import StepMatrix, distance, stack
+from softmargin.solvers.ball.low_rank_gradient import LowRankGradient
+from softmargin.solvers.ball.low_rank_pdbfw import LowRankPDBFW
 
 # Clarabel is asked for all the digits it can give, and says so.
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")

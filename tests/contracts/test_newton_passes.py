@@ -8,11 +8,10 @@ from scipy.sparse import csr_matrix
 from softmargin.kernels import Linear
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.layout import is_thin
-from softmargin.matrices.rows import as_rows
+from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems import L2SVM
-from softmargin.solvers import newton
-from softmargin.solvers.parts.newton_passes import (
-    add_squares,
+from softmargin.solvers.squared_hinge import newton
+from softmargin.solvers.squared_hinge._newton_loop import (
     balanced_bias,
     exact_step,
     fill_adjoint,

@@ -11,9 +11,9 @@ from softmargin.problems import BallPoint, Constrained
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.sets import Box, L1Ball
-from softmargin.solvers.ball_dual_descent import BallDualDescent
-from softmargin.solvers.parts.ball_duals import folded
-from softmargin.solvers.primal_dual_bfw import PrimalDualBFW
+from softmargin.solvers.ball._dual_loop import folded
+from softmargin.solvers.ball.dual_descent import BallDualDescent
+from softmargin.solvers.ball.primal_dual_bfw import PrimalDualBFW
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # CVXPY was asked for all it can give
 SOLVERS = {

@@ -14,7 +14,7 @@ from softmargin.matrices.gram import Gram
 from softmargin.problems import L2SVM, KernelMulticlassSVM
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
-from softmargin.solvers.kernel_block_descent import KernelBlockDescent
+from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent
 from softmargin.solvers.quadratic_program import QuadraticProgram
 
 KERNELS = {"rbf": Rbf(0.2), "linear": Linear()}

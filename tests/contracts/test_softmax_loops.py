@@ -13,7 +13,7 @@ from softmargin.matrices.columns import as_columns, transposed
 from softmargin.matrices.products import adjoint, times
 from softmargin.penalties import L2
 from softmargin.problems import CompositePoint, softmax_problem
-from softmargin.solvers.parts.softmax_steps import (
+from softmargin.solvers.softmax._steps import (
     fill_gradient,
     fill_probabilities,
     fill_scores,

@@ -12,16 +12,16 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.estimators._fit import find_solver
 from softmargin.problems import CompositePoint
 from softmargin.run import Status, Stop, solve
-from softmargin.solvers import softmax_newton
-from softmargin.solvers.newton_cg import NewtonCG
-from softmargin.solvers.parts import softmax_hessian
-from softmargin.solvers.parts.coordinates import find_coordinates
-from softmargin.solvers.parts.damping import next_damping
-from softmargin.solvers.parts.logistic_line import logistic_along
-from softmargin.solvers.parts.ridge_model import RidgeModel, whole
-from softmargin.solvers.parts.softmax_hessian import fill_hessian
-from softmargin.solvers.softmax_dual_descent import SoftmaxDualDescent
-from softmargin.solvers.softmax_newton import SoftmaxNewton
+from softmargin.solvers.softmax import _hessian as softmax_hessian
+from softmargin.solvers.softmax import newton as softmax_newton
+from softmargin.solvers.softmax._damping import next_damping
+from softmargin.solvers.softmax._hessian import fill_hessian
+from softmargin.solvers.softmax._ridge_objective import RidgeModel, whole
+from softmargin.solvers.softmax._rotation import find_coordinates
+from softmargin.solvers.softmax._two_classes import logistic_along
+from softmargin.solvers.softmax.dual_descent import SoftmaxDualDescent
+from softmargin.solvers.softmax.newton import SoftmaxNewton
+from softmargin.solvers.softmax.newton_cg import NewtonCG
 
 with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
 

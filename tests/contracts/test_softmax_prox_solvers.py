@@ -16,9 +16,9 @@ from softmargin.penalties import L0, L1, L2, MCP, SCAD, Box, ElasticNet, Group, 
 from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
-from softmargin.solvers.accelerated_gradient import AcceleratedGradient
-from softmargin.solvers.block_prox_gradient import BlockProxGradient
-from softmargin.solvers.svrg import Svrg
+from softmargin.solvers.softmax.accelerated_gradient import AcceleratedGradient
+from softmargin.solvers.softmax.block_prox_gradient import BlockProxGradient
+from softmargin.solvers.softmax.svrg import Svrg
 
 SOLVERS = {
     "features": BlockProxGradient(),

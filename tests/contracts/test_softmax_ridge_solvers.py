@@ -14,15 +14,15 @@ from softmargin.penalties import L1
 from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
-from softmargin.solvers import newton_cg
-from softmargin.solvers.lbfgs import Lbfgs
-from softmargin.solvers.newton_cg import NewtonCG
-from softmargin.solvers.parts import metric as metrics
-from softmargin.solvers.parts.conjugate_gradients import N_VECTORS, conjugate_gradients
-from softmargin.solvers.parts.metric import Identity, make_metric, thinned
-from softmargin.solvers.parts.ridge_model import RidgeModel, whole
-from softmargin.solvers.softmax_newton import SoftmaxNewton
-from softmargin.solvers.trust_newton import TrustNewton
+from softmargin.solvers.common.conjugate_gradients import N_VECTORS, conjugate_gradients
+from softmargin.solvers.softmax import _preconditioner as metrics
+from softmargin.solvers.softmax import newton_cg
+from softmargin.solvers.softmax._preconditioner import Identity, make_metric, thinned
+from softmargin.solvers.softmax._ridge_objective import RidgeModel, whole
+from softmargin.solvers.softmax.lbfgs import Lbfgs
+from softmargin.solvers.softmax.newton import SoftmaxNewton
+from softmargin.solvers.softmax.newton_cg import NewtonCG
+from softmargin.solvers.softmax.trust_newton import TrustNewton
 
 SOLVERS = {
     "lbfgs": Lbfgs(),

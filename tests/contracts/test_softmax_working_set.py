@@ -16,11 +16,11 @@ from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers import MMDescent, ProxNewton
-from softmargin.solvers.parts.model_samples import Sample, draw, with_constant
-from softmargin.solvers.parts.quadratic_model import EntryModel, RowModel, descend, value_of
-from softmargin.solvers.parts.row_shifts import best_shifts
-from softmargin.solvers.parts.softmax_losses import stride_of, unpadded
-from softmargin.solvers.parts.softmax_steps import is_entrywise
+from softmargin.solvers.softmax._losses import stride_of, unpadded
+from softmargin.solvers.softmax._steps import is_entrywise
+from softmargin.solvers.softmax.quadratic_model.by_samples import EntryModel, RowModel, descend, value_of
+from softmargin.solvers.softmax.quadratic_model.row_shifts import best_shifts
+from softmargin.solvers.softmax.quadratic_model.samples import Sample, draw, with_constant
 
 SOLVERS = {"newton": ProxNewton(), "mm": MMDescent()}
 every_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
@@ -372,7 +372,7 @@ def test_descent_by_rows_and_by_entries_ends_at_the_same_point(k):
 def test_extrapolation_takes_fewer_passes_and_keeps_the_model_true(by_rows, monkeypatch):
     counts = []
     for most in (1 << 23, 0):
-        monkeypatch.setattr("softmargin.solvers.parts.quadratic_model.MOST_KEPT", most)
+        monkeypatch.setattr("softmargin.solvers.softmax.quadratic_model.by_samples.MOST_KEPT", most)
         model = make_model(3, by_rows=by_rows, damping=0.01)
         plain, n = model.descend, [0]
 

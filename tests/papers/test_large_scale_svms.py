@@ -9,8 +9,8 @@ from softmargin.data import blobs
 from softmargin.kernels import find_gamma, make_kernel
 from softmargin.matrices.gram import Gram
 from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM
-from softmargin.solvers.block_frank_wolfe import BlockFrankWolfe
-from softmargin.solvers.frank_wolfe import FrankWolfe
+from softmargin.solvers.kernel_svm.block_frank_wolfe import BlockFrankWolfe
+from softmargin.solvers.kernel_svm.frank_wolfe import FrankWolfe
 
 N, K = 60, 3
 SEEDS = range(5)

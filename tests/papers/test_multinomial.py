@@ -13,7 +13,7 @@ from scipy.special import softmax
 from reference.softmax_optimum import objective, softmax_optimum
 from softmargin.penalties import L1, L2
 from softmargin.problems import softmax_problem
-from softmargin.solvers.block_prox_gradient import BlockProxGradient
+from softmargin.solvers.softmax.block_prox_gradient import BlockProxGradient
 
 RIDGE = 0.5
 N, D, K = 60, 6, 3

@@ -9,9 +9,9 @@ from benchmark_utils.ours import SoftmarginSolver
 from benchmark_utils.racing import EpsSolver, GapReached, Lap
 from softmargin.matrices.gram import Gram
 from softmargin.problems import HingePoint, HingeSVM, KernelHinge, KernelMulticlassSVM
-from softmargin.solvers.conjugate_subgradient import ConjugateSubgradient
-from softmargin.solvers.pegasos import Pegasos
-from softmargin.solvers.wolfe import Wolfe
+from softmargin.solvers.sampled_kernel.conjugate_subgradient import ConjugateSubgradient
+from softmargin.solvers.sampled_kernel.pegasos import Pegasos
+from softmargin.solvers.sampled_kernel.wolfe import Wolfe
 
 METHODS = {
     "scs": ConjugateSubgradient(),

@@ -28,6 +28,7 @@ from softmargin.core.errors import IncompatibleError
 
 __all__ = [
     "BLOCKS",
+    "NOTHING",
     "CrammerSingerProjection",
     "LogisticNewton",
     "SoftmaxNewton",
@@ -39,6 +40,8 @@ __all__ = [
     "minimise_block",
     "new_workspace",
 ]
+
+NOTHING = 1e-300  # a row shorter than this (squared) cannot be divided by
 
 BLOCKS: dict[str, dict[str, Any]] = {
     "weston_watkins": {

@@ -1,7 +1,8 @@
 """A kernel SVM that learns from one chunk of rows after the other, in memory that their number does not change.
 
 The first rows give landmarks, and these features z (``features.landmarks``); every row that comes makes one step of
-averaged Pegasos on its features (``solvers.parts.linear_pegasos``), with lam = 1 / sum_i C_i over the rows seen so far.
+averaged Pegasos on its features (``solvers.sampled_kernel._stream_loop``), with
+lam = 1 / sum_i C_i over the rows seen so far.
 
     w = sum_i coef_i z(x_i)     the shortest change of a model over other vectors into one over the landmarks
 
@@ -22,7 +23,7 @@ from softmargin.estimators._problems import one_by_one
 from softmargin.features.landmarks import Landmarks, choose_landmarks
 from softmargin.models import KernelExpansion
 from softmargin.run import Status
-from softmargin.solvers.parts.linear_pegasos import pass_over_features
+from softmargin.solvers.sampled_kernel._stream_loop import pass_over_features
 
 __all__ = ["Stream"]
 

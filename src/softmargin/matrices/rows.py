@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import compiled_struct, jit
 from softmargin.backends.lanes import load, pointer, splat, store
 
-__all__ = ["CsrRows", "DenseRows", "as_rows", "squared_norms", "weighted_squares"]
+__all__ = ["CsrRows", "DenseRows", "add_squares", "as_rows", "squared_norms", "weighted_squares"]
 
 Array = NDArray[Any]
 
@@ -172,3 +172,17 @@ def weighted_squares(rows: Any, weights: Array, out: Array) -> None:
         begin, end = rows_.entries(i)
         for p in range(begin, end):
             out[rows_.column(i, p)] += weights[i] * rows_.value(p) * rows_.value(p)
+
+
+@jit
+def add_squares(rows: Any, prices: Array, H: Array) -> None:
+    """Add the upper triangle of sum_i c_i x_i x_i' to H, C-ordered, for rows whose columns ascend."""
+    bare, H_, d = rows.bare(), pointer(H.reshape(-1)), H.shape[1]
+    for i in range(prices.shape[0]):
+        if prices[i] != 0.0:
+            begin, end = bare.entries(i)
+            for p in range(begin, end):
+                scaled = prices[i] * bare.value(p)
+                line = bare.column(i, p) * d
+                for q in range(p, end):
+                    H_[line + bare.column(i, q)] += scaled * bare.value(q)

@@ -1,0 +1,38 @@
+"""Pieces of compiled loops that several families of solvers use."""
+
+from typing import Any
+
+import numpy as np
+
+from softmargin.backends.jit import inline
+from softmargin.backends.lanes import WIDTH, largest, load, maximum
+
+__all__ = ["CHUNK", "largest_of", "shuffle"]
+
+CHUNK = 128  # samples; a multiple of 4 WIDTH
+
+
+@inline
+def shuffle(order: Any, m: int, random: Any) -> None:
+    """Fisher-Yates with Marsaglia's xorshift: a permutation in place, the same on every machine."""
+    x = random[0]
+    for t in range(m - 1, 0, -1):
+        x ^= x << np.uint64(13)
+        x ^= x >> np.uint64(7)
+        x ^= x << np.uint64(17)
+        j = np.int64((x >> np.uint64(11)) % np.uint64(t + 1))
+        order[t], order[j] = order[j], order[t]
+    random[0] = x
+
+
+@inline
+def largest_of(values: Any, first: int) -> float:
+    """Return the largest number of a chunk."""
+    a0, a1 = load(values, first), load(values, first + WIDTH)
+    a2, a3 = load(values, first + 2 * WIDTH), load(values, first + 3 * WIDTH)
+    p = first + 4 * WIDTH
+    while p < first + CHUNK:
+        a0, a1 = maximum(a0, load(values, p)), maximum(a1, load(values, p + WIDTH))
+        a2, a3 = maximum(a2, load(values, p + 2 * WIDTH)), maximum(a3, load(values, p + 3 * WIDTH))
+        p += 4 * WIDTH
+    return largest(maximum(maximum(a0, a1), maximum(a2, a3)))

@@ -1,0 +1,1 @@
+"""Smooth losses over a norm ball."""

@@ -1,0 +1,1 @@
+"""Joint and two-class hinge losses on a kernel matrix."""

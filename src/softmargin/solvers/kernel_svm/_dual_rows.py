@@ -1,0 +1,126 @@
+"""The dual rows of a kernel multiclass SVM as whole matrices: corners, nearest points, where to start.
+
+Array operations only, no loop over samples: the same lines would run on an accelerator.
+
+    rows of alpha       corners                                       nearest point to u
+    Crammer-Singer      0 and C (e_y - e_j)                           C e_y - (nearest p >= 0, sum p = C, to C e_y - u)
+    Weston-Watkins      off-label entries 0 or -C, label = - sum      b = clip(u_y - u_j - gamma, 0, C), gamma = sum b
+
+Both follow from setting alpha_iy = - sum_j alpha_ij: spec 2.2 (corners), 2.5 and 3.2 (nearest points, with K_ii = 1).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.blocks import NOTHING
+from softmargin.losses.multiclass_hinge import margins
+
+__all__ = ["corner", "first_rows", "is_between", "nearest", "open_rows"]
+
+Array = NDArray[Any]
+_EQUAL = 4e-16  # relative distance at which two gammas are the same number
+_MAX_PASSES = 200  # bisection alone needs fewer than 64; NaN would never end
+_INSIDE = 1e-12  # a weight this far (relative to C) from 0 and from C lies between them
+
+
+def corner(multiclass: str, scores: Array, y: Array, C: Array) -> Array:
+    """Return the corner of every row that minimises <s_i, scores_i - e_y>; shape (n, k)."""
+    h = margins(scores, y)
+    rows = np.arange(len(y))
+    if multiclass == "crammer_singer":
+        best = h.argmax(axis=1)  # h_iy = 0 stands for the corner 0
+        corners = np.zeros_like(h)
+        corners[rows, y] = C
+        corners[rows, best] -= C
+        return corners
+    corners = np.where(h > 0.0, -C[:, None], 0.0)
+    corners[rows, y] = -corners.sum(axis=1)
+    return corners
+
+
+def nearest(multiclass: str, u: Array, y: Array, C: Array) -> Array:
+    """Return the feasible row nearest to every row of u, in the Euclidean norm; shape (n, k)."""
+    return _NEAREST[multiclass](u, y, C)
+
+
+def _nearest_crammer_singer(u: Array, y: Array, C: Array) -> Array:
+    rows = np.arange(len(y))
+    q = -u
+    q[rows, y] += C
+    # A common shift changes nothing; with it no sum is much larger than C, however far u is from the set.
+    q -= q.max(axis=1, keepdims=True)
+    ordered = -np.sort(-q, axis=1)
+    excess = np.cumsum(ordered, axis=1) - C[:, None]
+    counts = np.arange(1, q.shape[1] + 1)
+    # The support is a prefix of the order; the largest q is always in it, also where C = 0.
+    size = np.maximum((ordered * counts > excess).sum(axis=1), 1)
+    shift = excess[rows, size - 1] / size
+    alpha = -np.maximum(q - shift[:, None], 0.0)
+    return _with_own(alpha, y)
+
+
+def _nearest_weston_watkins(u: Array, y: Array, C: Array) -> Array:
+    own = u[np.arange(len(y)), y]
+    v = own[:, None] - u  # v_y = 0 is never above gamma >= 0, so b_y = 0
+    bound = C[:, None]
+    gamma = np.maximum(own, 0.0)  # gamma is the label's new entry: near u_y where u is near the set
+    low, high = np.full(len(v), -1.0), np.full(len(v), np.inf)
+    for _ in range(_MAX_PASSES):
+        over = v - gamma[:, None]
+        is_inside = (over > 0.0) & (over < bound)
+        sums = np.where(over >= bound, bound, np.where(is_inside, v, 0.0)).sum(axis=1)
+        new = sums / (1.0 + is_inside.sum(axis=1))
+        is_found = np.abs(gamma - new) <= _EQUAL * np.maximum(gamma, new)
+        high = np.where(gamma > new, gamma, high)
+        low = np.where(gamma < new, gamma, low)
+        # Newton alone may cycle: the slope changes on both sides of the root.
+        outside = ~is_found & ((new <= low) | (new >= high))
+        new[outside] = 0.5 * (low + high)[outside]
+        is_same = new == gamma
+        gamma = new
+        if (is_found | is_same).all():
+            break
+    alpha = -np.clip(v - gamma[:, None], 0.0, bound)
+    return _with_own(alpha, y)
+
+
+_NEAREST: dict[str, Callable[[Array, Array, Array], Array]] = {
+    "crammer_singer": _nearest_crammer_singer,
+    "weston_watkins": _nearest_weston_watkins,
+}
+
+
+def _with_own(alpha: Array, y: Array) -> Array:
+    """Set the label's entry to minus the sum of the others, so that rows sum to zero."""
+    rows = np.arange(len(y))
+    alpha[rows, y] = 0.0
+    alpha[rows, y] = -alpha.sum(axis=1)
+    return alpha
+
+
+def is_between(multiclass: str, alpha: Array, y: Array, C: Array) -> Array:
+    """Say of every row whether it lies between corners: some weight is neither 0 nor C; shape (n,)."""
+    rows = np.arange(len(y))
+    weights = -alpha
+    # The corner 0 of a Crammer-Singer row has the weight that the others leave.
+    weights[rows, y] = C - alpha[rows, y] if multiclass == "crammer_singer" else 0.0
+    bound = C[:, None]
+    between: Array = (weights > _INSIDE * bound) & (weights < (1.0 - _INSIDE) * bound)
+    return np.asarray(between.any(axis=1))
+
+
+def first_rows(problem: Any, init: Any) -> Array:
+    """Return a feasible alpha to start from; samples with K_ii = 0 have their optimal rows already (spec 2.5)."""
+    n, k = len(problem.y), problem.n_classes
+    alpha = np.zeros((n, k)) if init is None else problem.feasible(init.alpha)
+    empty = problem.gram.diagonal < NOTHING
+    alpha[empty] = problem.loss.at_zero_scores(problem.y[empty], problem.C[empty], k)
+    return alpha
+
+
+def open_rows(problem: Any) -> Array:
+    """Return the samples whose rows can move: K_ii > 0 and C_i > 0."""
+    return np.flatnonzero((problem.gram.diagonal >= NOTHING) & (problem.C > 0.0))

@@ -1,0 +1,218 @@
+"""Passes over the samples of a kernel multiclass SVM: one small, cheap step on the row of each, in random order.
+
+The scores F = K alpha are kept up to date, class-major, so that a step on entry c of row i adds a multiple of K[i] to
+F[c]: contiguous, and only for the entries that moved. How a row moves is a *rule*, a compiled struct:
+
+    rule.row_step(h, y, q, C, row, corner, share)
+        Change the off-label entries of ``row``. h_j = 1 + F_ij - F_iy, h_y = 0; q = K_ii; ``corner`` is scratch;
+        share = 2 n / (t + 2 n), t counting the steps made.
+
+    Crammer-Singer corners      0 (written as class y, h_y = 0, weight C - alpha_y), C (e_y - e_j) (weight -alpha_j)
+    Weston-Watkins corners      off-label entries 0 or -C each
+
+Spec 2.2 to 2.4.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.jit import compiled_struct, jit
+from softmargin.solvers.kernel_svm._dual_rows import first_rows, open_rows
+
+__all__ = ["CORNER_RULES", "PAIR_RULES", "RowState", "pass_over_rows", "start_rows"]
+
+Array = NDArray[Any]
+_MOST_ROWS = 64  # of K at once: enough for a fast GEMM, few enough to stay in the cache until they are used
+
+
+def _towards_corner(self: Any, h: Any, y: int, q: float, C: float, row: Any, corner: Any, share: float) -> None:
+    """Move towards the best corner, by ``share`` or as far as the dual value rises."""
+    self.find_corner(h, y, C, corner)
+    gap = 0.0
+    length = 0.0
+    for c in range(len(h)):
+        away = corner[c] - row[c]
+        gap -= away * h[c]
+        length += away * away
+    if not self.is_oblivious:
+        if not gap > 0.0:
+            return
+        share = 1.0 if q * length <= gap else gap / (q * length)
+    for c in range(len(h)):
+        row[c] = (1.0 - share) * row[c] + share * corner[c]
+
+
+@compiled_struct("find_corner", row_step=_towards_corner)
+class CrammerSingerCorner(NamedTuple):
+    """Frank-Wolfe on a Crammer-Singer row."""
+
+    is_oblivious: bool
+
+    def find_corner(self, h: Any, y: int, C: float, corner: Any) -> None:
+        """Write C (e_y - e_j) for the largest h_j, or 0 where none is positive."""
+        best = y
+        for c in range(len(h)):
+            corner[c] = 0.0
+            if h[c] > h[best]:
+                best = c
+        corner[y] = C
+        corner[best] -= C
+
+
+@compiled_struct("find_corner", row_step=_towards_corner)
+class WestonWatkinsCorner(NamedTuple):
+    """Frank-Wolfe on a Weston-Watkins row."""
+
+    is_oblivious: bool
+
+    def find_corner(self, h: Any, y: int, C: float, corner: Any) -> None:
+        """Write -C where h_j > 0, and the sum at the label."""
+        own = 0.0
+        for c in range(len(h)):
+            corner[c] = 0.0
+            if h[c] > 0.0:
+                corner[c] = -C
+                own += C
+        corner[y] = own
+
+
+@compiled_struct("row_step")
+class CrammerSingerPair(NamedTuple):
+    """Move weight from the worst corner in use to the best one: g = min(weight, (h_+ - h_-) / (2 K_ii))."""
+
+    rounding: float = 1e-15  # a corner with less than this share of C is not in use
+
+    def row_step(self, h: Any, y: int, q: float, C: float, row: Any, corner: Any, share: float) -> None:
+        """Make one exchange."""
+        best = y
+        worst = -1
+        weight = 0.0
+        for c in range(len(h)):
+            if h[c] > h[best]:
+                best = c
+            mine = C - row[y] if c == y else -row[c]
+            if mine > self.rounding * C and (worst < 0 or h[c] < h[worst]):
+                worst = c
+                weight = mine
+        move = min(weight, (h[best] - h[worst]) / (2.0 * q))
+        row[best] -= move
+        row[worst] += move
+
+
+@compiled_struct("row_step")
+class WestonWatkinsPair(NamedTuple):
+    """Move the one entry that gains most: b_j = clip(b_j + h_j / (2 K_ii), 0, C), b_j = -alpha_j.
+
+    A row is a product of segments, so that the pairs of corners are those of its coordinates.
+    """
+
+    rounding: float = 1e-15  # a gain below this share of C is none
+
+    def row_step(self, h: Any, y: int, q: float, C: float, row: Any, corner: Any, share: float) -> None:
+        """Make one coordinate step."""
+        chosen = y
+        value = 0.0
+        most = self.rounding * C
+        for c in range(len(h)):
+            if c != y:
+                moved = min(max(h[c] / (2.0 * q) - row[c], 0.0), C)
+                move = moved + row[c]
+                gain = move * (h[c] - q * move)
+                if gain > most:
+                    chosen, value, most = c, moved, gain
+        row[chosen] = -value
+
+
+CORNER_RULES: dict[str, Any] = {"crammer_singer": CrammerSingerCorner, "weston_watkins": WestonWatkinsCorner}
+PAIR_RULES: dict[str, Any] = {"crammer_singer": CrammerSingerPair, "weston_watkins": WestonWatkinsPair}
+
+
+@jit
+def visit_rows(
+    rule: Any,
+    values: Array,
+    index: Array,
+    n_done: int,
+    n_blocks: int,
+    y: Array,
+    C: Array,
+    diagonal: Array,
+    alpha: Array,
+    scores: Array,
+    work: Array,
+) -> None:
+    """Visit the samples ``index`` in turn; values[t] = K[index[t]]. ``alpha`` is (n, k), ``scores`` (k, n)."""
+    k, n = scores.shape
+    h, old, corner = work[0], work[1], work[2]
+    for t in range(len(index)):
+        i = index[t]
+        label = y[i]
+        row = alpha[i]
+        own = scores[label, i] - 1.0
+        for c in range(k):
+            h[c] = scores[c, i] - own
+            old[c] = row[c]
+        h[label] = 0.0
+        share = 2.0 * n_blocks / (n_done + t + 2.0 * n_blocks)
+        rule.row_step(h, label, diagonal[i], C[i], row, corner, share)
+        # The label's entry is the sum of what was really stored, so that the row sums to zero.
+        row[label] = 0.0
+        others = 0.0
+        for c in range(k):
+            others += row[c]
+        row[label] = -others
+        for c in range(k):
+            step = row[c] - old[c]
+            if step != 0.0:
+                for m in range(n):
+                    scores[c, m] += step * values[t, m]
+
+
+@dataclass
+class RowState:
+    """Everything a run needs to go on: arrays and plain numbers, so that a checkpoint can hold it."""
+
+    alpha: Array  # (n, k)
+    scores: Array  # (k, n)      K alpha, transposed
+    index: Array  # samples whose rows can move
+    seed: int  # of the orders; each pass draws its own from (seed, n_done)
+    n_done: int = 0  # steps made, a row each
+    work: Array = field(init=False, repr=False)  # (3, k)      scratch, made anew
+
+    def __post_init__(self) -> None:
+        """Allocate the scratch of the row steps."""
+        self.work = np.zeros((3, self.alpha.shape[1]))
+
+
+def start_rows(problem: Any, init: Any, rng: np.random.Generator) -> RowState:
+    """Allocate, from a first point or from nothing."""
+    alpha = first_rows(problem, init)
+    scores = np.ascontiguousarray(problem.gram.scores(alpha).T)
+    return RowState(alpha, scores, open_rows(problem), seed=int(rng.integers(2**62)))
+
+
+def pass_over_rows(problem: Any, state: RowState, rule: Any) -> RowState:
+    """Visit every row that can move once, in a fresh random order."""
+    gram = problem.gram
+    order = np.random.default_rng((state.seed, state.n_done)).permutation(state.index)
+    size = min(_MOST_ROWS, gram.largest_rows)
+    for first in range(0, len(order), size):
+        index = order[first : first + size]
+        visit_rows(
+            rule,
+            gram.rows(index),
+            index,
+            state.n_done,
+            len(order),
+            problem.y,
+            problem.C,
+            gram.diagonal,
+            state.alpha,
+            state.scores,
+            state.work,
+        )
+        state.n_done += len(index)
+    return state

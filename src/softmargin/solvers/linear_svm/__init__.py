@@ -1,0 +1,1 @@
+"""Joint hinge losses on linear scores."""

@@ -1,0 +1,157 @@
+"""The compiled loops of dual block descent: passes over samples, each with its tiles of classes in play."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.jit import inline, jit
+from softmargin.backends.lanes import WIDTH, pointer
+from softmargin.backends.loops import shuffle
+
+__all__ = ["choose_active", "descend", "dual_value", "open_first"]
+
+Array = NDArray[Any]
+
+PATIENCE = 2  # visits without a move before a row leaves the working set
+SLACK = 0.1  # a class whose margin is violated by more than -SLACK stays in play
+
+
+@inline
+def _tiles_of(live: Any, first: int, words: int, tiles: Any) -> int:
+    """List the tiles whose bits are set; return how many."""
+    m = 0
+    for word in range(words):
+        bits = live[first + word]
+        tile = word * 64
+        while bits != np.uint64(0):
+            if bits & np.uint64(1):
+                tiles[m] = tile * WIDTH
+                m += 1
+            bits >>= np.uint64(1)
+            tile += 1
+    return m
+
+
+@inline
+def _keep_tiles(live: Any, first: int, words: int, tiles: Any, m: int) -> None:
+    """Set the bits of these tiles, clear all others."""
+    for word in range(words):
+        live[first + word] = np.uint64(0)
+    for t in range(m):
+        tile = tiles[t] // WIDTH
+        live[first + tile // 64] |= np.uint64(1) << np.uint64(tile % 64)
+
+
+@jit
+def descend(
+    rows: Any,
+    block: Any,
+    y: Array,
+    C: Array,
+    sqnorms: Array,
+    alpha: Array,
+    weights: Array,
+    k: int,
+    order: Array,
+    m: int,
+    gaps: Array,
+    idle: Array,
+    live: Array,
+    words: int,
+    work: Any,
+    random: Array,
+    is_permuted: bool,
+    is_full: bool,
+    target: float,
+    budget: int,
+) -> tuple[float, int, int]:
+    """Pass over order[:m] until the gap met in one pass is at most ``target`` or ``budget`` visits are spent.
+
+    A full pass looks at every class; otherwise only at a sample's live tiles, and samples that stand still drop to the
+    back of the order. Returns the gap summed over the last pass, what is left of m, and the number of visits.
+    """
+    rows_, w = rows.bare(), work.bare_workspace()
+    y_, C_, q_, a_, W_ = pointer(y), pointer(C), pointer(sqnorms), pointer(alpha), pointer(weights)
+    order_, gaps_, idle_, live_ = pointer(order), pointer(gaps), pointer(idle), pointer(live)
+    n_tiles = work.tiles.shape[0]
+    visits = 0
+    while True:
+        if is_permuted:
+            shuffle(order_, m, random)
+        total = 0.0
+        t = 0
+        while t < m:
+            i = order_[t]
+            label = np.int64(y_[i])
+            tiles, n_mine = w.tiles, n_tiles
+            if words > 0 and not is_full:
+                n_mine = _tiles_of(live_, i * words, words, w.mine)
+                tiles = w.mine
+            w.start[label] = -1.0
+            rows_.scores(i, W_, k, w.start, tiles, n_mine, w.G)
+            w.start[label] = 0.0
+            gap, n_changed, n_kept = block.block_step(w.G, label, q_[i], C_[i], a_, i * k, tiles, n_mine, w, SLACK)
+            total += gap
+            visits += 1
+            if n_changed > 0:
+                rows_.add(i, w.step, w.changed, n_changed, W_, k)
+                gaps_[i] = gap
+                idle_[i] = 0
+                if words > 0:
+                    _keep_tiles(live_, i * words, words, w.kept, n_kept)
+            else:
+                gaps_[i] = 0.0
+                if not is_full:
+                    idle_[i] += 1
+                    if idle_[i] >= PATIENCE:
+                        m -= 1
+                        order_[t], order_[m] = order_[m], i
+                        continue
+            t += 1
+        if total <= target or visits >= budget or m == 0:
+            return total, m, visits
+
+
+@jit
+def open_first(rows: Any, C: Array, nothing: float, sqnorms: Array, order: Array) -> int:
+    """Write |x_i|^2, and the samples with those first that can move: longer than nothing, at a price; count them."""
+    bare, n = rows.bare(), C.shape[0]
+    n_open = 0
+    for i in range(n):
+        sqnorms[i] = bare.sqnorm(i)
+        n_open += sqnorms[i] >= nothing and C[i] > 0.0
+    t, closed = 0, n_open
+    for i in range(n):
+        if sqnorms[i] >= nothing and C[i] > 0.0:
+            order[t] = i
+            t += 1
+        else:
+            order[closed] = i
+            closed += 1
+    return n_open
+
+
+@jit
+def choose_active(order: Array, m: int, gaps: Array, threshold: float, idle: Array) -> int:
+    """Put the samples of order[:m] with a gap above the threshold first, at the start of their patience; count them."""
+    n_active = 0
+    for t in range(m):
+        i = order[t]
+        if gaps[i] > threshold:
+            order[t], order[n_active] = order[n_active], i
+            idle[i] = 0
+            n_active += 1
+    return n_active
+
+
+@jit
+def dual_value(y: Array, alpha: Array, weights: Array, k: int) -> float:
+    """Return the dual value of rows alpha (k each, padded) and their weights, both flat."""
+    y_, alpha_, weights_ = pointer(y), pointer(alpha), pointer(weights)
+    own, square = 0.0, 0.0
+    for i in range(y.shape[0]):
+        own += alpha_[i * k + y_[i]]
+    for p in range(weights.shape[0]):
+        square += weights_[p] * weights_[p]
+    return own - 0.5 * square

@@ -1,1 +1,0 @@
-"""Compiled loops and small parts that solvers are made of."""

@@ -1,0 +1,1 @@
+"""Binary kernel SVMs solved on a growing or random sample."""

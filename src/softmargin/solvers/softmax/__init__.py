@@ -1,0 +1,1 @@
+"""Penalised multinomial logistic regression."""

@@ -1,0 +1,157 @@
+"""Accelerated proximal gradient (FISTA) on the whole matrix, with adaptive restart, for a convex penalty.
+
+    minimise over W (d, k):   f(W) + g(W) ,     f(W) = min over b of sum_i C_i loss(W' x_i + b, y_i)
+
+    Z = W_t + beta (W_t - W_{t-1});   W_{t+1} = prox_{g / L}(Z - G(Z) / L);   beta is FISTA's, 0 after a restart
+
+The intercept is no coordinate of the descent: a constant column beside features of another scale would spoil L. It is
+improved at every Z by a Newton step, and while W moves by D it moves by -<mean, D>, as if the columns were centred.
+Scores are linear in W, so those of Z are combined from those of two points: one product with X and one with X' make
+an iteration.
+
+L shrinks a little every time and doubles where <G(W_{t+1}) - G(Z), D> > L |D|^2, D = W_{t+1} - Z: the curvature along
+the step that was made, seen in the scores.
+
+    Beck, Teboulle      here
+    x_k, y_k, t_k       W, Z, momentum
+
+Source: Beck and Teboulle (2009), restarted as in O'Donoghue and Candes (2015) where <Z - W_{t+1}, W_{t+1} - W_t> > 0;
+momentum follows a changing L as in Scheinberg, Goldfarb and Bai (2014). Spec 3.7.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.lanes import zeros
+from softmargin.core.errors import IncompatibleError
+from softmargin.core.protocols import CompositeProblem
+from softmargin.losses.softmax import residuals
+from softmargin.matrices.operator import rmatmul
+from softmargin.problems.composite import CompositePoint
+from softmargin.solvers.softmax._feature_loop import feature_squares
+from softmargin.solvers.softmax._steps import (
+    fill_gradient,
+    fill_probabilities,
+    fill_scores,
+    improve_intercept,
+    matrix_of,
+    pack,
+    unpack,
+    width_of,
+)
+
+__all__ = ["AcceleratedGradient", "AcceleratedState"]
+
+Array = NDArray[Any]
+EASIER = 0.95  # how much smaller a constant is tried every time
+LEAST = 1e-20  # but never below this share of one that holds anywhere: gradients may vanish for ever
+
+
+@dataclass
+class AcceleratedState:
+    """Everything a run needs to go on: arrays and plain numbers, so that a checkpoint can hold it, and scratch."""
+
+    W: Array  # ((d + 1) * k,)
+    S: Array  # (n * k,) scores
+    last_W: Array  # one iteration ago
+    last_S: Array
+    G: Array  # ((d + 1) * k,) gradient at the last Z
+    mean: Array  # (d,) of the columns, weighted by C; zero without an intercept
+    lipschitz: float
+    ceiling: float  # a constant that holds anywhere
+    momentum: float = 1.0
+    loss: float = math.inf
+    Z: Array = field(init=False, repr=False)  # scratch from here on
+    Z_scores: Array = field(init=False, repr=False)
+    U: Array = field(init=False, repr=False)
+    new_U: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Allocate the scratch."""
+        self.Z = zeros(self.W.size)
+        self.Z_scores, self.U, self.new_U = (zeros(self.S.size) for _ in range(3))
+
+
+@dataclass(frozen=True)
+class AcceleratedGradient:
+    """Settings of accelerated gradient. One step is one iteration.
+
+    Parameters
+    ----------
+    restart : bool
+        Forget the momentum when a step turned back.
+    """
+
+    restart: bool = True
+
+    needs: ClassVar[tuple[type, ...]] = (CompositeProblem,)
+
+    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> AcceleratedState:
+        """Allocate, from a first point or from zero."""
+        if not problem.penalty.is_convex:
+            raise IncompatibleError(
+                f"AcceleratedGradient needs a convex penalty; {problem.penalty!r} is not. Use BlockProxGradient."
+            )
+        W = pack(problem, problem.checked_point(init))
+        S = zeros(problem.X.shape[0] * width_of(problem))
+        fill_scores(problem, W, S)
+        squares = (0.25 if problem.is_pinned else 0.5) * feature_squares(problem)
+        mean = np.zeros(len(squares))
+        if problem.fit_intercept and problem.C.any():
+            mean = rmatmul(problem.X, problem.C[:, None], 0.0)[:-1, 0] / problem.C.sum()
+        return AcceleratedState(
+            W, S, W.copy(), S.copy(), zeros(W.size), mean, float(squares.max()), float(squares.sum())
+        )
+
+    def step(self, problem: Any, state: AcceleratedState) -> AcceleratedState:
+        """Make one iteration."""
+        k, before = width_of(problem), state.lipschitz
+        state.lipschitz = max(EASIER * state.lipschitz, LEAST * state.ceiling)
+        following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * state.lipschitz / before * state.momentum**2))
+        beta = (state.momentum - 1.0) / following
+        Z, S, U = state.Z, state.Z_scores, state.U
+        for at, now, last in ((Z, state.W, state.last_W), (S, state.S, state.last_S)):
+            np.subtract(now, last, out=at)
+            at *= beta
+            at += now
+        loss = fill_probabilities(problem, S, U)
+        improve_intercept(problem, Z, S, U, loss)
+        fill_gradient(problem, U, U, state.G)
+        # What was the last point becomes room for the new one.
+        new, new_S = state.last_W, state.last_S
+        rows, G, moved = (matrix_of(problem, flat) for flat in (Z, state.G, new))
+        while True:
+            length = 1.0 / state.lipschitz
+            moved[:-1] = problem.penalty.prox(rows[:-1] - length * G[:-1], length)
+            D = moved[:-1] - rows[:-1]
+            moved[-1] = rows[-1] - problem.bias * (state.mean @ D)
+            fill_scores(problem, new, new_S)
+            state.loss = fill_probabilities(problem, new_S, state.new_U)
+            residuals(state.new_U, problem.target, problem.C, k, state.new_U)
+            rise = float(np.vdot(state.new_U - U, new_S - S))
+            if not rise > state.lipschitz * float(np.vdot(D, D)) or state.lipschitz >= state.ceiling:
+                break
+            state.lipschitz = min(2.0 * state.lipschitz, state.ceiling)
+        turned = float(np.vdot(D, moved[:-1] - matrix_of(problem, state.W)[:-1])) < 0.0
+        state.momentum = 1.0 if self.restart and turned else following
+        state.W, state.last_W = new, state.W
+        state.S, state.last_S = new_S, state.S
+        return state
+
+    def point(self, problem: Any, state: AcceleratedState) -> CompositePoint:
+        """Return the weights and the intercept."""
+        return unpack(problem, state.W)
+
+    def estimate(self, problem: Any, state: AcceleratedState) -> float:
+        """Guess the residual from the gradient at Z, from which the weights came."""
+        weights = matrix_of(problem, state.W)[:-1]
+        primal = state.loss + problem.penalty.value(weights)
+        return float(problem.rough_residual(weights, primal, matrix_of(problem, state.G)[:-1]))
+
+    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> AcceleratedState:
+        """Rebuild the state from a checkpoint."""
+        return AcceleratedState(**arrays, **plain)

@@ -1,0 +1,291 @@
+"""Block proximal gradient for penalised multinomial regression: by features, by classes, or the matrix as a whole.
+
+    minimise over W (d, k), b (k,):   sum_i C_i loss(W' x_i + b, y_i) + sum_j g(W_j)
+
+One step visits every block once and replaces it by prox_{g / L}(block - gradient / L); the intercept, which nobody
+penalises, follows with a Newton step.
+
+    paper 003       here                shape
+    W               W                   (d, k)     row j: the weights of feature j; k padded, the intercept last
+    w^j, L_j        W_j, lipschitz[j]   (k,), ()   sum_i C_i x_ij^2 / 2                                 spec 3.2
+    L_k, L          lipschitz[0]        ()         |sqrt(C) X|_2^2 / 4 by classes, / 2 for the matrix, Appendices E, F
+    F-CBPG          blocks="features", order="cyclic", constants="paper", working_set=False             Algorithm 1
+    F-RBPG          the same with order="random" or "lipschitz"                                         Algorithm 2
+    C-CBPG, matrix  blocks="classes", blocks="matrix"                                                   Figure 1
+
+Where there is one column, two classes, all constants halve to 1/4. Scores and probabilities are kept: a feature costs
+its nonzero entries times k, and no exponential unless its row moves. Source: paper 003; spec 3.1 to 3.4, 3.6. We
+differ: all classes have weights, samples have prices, there is an intercept; local constants and the working set are
+ours. Penalties that are not convex take steps of 0.9 / L (spec 3.4).
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.lanes import WIDTH, padded, zeros
+from softmargin.core.errors import IncompatibleError
+from softmargin.core.protocols import CompositeProblem
+from softmargin.losses.softmax import residuals
+from softmargin.matrices.columns import as_columns, transposed
+from softmargin.matrices.products import adjoint, times
+from softmargin.problems.composite import CompositePoint
+from softmargin.solvers.softmax._feature_loop import descend, feature_squares, spectral_square
+from softmargin.solvers.softmax._steps import (
+    fill_probabilities,
+    fill_scores,
+    improve_intercept,
+    is_entrywise,
+    matrix_of,
+    pack,
+    unpack,
+    width_of,
+)
+
+__all__ = ["BlockProxGradient", "BlockState"]
+
+Array = NDArray[Any]
+
+CHOICES = {
+    "blocks": ("features", "classes", "matrix"),
+    "order": ("shuffled", "cyclic", "random", "lipschitz"),
+    "constants": ("local", "paper"),
+}
+REFRESH = 20  # steps after which kept scores are computed afresh
+LARGEST_SET = 0.7  # share of the features that a working set may have
+MAX_SET_PASSES = 20
+SET_TARGET = 0.2  # share of a full pass's progress at which its working set has served
+SHORTER = 0.9  # where the penalty is not convex: step times L, spec 3.4
+HALF = 0.5  # and what its prox promises
+COMPLETE = ("shuffled", "cyclic")  # orders that visit every block
+LEAST = 1e-20  # but never below this share of one that holds anywhere: gradients may vanish for ever
+EASIER = 0.8  # how much smaller a local constant of column blocks is tried every time
+
+
+@dataclass
+class BlockState:
+    """Everything a run needs to go on: arrays and plain numbers, so that a checkpoint can hold it, and scratch."""
+
+    W: Array  # ((d + 1) * k,)
+    S: Array  # (n * k,) scores
+    U: Array  # ((n + 1) * k,) C (P - Y), and a row of zeros
+    seen: Array  # ((d + 1) * k,) every block of W as it was when its gradient was computed
+    G: Array  # ((d + 1) * k,) these gradients
+    lipschitz: Array  # (d,) by features, else (1,)
+    ceiling: float  # a constant that holds anywhere for all of W
+    seed: int
+    active: Array  # the working set; empty: the next pass is a full one
+    loss: float = math.inf
+    full_fall: float = math.inf  # what the last full pass promised
+    saw_all: bool = False  # whether the last step was a full pass
+    n_passes: int = 0
+    n_set_passes: int = 0  # since the last full one
+    n_steps: int = 0
+    moved: Array = field(init=False, repr=False)  # scratch from here on
+    tiles: Array = field(init=False, repr=False)
+    work: Array = field(init=False, repr=False)
+    columns: Any = field(init=False, repr=False, default=None)  # made when first used, as is the spare room
+    spare: Any = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        """Allocate the scratch of the compiled loop."""
+        k = len(self.U) - len(self.S)
+        self.moved = np.zeros(len(self.W) // k - 1, dtype=bool)
+        self.tiles = np.arange(0, k, WIDTH)
+        self.work = zeros(6, k)
+
+
+@dataclass(frozen=True)
+class BlockProxGradient:
+    """Settings of block proximal gradient.
+
+    Parameters
+    ----------
+    blocks : {"features", "classes", "matrix"}
+        What one prox step changes: a row of W, a column, or all of it. Columns need a penalty of single entries.
+    order : {"shuffled", "cyclic", "random", "lipschitz"}
+        Every block once, in a fresh random order or in turn; or as many draws as there are blocks, with equal chances
+        or in proportion to their constants.
+    constants : {"local", "paper"}
+        The curvature at the point, with a descent test; or the paper's, which hold anywhere.
+    working_set : bool
+        Between two full passes, visit the features that moved in the last one. Orders that draw do without.
+    """
+
+    blocks: str = "features"
+    order: str = "shuffled"
+    constants: str = "local"
+    working_set: bool = True
+
+    needs: ClassVar[tuple[type, ...]] = (CompositeProblem,)
+
+    def __post_init__(self) -> None:
+        """Refuse settings that do not exist."""
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                raise IncompatibleError(f"{name}={getattr(self, name)!r} is unknown; choose {', '.join(known)}.")
+
+    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> BlockState:
+        """Allocate, from a first point or from zero."""
+        n, k = problem.X.shape[0], width_of(problem)
+        if self.blocks == "classes" and problem.n_columns > 1 and not is_entrywise(problem.penalty):
+            raise IncompatibleError(
+                f"BlockProxGradient(blocks='classes') needs a penalty of single entries; {problem.penalty!r} ties the "
+                "classes together. Use blocks='features' or 'matrix'."
+            )
+        lipschitz = (0.25 if problem.is_pinned else 0.5) * feature_squares(problem)
+        ceiling = float(lipschitz.sum())
+        if self.blocks != "features":
+            share = 0.25 if problem.is_pinned or self.blocks == "classes" else 0.5
+            is_local = self.constants == "local"
+            lipschitz = np.array([lipschitz.max() if is_local else share * spectral_square(problem, 0.0, rng)])
+        point = problem.checked_point(init)
+        if math.isinf(problem.penalty.value(point.weights)):  # a pass that draws its blocks may leave some outside
+            point = point._replace(weights=problem.penalty.prox(point.weights, 1.0))
+        W = pack(problem, point)
+        state = BlockState(
+            W=W,
+            S=zeros(n * k),
+            U=zeros((n + 1) * k),
+            seen=W.copy(),
+            G=zeros(W.size),
+            lipschitz=lipschitz,
+            ceiling=ceiling,
+            seed=int(rng.integers(1 << 62)),
+            active=np.zeros(0, dtype=np.int64),
+        )
+        _settle(problem, state, afresh=True)
+        if self.order not in COMPLETE:
+            adjoint(problem.X, state.U[:-k], 0.0, k, state.G)  # for blocks that are not drawn at first
+        return state
+
+    def step(self, problem: Any, state: BlockState) -> BlockState:
+        """Pass over all blocks, or over the working set until that has cost as much; then improve the intercept."""
+        d = problem.X.shape[1]
+        state.saw_all = len(state.active) == 0
+        if self.blocks != "features":
+            m = problem.n_columns if self.blocks == "classes" else 1
+            for c in self._ordered(state, np.arange(m)):
+                self._change_columns(problem, state, slice(c, c + 1) if m > 1 else slice(0, problem.n_columns))
+        elif state.saw_all:
+            state.full_fall = self._pass(problem, state, np.arange(d))
+            moved = np.flatnonzero(state.moved)
+            if self.working_set and self.order in COMPLETE and len(moved) <= LARGEST_SET * d:
+                state.active, state.n_set_passes = moved, 0
+        else:
+            cost = 0
+            while len(state.active) > 0 and cost < problem.X.size:
+                fall = self._pass(problem, state, state.active)
+                state.n_set_passes += 1
+                lengths = np.diff(getattr(state.columns, "indptr", np.arange(d + 1) * problem.X.shape[0]))
+                cost += lengths[state.active].sum()
+                if fall <= SET_TARGET * state.full_fall or state.n_set_passes >= MAX_SET_PASSES:
+                    state.active = state.active[:0]
+        state.n_steps += 1
+        _settle(problem, state, afresh=state.n_steps % REFRESH == 0)
+        return state
+
+    def point(self, problem: Any, state: BlockState) -> CompositePoint:
+        """Return the weights and the intercept."""
+        return unpack(problem, state.W)
+
+    def estimate(self, problem: Any, state: BlockState) -> float:
+        """Guess the residual from the gradients as the last full pass met them."""
+        if not state.saw_all:
+            return math.inf
+        primal = state.loss + problem.penalty.value(matrix_of(problem, state.W)[:-1])
+        seen, gradient = matrix_of(problem, state.seen)[:-1], matrix_of(problem, state.G)[:-1]
+        return float(problem.rough_residual(seen, primal, gradient))
+
+    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> BlockState:
+        """Rebuild the state from a checkpoint."""
+        return BlockState(**arrays, **plain)
+
+    def _ordered(self, state: BlockState, blocks: Array) -> Array:
+        """Return these blocks as this pass visits them; the same whenever the run is resumed."""
+        state.n_passes += 1
+        rng = np.random.default_rng([state.seed, state.n_passes])
+        if self.order == "shuffled":
+            return rng.permutation(blocks)
+        if self.order == "random":
+            return rng.choice(blocks, len(blocks))
+        if self.order == "lipschitz":
+            chances = state.lipschitz if len(state.lipschitz) == len(blocks) else np.ones(len(blocks))
+            return rng.choice(blocks, len(blocks), p=chances / chances.sum())
+        return blocks
+
+    def _pass(self, problem: Any, state: BlockState, features: Array) -> float:
+        """Make a prox step in each of these features; return what they promised."""
+        if state.columns is None:
+            state.columns = as_columns(transposed(problem.X))
+        rule = (self.constants == "local", *_caution(problem))
+        loss = (problem.target, problem.C, width_of(problem), problem.n_columns, problem.is_pinned)
+        kept = (state.W, state.S, state.U, state.seen, state.G, state.moved)
+        order = self._ordered(state, features)
+        return float(
+            descend(
+                state.columns, problem.penalty, order, state.lipschitz, *rule, *loss, *kept, state.tiles, state.work
+            )
+        )
+
+    def _change_columns(self, problem: Any, state: BlockState, block: slice) -> None:
+        """Make a prox step in these columns of W, with the descent test of ``feature_passes.descend``."""
+        n, k, m = problem.X.shape[0], width_of(problem), block.stop - block.start
+        if state.spare is None:
+            w = padded(m)
+            state.spare = _Spare(zeros(n * w), zeros(len(state.W) // k * w), state.S.copy(), state.U.copy())
+        spare, w = state.spare, padded(m)
+        images, moves = spare.images.reshape(-1, w)[:, :m], spare.moves.reshape(-1, w)[:, :m]
+        W, U = matrix_of(problem, state.W)[:-1, block], matrix_of(problem, state.U)[:-1, block]
+        images[:] = U
+        adjoint(problem.X, spare.images, 0.0, w, spare.moves)
+        G = matrix_of(problem, state.G)[:-1, block]
+        G[:], matrix_of(problem, state.seen)[:-1, block] = moves[:-1], W
+        damping, share = _caution(problem)
+        if self.constants == "local":
+            state.lipschitz[0] = max(EASIER * state.lipschitz[0], LEAST * state.ceiling)
+        while True:
+            step = damping / state.lipschitz[0]
+            new = problem.penalty.prox(W - step * G, step)
+            moves[:-1], moves[-1] = new - W, 0.0
+            times(problem.X, spare.moves, 0.0, w, spare.images)
+            spare.S[:] = state.S
+            matrix_of(problem, spare.S)[:, block] += images
+            fill_probabilities(problem, spare.S, spare.U[:-k])
+            residuals(spare.U[:-k], problem.target, problem.C, k, spare.U[:-k])
+            rise = float(np.vdot(matrix_of(problem, spare.U)[:-1, block] - U, images))
+            if not rise > share * float(np.vdot(moves, moves)) / step or state.lipschitz[0] >= state.ceiling:
+                break
+            state.lipschitz[0] = min(2.0 * state.lipschitz[0], state.ceiling)
+        W[:] = new
+        state.S, spare.S = spare.S, state.S
+        state.U, spare.U = spare.U, state.U
+
+
+@dataclass
+class _Spare:
+    """Room for a step in some columns, w of them with padding."""
+
+    images: Array  # (n * w,) part of U, then scores of the move
+    moves: Array  # ((d + 1) * w,) its gradient, then the move
+    S: Array  # (n * k,)
+    U: Array  # ((n + 1) * k,)
+
+
+def _caution(problem: Any) -> tuple[float, float]:
+    """Return step times L, and the share of |D|^2 / step that the curvature may take."""
+    return (1.0, 1.0) if problem.penalty.is_convex else (SHORTER, HALF)
+
+
+def _settle(problem: Any, state: BlockState, *, afresh: bool) -> None:
+    """Improve the intercept; bring U and the losses up to date, and the scores too where they have drifted."""
+    k = width_of(problem)
+    P = state.U[:-k]
+    if afresh:
+        fill_scores(problem, state.W, state.S)
+    loss = fill_probabilities(problem, state.S, P)
+    state.loss = improve_intercept(problem, state.W, state.S, P, loss)
+    residuals(P, problem.target, problem.C, k, P)

@@ -1,0 +1,295 @@
+"""Block descent on the dual of ridge multinomial regression: the probabilities of one sample at a time.
+
+    F(W, b) = ridge/2 |W|^2 + sum_i C_i l(W'x_i + b)                                                      spec 3.1, 3.5
+    D(q)    = sum_i C_i H(q_i) - ridge/2 |W|^2,    W = sum_i x_i alpha_i' / ridge,    alpha_i = C_i (e_y - q_i)
+
+    visit sample i:   s = W'x_i + b;   q_i <- argmax of D over q_i alone;   W += x_i (new - old alpha_i)' / ridge
+
+Rows of q start at e_y: W = 0. No step size, and the gap of every row is known as it is visited: their sum is F - D.
+
+Intercept. It is the multiplier of sum_i alpha_i = 0. Every sample carries a constant feature v, which takes
+rho / 2 |sum alpha|^2 / ridge (rho = v^2) from the dual, and after a step the multiplier takes over what this term
+pulled with: b += rho sum alpha / ridge. Next to |x_i|^2 + 4 ridge / C_i, the curvature of one row, a large rho slows
+the descent and a small one slows b.
+
+Working set. Most rows soon carry little of the gap. Between two full passes only rows with more than half the mean gap
+are visited, each with the tiles of classes that still move, until their gap has fallen to a fifth.
+
+    spec            here
+    log q           state.alpha                     rows padded to whole tiles; of two classes, a logit
+    W, b            state.weights                   its last row is b / v
+    b before rho    state.multiplier                divided by v
+
+Source: Yu, Huang and Lin (2011), dual coordinate descent for maximum entropy. We differ: Newton's method in log q for
+the whole row, a free intercept, a working set.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.lanes import WIDTH, zeros
+from softmargin.blocks import LogisticNewton, SoftmaxNewton, new_workspace
+from softmargin.blocks.softmax import SURE
+from softmargin.core.certificate import duality_gap
+from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.protocols import RidgeProblem
+from softmargin.losses.softmax import residuals
+from softmargin.matrices.rows import as_rows, squared_norms
+from softmargin.problems.composite import CompositePoint
+from softmargin.solvers.linear_svm._block_loop import descend
+from softmargin.solvers.softmax._steps import fill_gradient, fill_probabilities, matrix_of, pack, unpack, width_of
+
+__all__ = ["SoftmaxDescentState", "SoftmaxDualDescent"]
+
+Array = NDArray[Any]
+
+RHO_SHARE = 0.1  # rho as a share of a row's curvature
+ACTIVE_SHARE = 0.5  # a row is active if its gap exceeds this share of the mean
+LARGEST_SET = 0.7  # beyond this share of all rows a full pass costs little more, and sees everything
+MAX_SET_PASSES = 40
+SET_TARGET = 0.2  # how far the gap of the set is driven down
+
+
+@dataclass
+class SoftmaxDescentState:
+    """Everything a run needs to go on: arrays and plain numbers, so that a checkpoint can hold it, and scratch."""
+
+    n_columns: int
+    alpha: Array  # (n * k,)      log q
+    weights: Array  # ((d + 1) * k,)
+    multiplier: Array  # (k,)
+    first: Array  # ((d + 1) * k,) the point where the run began; empty after the first step
+    prices: Array  # (n,) C / ridge
+    sqnorms: Array  # (n,) |x_i|^2 + rho
+    order: Array  # (n,) samples; the first n_open have a price, the first n_active are in the working set
+    gaps: Array  # (n,) gap of each row when last visited, in units of the ridge
+    idle: Array  # (n,) visits without a move
+    live: Array  # (n * words,) bit t of a row: tile t is in play
+    random: Array  # (1,) state of the shuffle
+    constant: float  # v
+    n_open: int
+    n_active: int = 0  # 0: the next pass is a full one
+    visits_left: int = 0
+    target: float = 0.0  # the gap of the set at which it has served
+    gap: float = math.inf  # summed over the last pass, in units of the ridge
+    outside: float = 0.0  # what the rows outside the set had at the last full pass
+    dual: float = 0.0  # D after the last full pass
+    work: Any = field(init=False, repr=False)  # scratch, made anew
+    U: Array = field(init=False, repr=False)  # (n * k,) scratch for C (q - Y)
+
+    def __post_init__(self) -> None:
+        """Allocate the scratch."""
+        self.work = new_workspace(self.n_columns)
+        self.U = zeros(len(self.alpha))
+
+
+@dataclass(frozen=True)
+class SoftmaxDualDescent:
+    """Settings of the descent; it needs a ridge > 0.
+
+    Parameters
+    ----------
+    working_set : bool
+        Between full passes, visit only the samples and classes that still move.
+    order : {"permuted", "cyclic"}
+        A fresh random order every pass, or 0, 1, 2, ...
+    """
+
+    working_set: bool = True
+    order: str = "permuted"
+
+    needs: ClassVar[tuple[type, ...]] = (RidgeProblem,)
+
+    def __post_init__(self) -> None:
+        """Refuse settings that do not exist."""
+        if self.order not in ("permuted", "cyclic"):
+            raise IncompatibleError(f"order={self.order!r} is unknown; choose permuted or cyclic.")
+
+    def start(self, problem: Any, init: CompositePoint | None, rng: np.random.Generator) -> SoftmaxDescentState:
+        """Begin at W = 0, or at dual variables whose weights are near those of ``init``."""
+        if not problem.ridge > 0.0:
+            raise IncompatibleError(
+                f"SoftmaxDualDescent needs a ridge > 0, to divide by; found {problem.ridge}. Use Lbfgs."
+            )
+        n, k = len(problem.y), width_of(problem)
+        sqnorms = np.empty(n)
+        squared_norms(as_rows(problem.X), sqnorms)
+        if not np.isfinite(sqnorms).all():
+            i = int(np.argmin(np.isfinite(sqnorms)))
+            raise DataError(
+                f"sample {i} has squared length {sqnorms[i]}; remove NaN, and scale the features to modest ranges."
+            )
+        prices = problem.C / problem.ridge
+        is_open = prices > 0.0
+        constant = 0.0
+        if problem.fit_intercept and is_open.any():
+            curvature = sqnorms[is_open].mean() + 4.0 / prices[is_open].mean()
+            constant = math.sqrt(RHO_SHARE * curvature)
+        point = problem.checked_point(init)
+        alpha, weights, first = _first_rows(problem, point, is_cold=init is None)
+        words = -(-(k // WIDTH) // 64) if self.working_set and k > 2 * WIDTH else 0
+        state = SoftmaxDescentState(
+            n_columns=problem.n_columns,
+            alpha=alpha,
+            weights=weights,
+            multiplier=np.zeros(k),
+            first=first,
+            prices=prices,
+            sqnorms=sqnorms + constant**2,
+            order=np.concatenate([np.flatnonzero(is_open), np.flatnonzero(~is_open)]),
+            gaps=np.zeros(n),
+            idle=np.zeros(n, dtype=np.uint8),
+            live=np.zeros(n * words, dtype=np.uint64),
+            random=rng.integers(1, 2**63, size=1, dtype=np.uint64),
+            constant=constant,
+            n_open=int(is_open.sum()),
+        )
+        if constant > 0.0:
+            carrier = state.weights[-k:]
+            balance = constant * carrier
+            carrier[: problem.n_columns] = point.intercept / constant
+            state.multiplier[:] = carrier - balance
+        return state
+
+    def step(self, problem: Any, state: SoftmaxDescentState) -> SoftmaxDescentState:
+        """Make one full pass, or passes over the working set that cost about as much; then move the multiplier."""
+        state.first = np.empty(0)
+        if state.n_active == 0:
+            state.gap, _, _ = self._descend(problem, state, state.n_open, full=True, target=math.inf, budget=0)
+            state.outside = 0.0
+            weights = state.weights[: -width_of(problem)]
+            state.dual = _entropy(problem, state.alpha, state.U) - 0.5 * problem.ridge * float(weights @ weights)
+            if self.working_set:
+                _choose_active(state)
+        else:
+            budget = min(state.visits_left, state.n_open)
+            state.gap, state.n_active, visits = self._descend(
+                problem, state, state.n_active, full=False, target=state.target, budget=budget
+            )
+            state.visits_left -= visits
+            if state.gap <= state.target or state.visits_left <= 0:
+                state.n_active = 0
+        carrier = state.weights[-width_of(problem) :]
+        pull = carrier - state.multiplier
+        state.multiplier += pull
+        carrier += pull
+        return state
+
+    def point(self, problem: Any, state: SoftmaxDescentState) -> CompositePoint:
+        """Return weights recomputed from the dual variables: what the descent accumulated has drifted."""
+        if len(state.first):
+            return unpack(problem, state.first)
+        k = width_of(problem)
+        W = _weights_of(problem, state.alpha, state.U)
+        W[-k:] = state.constant * state.weights[-k:]
+        return unpack(problem, W)
+
+    def estimate(self, problem: Any, state: SoftmaxDescentState) -> float:
+        """Guess the relative gap from the rows' gaps, summed as the last passes met them."""
+        gap = problem.ridge * (state.gap + state.outside)
+        return duality_gap(state.dual + gap, state.dual).residual
+
+    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> SoftmaxDescentState:
+        """Rebuild the state from a checkpoint."""
+        aligned = {name: zeros(arrays[name].size) for name in ("alpha", "weights")}
+        for name, array in aligned.items():
+            array[:] = arrays[name]
+        return SoftmaxDescentState(**{**arrays, **aligned}, **plain)
+
+    def _descend(
+        self, problem: Any, state: SoftmaxDescentState, m: int, *, full: bool, target: float, budget: int
+    ) -> tuple[float, int, int]:
+        return descend(
+            as_rows(problem.X, state.constant),
+            LogisticNewton() if problem.is_pinned else SoftmaxNewton(),
+            problem.y,
+            state.prices,
+            state.sqnorms,
+            state.alpha,
+            state.weights,
+            width_of(problem),
+            state.order,
+            m,
+            state.gaps,
+            state.idle,
+            state.live,
+            len(state.live) // len(problem.y),
+            state.work,
+            state.random,
+            self.order == "permuted",
+            full,
+            target,
+            budget,
+        )
+
+
+def _first_rows(problem: Any, point: CompositePoint, *, is_cold: bool) -> tuple[Array, Array, Array]:
+    """Return alpha, the weights it implies (last row: sum alpha / ridge), and the point they stand for.
+
+    The rows of a warm start are q = Y + s (P - Y), P its probabilities: the weights are s times what P implies, and s
+    brings them nearest to those of the point. A point of another C thus keeps about its own weights.
+    """
+    own = np.arange(len(problem.y)), problem.y
+    if is_cold:
+        logs = np.full((len(problem.y), problem.n_classes), SURE)
+        logs[own] = 0.0
+        return _padded_rows(problem, logs), zeros((problem.X.shape[1] + 1) * width_of(problem)), np.empty(0)
+    logs = problem.scores(point)
+    logs -= logs.max(axis=1, keepdims=True)
+    logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
+    alpha = _padded_rows(problem, logs)
+    weights = _weights_of(problem, alpha, np.empty_like(alpha))
+    first = pack(problem, point)
+    inside = slice(0, -width_of(problem))
+    size = float(weights[inside] @ weights[inside])
+    share = float(np.clip(weights[inside] @ first[inside] / size, 0.0, 1.0)) if size > 0.0 else 1.0
+    with np.errstate(divide="ignore"):
+        logs += np.log(share)
+        logs[own] = np.logaddexp(logs[own], np.log1p(-share))
+    weights *= share
+    return _padded_rows(problem, np.maximum(logs, SURE)), weights, first
+
+
+def _padded_rows(problem: Any, logs: Array) -> Array:
+    """Return log-probabilities of all classes as the rows of alpha, flat."""
+    k = width_of(problem)
+    alpha = zeros(len(logs) * k)
+    alpha[:] = SURE
+    matrix_of(problem, alpha)[:] = logs[:, 1:] - logs[:, :1] if problem.is_pinned else logs
+    return alpha
+
+
+def _entropy(problem: Any, alpha: Array, U: Array) -> float:
+    """Return sum_i C_i H(q_i): the losses at the scores log q, less <q - e_y, log q>; write C (q - Y) to U."""
+    loss = fill_probabilities(problem, alpha, U)
+    residuals(U, problem.target, problem.C, width_of(problem), U)
+    return loss - float(U @ alpha)
+
+
+def _weights_of(problem: Any, alpha: Array, U: Array) -> Array:
+    """Return X' C (Y - q) / ridge, flat and padded, the sums over all samples last; U is scratch."""
+    W = zeros((problem.X.shape[1] + 1) * width_of(problem))
+    fill_probabilities(problem, alpha, U)
+    fill_gradient(problem, U, U, W)
+    W /= -problem.ridge
+    return W
+
+
+def _choose_active(state: SoftmaxDescentState) -> None:
+    """Put the rows that carry the gap to the front of the order."""
+    inside = state.order[: state.n_open]
+    active = state.gaps[inside] > ACTIVE_SHARE * state.gap / max(state.n_open, 1)
+    m = int(active.sum())
+    if m > LARGEST_SET * state.n_open:
+        return
+    state.order[: state.n_open] = np.concatenate([inside[active], inside[~active]])
+    state.n_active = m
+    state.visits_left = MAX_SET_PASSES * m
+    state.idle[inside[active]] = 0
+    state.outside = float(state.gaps[inside[~active]].sum())
+    state.target = SET_TARGET * (state.gap - state.outside)
+    state.gap -= state.outside

@@ -1,0 +1,1 @@
+"""Quadratic models of the softmax loss, as prox-Newton minimises them."""

@@ -1,0 +1,210 @@
+"""Stochastic variance reduced gradient with a prox, on samples: a baseline of paper 003.
+
+    minimise over W:   f(W) + g(W) ,     f = sum_i f_i ,  f_i(W) = C_i loss(W' x_i, y_i)
+
+    W <- prox_{eta g}(W - eta (G~ + 1/b sum over a batch of (grad f_i(W) - grad f_i(W~)) / p_i))
+
+W~ is where the last full gradient G~ was computed, at the end of the step before; samples are drawn with chances p_i in
+proportion to C_i |x_i|^2, so that no single one bounds eta. G~ and the prox touch all of W in every inner step: a
+batch is as large as makes its own entries as many as the features. The intercept is a constant feature without a
+penalty, and takes a Newton step at every W~.
+
+    Xiao, Zhang     here                shape
+    eta             length              ()         1 / (3 L)
+    L                                   ()         (1 - 1/b) |sqrt(C) X|_2^2 / 2 + 1/b sum_i C_i |x_i|^2 / 2
+    p_i             chances             (n,)
+    x~, v~          W and G at a step's start
+
+Source: Johnson and Zhang (2013); Xiao and Zhang (2014), with the last inner point kept. The objective may rise within
+a run: only its expectation falls.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.jit import jit
+from softmargin.backends.lanes import WIDTH, load, pointer, splat, store, zeros
+from softmargin.core.errors import IncompatibleError
+from softmargin.core.protocols import CompositeProblem
+from softmargin.losses.softmax import NEVER, softmax_row
+from softmargin.matrices.rows import as_rows, squared_norms
+from softmargin.problems.composite import CompositePoint
+from softmargin.solvers.softmax._feature_loop import spectral_square
+from softmargin.solvers.softmax._steps import (
+    fill_gradient,
+    fill_probabilities,
+    fill_scores,
+    improve_intercept,
+    matrix_of,
+    pack,
+    unpack,
+    width_of,
+)
+
+__all__ = ["Svrg", "SvrgState"]
+
+Array = NDArray[Any]
+CAUTION = 3.0  # eta is 1 / (CAUTION L)
+
+
+@dataclass
+class SvrgState:
+    """Everything a run needs to go on: arrays and plain numbers, so that a checkpoint can hold it, and scratch."""
+
+    W: Array  # ((d + 1) * k,)
+    U: Array  # (n * k,) C (P - Y) at W
+    G: Array  # ((d + 1) * k,) the gradient at W
+    chances: Array  # (n,)
+    batch: int
+    length: float
+    seed: int
+    loss: float = math.inf
+    n_steps: int = 0
+    S: Array = field(init=False, repr=False)  # scratch
+
+    def __post_init__(self) -> None:
+        """Allocate the scratch."""
+        self.S = zeros(self.U.size)
+
+
+@dataclass(frozen=True)
+class Svrg:
+    """Settings of stochastic variance reduced gradient. One step is a full gradient and n samples.
+
+    Parameters
+    ----------
+    batch : int, optional
+        Samples of one inner step; by default as many as have d entries in all.
+    """
+
+    batch: int | None = None
+
+    needs: ClassVar[tuple[type, ...]] = (CompositeProblem,)
+
+    def __post_init__(self) -> None:
+        """Refuse a batch that is none."""
+        if self.batch is not None and self.batch < 1:
+            raise IncompatibleError(f"batch={self.batch!r} was asked for; give at least 1, or None.")
+
+    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> SvrgState:
+        """Allocate, from a first point or from zero; choose the batch and the step size."""
+        if not problem.penalty.is_convex:
+            raise IncompatibleError(f"Svrg needs a convex penalty; {problem.penalty!r} is not. Use BlockProxGradient.")
+        n, d = problem.X.shape
+        W = pack(problem, problem.checked_point(init))
+        squares = np.empty(n)
+        squared_norms(as_rows(problem.X, problem.bias), squares)
+        squares *= problem.C
+        total = float(squares.sum())
+        batch = min(n, self.batch or max(1, round(n * d / max(problem.X.size, 1))))
+        spread = (1.0 - 1.0 / batch) * spectral_square(problem, problem.bias, rng) + total / batch
+        state = SvrgState(
+            W=W,
+            U=zeros(n * width_of(problem)),
+            G=zeros(W.size),
+            chances=squares / total if total > 0.0 else np.full(n, 1.0 / n),
+            batch=batch,
+            length=1.0 / (CAUTION * (0.25 if problem.is_pinned else 0.5) * (spread or 1.0)),
+            seed=int(rng.integers(1 << 62)),
+        )
+        return _look(problem, state)
+
+    def step(self, problem: Any, state: SvrgState) -> SvrgState:
+        """Walk over n samples, then compute the gradient of all."""
+        n, k = len(problem.y), width_of(problem)
+        state.n_steps += 1
+        rng = np.random.default_rng([state.seed, state.n_steps])
+        drawn = rng.choice(n, size=-(-n // state.batch) * state.batch, p=state.chances)
+        work = zeros(3, k)
+        work[0, problem.n_columns :] = NEVER
+        _walk(
+            as_rows(problem.X, problem.bias),
+            problem.penalty,
+            drawn,
+            state.chances,
+            problem.target,
+            problem.C,
+            state.W,
+            state.U,
+            state.G,
+            k,
+            problem.n_columns,
+            problem.is_pinned,
+            state.batch,
+            state.length,
+            np.arange(0, k, WIDTH),
+            work,
+            zeros(state.batch * k),
+        )
+        return _look(problem, state)
+
+    def point(self, problem: Any, state: SvrgState) -> CompositePoint:
+        """Return the weights and the intercept."""
+        return unpack(problem, state.W)
+
+    def estimate(self, problem: Any, state: SvrgState) -> float:
+        """Guess the residual from the gradient at the weights."""
+        weights = matrix_of(problem, state.W)[:-1]
+        primal = state.loss + problem.penalty.value(weights)
+        return float(problem.rough_residual(weights, primal, matrix_of(problem, state.G)[:-1]))
+
+    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> SvrgState:
+        """Rebuild the state from a checkpoint."""
+        return SvrgState(**arrays, **plain)
+
+
+def _look(problem: Any, state: SvrgState) -> SvrgState:
+    """Improve the intercept and compute the gradient of all samples."""
+    fill_scores(problem, state.W, state.S)
+    loss = fill_probabilities(problem, state.S, state.U)
+    state.loss = improve_intercept(problem, state.W, state.S, state.U, loss)
+    fill_gradient(problem, state.U, state.U, state.G)
+    return state
+
+
+@jit
+def _walk(
+    rows: Any,
+    penalty: Any,
+    drawn: Array,
+    chances: Array,
+    target: Array,
+    C: Array,
+    W: Array,
+    U: Array,
+    G: Array,
+    k: int,
+    n_columns: int,
+    is_pinned: bool,
+    batch: int,
+    length: float,
+    tiles: Array,
+    work: Array,
+    moves: Array,
+) -> None:
+    """Make an inner step with every batch of ``drawn``; W follows."""
+    rows_, W_, U_, G_, moves_ = rows.bare(), pointer(W), pointer(U), pointer(G), pointer(moves)
+    tiles_, start, scores, move = pointer(tiles), pointer(work[0]), pointer(work[1]), pointer(work[2])
+    m = tiles.shape[0]
+    for first in range(0, drawn.shape[0], batch):
+        for t in range(batch):
+            i = drawn[first + t]
+            rows_.scores(i, W_, k, start, tiles_, m, scores)
+            softmax_row(scores, 0, k, is_pinned, scores, 0)
+            if target[i] >= 0:
+                scores[target[i]] -= 1.0
+            scale = splat(-length / (batch * chances[i]))
+            for o in range(0, k, WIDTH):
+                store(moves_, t * k + o, scale * (splat(C[i]) * load(scores, o) - load(U_, i * k + o)))
+        for q in range(0, W.shape[0], WIDTH):
+            store(W_, q, load(W_, q) - splat(length) * load(G_, q))
+        for t in range(batch):
+            for o in range(0, k, WIDTH):
+                store(move, o, load(moves_, t * k + o))
+            rows_.add(drawn[first + t], move, tiles_, m, W_, k)
+        for j in range(rows_.d):
+            penalty.prox_row(W_, j * k, n_columns, length)

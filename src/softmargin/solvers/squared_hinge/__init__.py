@@ -1,0 +1,1 @@
+"""Binary SVMs with squared hinge loss and an unpenalised bias."""

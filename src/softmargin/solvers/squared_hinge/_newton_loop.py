@@ -1,0 +1,201 @@
+"""Compiled passes of Newton's method on the linear L2-SVM: products with the rows of X, the bias, the length of a step.
+
+    fill_products   out_i = <x_i - mean, w>                         mean: zero for sparse X
+    fill_adjoint    out = sum_i u_i (x_i - mean)                    rows with u_i = 0 are not touched
+    fill_scaled     rows sqrt(c_i) (x_i - shift) with c_i > 0, as many as the array holds
+    look            the quadratic piece at (w, b), and the gap at the best bias, in one pass over X
+    balanced_bias   the b with sum of the forces zero               Newton on a monotone, piecewise linear function
+    walk            move w as far as P falls: the exact step, and the scores there
+    exact_step      the t with the least 1/2 |w + t dw|^2 + 1/2 sum_i C_i [slack_i - t fall_i]_+^2
+
+The force of sample i is y_i C_i [1 - y_i (F_i + b)]_+, F the scores. All vectors are float64; X is used as it comes.
+Loops go by pointers: an index that could be negative would have to be looked at in each of them.
+"""
+
+import math
+from typing import Any
+
+from numpy.typing import NDArray
+
+from softmargin.backends.jit import jit
+from softmargin.backends.lanes import pointer
+
+__all__ = ["balanced_bias", "exact_step", "fill_adjoint", "fill_products", "fill_scaled", "look", "walk"]
+
+Array = NDArray[Any]
+MAX_PASSES = 100
+ROUNDING = 1e-15
+
+
+@jit
+def fill_products(rows: Any, mean: Array, weights: Array, out: Array) -> None:
+    """Write the scores of the centred rows."""
+    bare, mean_, weights_ = rows.bare(), pointer(mean), pointer(weights)
+    for i in range(out.shape[0]):
+        begin, end = bare.entries(i)
+        score = 0.0
+        for p in range(begin, end):
+            j = bare.column(i, p)
+            score += (bare.value(p) - mean_[j]) * weights_[j]
+        out[i] = score
+
+
+@jit
+def fill_adjoint(rows: Any, mean: Array, u: Array, out: Array) -> None:
+    """Write the sum of the centred rows, each times its u."""
+    bare, mean_, out_ = rows.bare(), pointer(mean), pointer(out)
+    out[:] = 0.0
+    for i in range(u.shape[0]):
+        if u[i] != 0.0:
+            begin, end = bare.entries(i)
+            for p in range(begin, end):
+                j = bare.column(i, p)
+                out_[j] += u[i] * (bare.value(p) - mean_[j])
+
+
+@jit
+def fill_scaled(rows: Any, shift: Array, prices: Array, first: int, out: Array) -> tuple[int, int]:
+    """Write rows from ``first`` on until ``out`` is full; return the next row, and how many were written."""
+    bare, shift_, out_, d = rows.bare(), pointer(shift), pointer(out.reshape(-1)), out.shape[1]
+    i, m = first, 0
+    while i < prices.shape[0] and m < out.shape[0]:
+        if prices[i] > 0.0:
+            line = m * d
+            for j in range(d):
+                out_[line + j] = -shift_[j]
+            begin, end = bare.entries(i)
+            for p in range(begin, end):
+                out_[line + bare.column(i, p)] += bare.value(p)
+            # Scaled last: x - shift is exact where both are large and near each other.
+            root = math.sqrt(prices[i])
+            for j in range(d):
+                out_[line + j] *= root
+            m += 1
+        i += 1
+    return i, m
+
+
+@jit
+def look(
+    rows: Any,
+    mean: Array,
+    y: Array,
+    C: Array,
+    scores: Array,
+    bias: float,
+    has_bias: bool,
+    prices: Array,
+    forces: Array,
+    best_forces: Array,
+    centre: Array,
+) -> tuple[float, float, float, float]:
+    """Write the prices of I = {xi > 0}, and the sums over centred rows of the forces, the best forces and the prices.
+
+    Returns the sums of forces and of prices, and the losses at this bias and at the best one.
+    """
+    bare, mean_ = rows.bare(), pointer(mean)
+    forces_, best_forces_, centre_ = pointer(forces), pointer(best_forces), pointer(centre)
+    forces[:] = 0.0
+    best_forces[:] = 0.0
+    centre[:] = 0.0
+    best = balanced_bias(y, C, scores, bias) if has_bias else bias
+    pull, total, losses, best_losses = 0.0, 0.0, 0.0, 0.0
+    for i in range(y.shape[0]):
+        slack = max(1.0 - y[i] * (scores[i] + bias), 0.0)
+        best_slack = max(1.0 - y[i] * (scores[i] + best), 0.0)
+        price = C[i] if slack > 0.0 else 0.0
+        force, best_force = y[i] * C[i] * slack, y[i] * C[i] * best_slack
+        prices[i] = price
+        pull += force
+        total += price
+        losses += 0.5 * C[i] * slack * slack
+        best_losses += 0.5 * C[i] * best_slack * best_slack
+        if price != 0.0 or best_force != 0.0:
+            begin, end = bare.entries(i)
+            for p in range(begin, end):
+                j = bare.column(i, p)
+                value = bare.value(p) - mean_[j]
+                forces_[j] += force * value
+                best_forces_[j] += best_force * value
+                centre_[j] += price * value
+    return pull, total, losses, best_losses
+
+
+@jit
+def balanced_bias(y: Array, C: Array, scores: Array, start: float) -> float:
+    """Return the b at which the forces sum to zero: it falls with b, and every look at it narrows a bracket."""
+    b, low, high = start, -math.inf, math.inf
+    for _ in range(MAX_PASSES):
+        total, size, bend = 0.0, 0.0, 0.0
+        for i in range(y.shape[0]):
+            slack = max(1.0 - y[i] * (scores[i] + b), 0.0)
+            total += y[i] * C[i] * slack
+            size += C[i] * slack
+            bend += C[i] * (slack > 0.0)
+        if abs(total) <= ROUNDING * size:
+            break
+        low, high = (b, high) if total > 0.0 else (low, b)
+        new = b + total / bend
+        if not low < new < high:
+            new = 0.5 * (low + high)
+        if new in (b, low, high):
+            break
+        b = new
+    return b
+
+
+@jit
+def exact_step(linear: float, quadratic: float, slack: Array, fall: Array, C: Array) -> float:
+    """Return the t, by Newton's method within a bracket; ``linear`` is <w, dw>, ``quadratic`` is |dw|^2."""
+    low, high, t = 0.0, math.inf, 1.0
+    steepest = linear
+    for i in range(slack.shape[0]):
+        steepest -= C[i] * fall[i] * max(slack[i], 0.0)
+    for _ in range(MAX_PASSES):
+        slope, bend = linear + t * quadratic, quadratic
+        for i in range(slack.shape[0]):
+            left = slack[i] - t * fall[i]
+            if left > 0.0:
+                slope -= C[i] * fall[i] * left
+                bend += C[i] * fall[i] * fall[i]
+        if abs(slope) <= ROUNDING * abs(steepest):
+            break
+        low, high = (t, high) if slope < 0.0 else (low, t)
+        new = t - slope / bend if bend > 0.0 else t
+        if not low < new < high:
+            new = 0.5 * (low + high) if high < math.inf else 2.0 * t
+        if new in (t, low, high):
+            break
+        t = new
+    return t
+
+
+@jit
+def walk(
+    rows: Any,
+    mean: Array,
+    y: Array,
+    C: Array,
+    weights: Array,
+    bias: float,
+    scores: Array,
+    move: Array,
+    shift: float,
+    slack: Array,
+    fall: Array,
+) -> float:
+    """Move weights and scores by the exact step along (move, shift); return its length. The last two are scratch."""
+    fill_products(rows, mean, move, fall)
+    for i in range(y.shape[0]):
+        slack[i] = 1.0 - y[i] * (scores[i] + bias)
+        fall[i] = y[i] * (fall[i] + shift)
+    linear, quadratic = 0.0, 0.0
+    for j in range(move.shape[0]):
+        linear += weights[j] * move[j]
+        quadratic += move[j] * move[j]
+    t = exact_step(linear, quadratic, slack, fall, C)
+    for j in range(move.shape[0]):
+        weights[j] += t * move[j]
+    for i in range(y.shape[0]):
+        scores[i] += t * (y[i] * fall[i] - shift)
+    return t

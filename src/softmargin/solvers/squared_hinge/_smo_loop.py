@@ -1,0 +1,201 @@
+"""The compiled loops of sequential minimal optimisation: the best pair (or single variable) again and again.
+
+    u = y a ,   S_i = y_i - F_i - u_i / C_i  = -y_i grad_i ,   F = K u                                  spec 1.6
+    up_i  = 0 where u_i may rise, else -inf ;   low_i = 0 where u_i may fall, else +inf
+
+All is written on chunks of samples that stay in the first cache: a plain loop that the compiler vectorises, then the
+largest of the chunk in lanes (compilers leave loops that look for a maximum scalar). Arrays of samples are padded to
+whole chunks with up = -inf, low = inf; K has n columns and no padding.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.jit import inline, jit
+from softmargin.backends.lanes import WIDTH, largest, load, maximum, pointer
+from softmargin.backends.loops import CHUNK, largest_of
+
+__all__ = ["descend_pairs", "descend_singles"]
+
+Array = NDArray[Any]
+
+LOOK = 32  # updates between two looks at the violation
+
+
+@inline
+def _largest_sum(left: Any, right: Any, first: int) -> float:
+    """Return the largest left_t + right_t of a chunk."""
+    a0 = load(left, first) + load(right, first)
+    a1 = load(left, first + WIDTH) + load(right, first + WIDTH)
+    p = first + 2 * WIDTH
+    while p < first + CHUNK:
+        a0 = maximum(a0, load(left, p) + load(right, p))
+        a1 = maximum(a1, load(left, p + WIDTH) + load(right, p + WIDTH))
+        p += 2 * WIDTH
+    return largest(maximum(a0, a1))
+
+
+@inline
+def _smallest_sum(left: Any, right: Any, n: int) -> float:
+    """Return the smallest left_t + right_t of all samples."""
+    least = np.inf
+    for t in range(n):
+        least = min(least, left[t] + right[t])
+    return least
+
+
+@jit
+def descend_pairs(
+    K: Array,
+    n: int,
+    y: Array,
+    u: Array,
+    S: Array,
+    up: Array,
+    low: Array,
+    diagonal: Array,
+    inverse_C: Array,
+    gain: Array,
+    budget: int,
+    target: float,
+) -> int:
+    """Move pairs (i, j), u_i += step, u_j -= step, until the violation m - M is at most ``target``.
+
+    i is the worst of those that may rise; j, of those that may fall, promises the largest gain with it (second order).
+    K is flat and (n, n); only rows of samples with up = 0 or low = 0 are read. Returns the number of updates made.
+    """
+    K_, y_, u_, S_ = pointer(K), pointer(y), pointer(u), pointer(S)
+    up_, low_, diagonal_, inverse_, gain_ = (
+        pointer(up),
+        pointer(low),
+        pointer(diagonal),
+        pointer(inverse_C),
+        pointer(gain),
+    )
+    end = (n + CHUNK - 1) // CHUNK * CHUNK
+    m, at = -np.inf, 0
+    for first in range(0, end, CHUNK):
+        found = _largest_sum(S_, up_, first)
+        if found > m:
+            m, at = found, first
+    done = 0
+    while done < budget and m > -np.inf:
+        if done % LOOK == 0 and m - _smallest_sum(S_, low_, n) <= target:
+            break
+        i = at
+        while S_[i] + up_[i] != m:
+            i += 1
+        row_i = i * n
+        own, shift = diagonal_[i], inverse_[i]
+        best, at = 0.0, -1
+        for first in range(0, end, CHUNK):
+            for t in range(first, min(first + CHUNK, n)):
+                apart = m - (S_[t] + low_[t])
+                apart = apart if apart > 0.0 else 0.0
+                # |phi_i - phi_t|^2 is never negative, but rounding may say so.
+                distance = own + diagonal_[t] - 2.0 * np.float64(K_[row_i + t])
+                distance = distance if distance > 0.0 else 0.0
+                gain_[t] = apart * apart / (distance + shift + inverse_[t])
+            found = largest_of(gain_, first)
+            if found > best:
+                best, at = found, first
+        if at < 0:
+            break
+        j = at
+        while gain_[j] != best:
+            j += 1
+        row_j = j * n
+        distance = max(own + diagonal_[j] - 2.0 * np.float64(K_[row_i + j]), 0.0)
+        step = (m - S_[j]) / (distance + shift + inverse_[j])
+        if y_[i] < 0.0:
+            step = min(step, -u_[i])
+        if y_[j] > 0.0:
+            step = min(step, u_[j])
+        u_[i] += step
+        u_[j] -= step
+        if y_[i] > 0.0:
+            low_[i] = 0.0
+        elif u_[i] == 0.0:
+            up_[i] = -np.inf
+        if y_[j] < 0.0:
+            up_[j] = 0.0
+        elif u_[j] == 0.0:
+            low_[j] = np.inf
+        S_[i] -= step * inverse_[i]
+        S_[j] += step * inverse_[j]
+        m, at = -np.inf, 0
+        for first in range(0, end, CHUNK):
+            for t in range(first, min(first + CHUNK, n)):
+                S_[t] -= step * (np.float64(K_[row_i + t]) - np.float64(K_[row_j + t]))
+            found = _largest_sum(S_, up_, first)
+            if found > m:
+                m, at = found, first
+        done += 1
+    return done
+
+
+@jit
+def descend_singles(
+    K: Array,
+    n: int,
+    y: Array,
+    u: Array,
+    S: Array,
+    up: Array,
+    low: Array,
+    diagonal: Array,
+    inverse_C: Array,
+    gain: Array,
+    budget: int,
+    target: float,
+) -> int:
+    """Without a bias no sum is fixed: move one variable at a time, until no |S_i| that can move exceeds ``target``.
+
+    The variable is the one with the largest gain S_i^2 / (K_ii + 1 / C_i). Arguments as in ``descend_pairs``.
+    """
+    K_, y_, u_, S_ = pointer(K), pointer(y), pointer(u), pointer(S)
+    up_, low_, diagonal_, inverse_, gain_ = (
+        pointer(up),
+        pointer(low),
+        pointer(diagonal),
+        pointer(inverse_C),
+        pointer(gain),
+    )
+    end = (n + CHUNK - 1) // CHUNK * CHUNK
+    i, step, row = 0, 0.0, 0
+    done = -1  # the first pass only looks
+    while True:
+        best, at = 0.0, -1
+        for first in range(0, end, CHUNK):
+            for t in range(first, min(first + CHUNK, n)):
+                S_[t] -= step * np.float64(K_[row + t])
+                rise, fall = S_[t] + up_[t], -(S_[t] + low_[t])
+                move = rise if rise > fall else fall
+                move = move if move > 0.0 else 0.0
+                gain_[t] = move * move / (diagonal_[t] + inverse_[t])
+            found = largest_of(gain_, first)
+            if found > best:
+                best, at = found, first
+        done += 1
+        if at < 0 or done >= budget:
+            return done
+        if done % LOOK == 0:
+            worst = 0.0
+            for t in range(n):
+                worst = max(worst, max(S_[t] + up_[t], -(S_[t] + low_[t])))
+            if worst <= target:
+                return done
+        i = at
+        while gain_[i] != best:
+            i += 1
+        step = S_[i] / (diagonal_[i] + inverse_[i])
+        step = max(step, -u_[i]) if y_[i] > 0.0 else min(step, -u_[i])
+        u_[i] += step
+        if y_[i] > 0.0:
+            low_[i] = 0.0 if u_[i] > 0.0 else np.inf
+        else:
+            up_[i] = 0.0 if u_[i] < 0.0 else -np.inf
+        S_[i] -= step * inverse_[i]
+        row = i * n
