@@ -178,12 +178,20 @@ def _flattened(state: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _settings(solver: Any) -> dict[str, Any]:
-    """Return the name and the fields of a solver, and of the solvers in its fields."""
-    fields = {field.name: getattr(solver, field.name) for field in dataclasses.fields(solver)}
-    return {
-        "name": type(solver).__name__,
-        **{name: _settings(value) if dataclasses.is_dataclass(value) else value for name, value in fields.items()},
+    """Return the name and the fields of a solver, and of the solvers in its fields; tuning only where it is changed."""
+    fields = {
+        field.name: getattr(solver, field.name)
+        for field in dataclasses.fields(solver)
+        if field.name != "tuning" or getattr(solver, field.name) != field.default
     }
+    return {"name": type(solver).__name__, **{name: _plain(value) for name, value in fields.items()}}
+
+
+def _plain(value: Any) -> Any:
+    """Return a setting as JSON holds it."""
+    if dataclasses.is_dataclass(value):
+        return _settings(value)
+    return value._asdict() if hasattr(value, "_asdict") else value
 
 
 def _innermost_name(solver: Any) -> str:
