@@ -40,10 +40,11 @@ def png(path):
 def folder(tmp_path):
     """Return a benchmarks folder whose scripts only say what they were asked for."""
     path = tmp_path / "benchmarks"
-    path.mkdir()
-    (path / "common.py").touch()
+    (path / "tools").mkdir(parents=True)
+    (path / "tools" / "common.py").touch()
     picture = str(png(tmp_path / "one.png"))
     for script in {script.words[0] for suite in SUITES.values() for script in suite}:
+        (path / script).parent.mkdir(exist_ok=True)
         (path / script).write_text(SCRIPT.format(png=picture, code=0))
     return path
 
@@ -96,7 +97,7 @@ def test_every_script_understands_the_words_of_its_suite(tmp_path):
     code = (
         "import importlib, json, sys\n"
         "for name, *words in json.loads(sys.argv[1]):\n"
-        "    importlib.import_module(name.removesuffix('.py')).parser().parse_args(words)\n"
+        "    importlib.import_module(name.removesuffix('.py').replace('/', '.')).parser().parse_args(words)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, json.dumps(asked)], cwd=scripts, capture_output=True, text=True, check=False
@@ -114,7 +115,7 @@ def test_suite_without_the_folder_is_one_line(tmp_path, capsys, monkeypatch):
 
 
 def test_script_that_fails_is_one_line_and_leaves_no_page(folder, tmp_path, capsys):
-    for script in folder.glob("*.py"):
+    for script in folder.glob("*/*.py"):
         script.write_text(script.read_text().replace("sys.exit(0)", "sys.exit(4)"))
     out = tmp_path / "out"
     assert main(["bench", "softmax", "-o", str(out), "--benchmarks", str(folder), "--quiet"]) == 1

@@ -24,7 +24,7 @@ def script(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     yield importlib.import_module
     for name in set(sys.modules) - before:
-        if (FOLDER / f"{name}.py").exists():
+        if (FOLDER / name.partition(".")[0]).is_dir():
             del sys.modules[name]
 
 
@@ -52,7 +52,11 @@ def measured(path, rows):
 
 def peer_table(*words):
     return subprocess.run(
-        [sys.executable, "peer_table.py", *map(str, words)], cwd=FOLDER, capture_output=True, text=True, check=False
+        [sys.executable, "races/peer_table.py", *map(str, words)],
+        cwd=FOLDER,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -92,7 +96,7 @@ def test_peer_table_without_its_file_is_one_line(tmp_path):
 
 
 def test_samples_of_a_profile_count_for_the_innermost_line_of_the_library(script, tmp_path):
-    fold_stacks = script("profiles").fold_stacks
+    fold_stacks = script("machine.profiles").fold_stacks
     inside = tmp_path / "run" / "solve.py"
     stacks = [
         f"main (x.py:1);again (x.py:2);solve ({inside}:7);dot (numpy.py:3) 6",
@@ -106,7 +110,7 @@ def test_samples_of_a_profile_count_for_the_innermost_line_of_the_library(script
 
 
 def test_every_function_of_the_work_model_is_in_the_library(script):
-    for path in script("work_model").COUNTED:
+    for path in script("machine.work_model").COUNTED:
         module, _, name = path.partition(":")
         owner = importlib.import_module(f"softmargin.{module}")
         for part in name.split("."):
@@ -121,7 +125,7 @@ def test_work_of_a_product_is_two_operations_an_entry_and_class(script, is_spars
     X = rng.standard_normal((20, 7)) * (rng.random((20, 7)) < 0.4)
     X = sparse.csr_matrix(X) if is_sparse else X
     product = importlib.import_module("softmargin.matrices.operator").product
-    roofline = script("roofline")
+    roofline = script("machine.roofline")
     with roofline.counting(k) as counter:
         importlib.import_module("softmargin.matrices.operator").product(X, np.ones((7, k)))
     assert importlib.import_module("softmargin.matrices.operator").product is product
@@ -149,7 +153,7 @@ def test_counting_changes_nothing_about_a_fit(script, model, k):
     X, y = rng.standard_normal((60, 5)), np.arange(60) % k
     model = clone(model).set_params(tol=1e-3, random_state=0)
     plain = clone(model).fit(X, y)
-    with script("roofline").counting(k) as counter:
+    with script("machine.roofline").counting(k) as counter:
         counted = clone(model).fit(X, y)
     assert counted.certificate_ == plain.certificate_
     assert counter.total.flops > 2 * X.size

@@ -1,0 +1,21 @@
+"""Where data sets are, and where what was computed once is kept."""
+
+import os
+import tempfile
+from pathlib import Path
+
+CACHE_VARIABLE = "SOFTMARGIN_BENCH_CACHE"
+DATA_VARIABLE = "SOFTMARGIN_DATA"
+_REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+def cache_folder() -> Path:
+    """Return the folder of proven bounds and converted data: SOFTMARGIN_BENCH_CACHE, or one in the temp folder."""
+    folder = Path(os.environ.get(CACHE_VARIABLE) or Path(tempfile.gettempdir()) / "softmargin-bench")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def data_folder() -> Path:
+    """Return the folder of real data sets: SOFTMARGIN_DATA, or shared/data beside the repository."""
+    return Path(os.environ.get(DATA_VARIABLE) or _REPOSITORY.parent / "shared" / "data")

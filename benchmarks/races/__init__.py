@@ -1,0 +1,1 @@
+"""Races against other libraries, at equal proven accuracy."""
