@@ -9,6 +9,7 @@ A *watcher* looks on while ``run.solve`` drives the solver, and may ask it to st
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate
 
@@ -74,13 +75,36 @@ class KernelBlockProblem(Problem, Protocol):
 
 @runtime_checkable
 class FreeBiasProblem(Problem, Protocol):
-    """A binary problem on a kernel matrix with one dual variable a sample, and a bias that nobody penalises."""
+    """A binary problem on a kernel matrix with one dual variable per sample, and an unpenalised bias."""
 
     gram: Any
+    y: NDArray[Any]  # (n,) -1 and +1
+    C: NDArray[Any]  # (n,)
     has_bias: bool
 
-    def best_bias(self, scores: Any) -> float:
+    @property
+    def inverse_C(self) -> NDArray[Any]:
+        """1 / C_i, zero where C_i is zero; shape (n,)."""
+        ...
+
+    def feasible(self, alpha: NDArray[Any]) -> NDArray[Any]:
+        """Return the nearest feasible dual point."""
+        ...
+
+    def best_bias(self, scores: NDArray[Any]) -> float:
         """Return the bias that minimises the primal for given scores."""
+        ...
+
+    def point(self, alpha: NDArray[Any]) -> Any:
+        """Pair dual variables with the best bias for the scores they imply."""
+        ...
+
+    def primal_point(self, weights: NDArray[Any], bias: float) -> Any:
+        """Pair linear weights and a bias with the dual point that their losses imply."""
+        ...
+
+    def relative_gap(self, alpha: NDArray[Any], scores: NDArray[Any]) -> float:
+        """Return the relative gap at a feasible alpha and its best bias, given its scores."""
         ...
 
 
@@ -197,17 +221,35 @@ class ConstrainedProblem(Problem, Protocol):
 
 @runtime_checkable
 class SampledProblem(Problem, Protocol):
-    """A binary kernel problem of which a solver looks at samples."""
+    """A binary kernel problem with hinge loss that a solver works on through samples of its rows."""
 
     n: int
+    y: NDArray[Any]  # (n,) -1 and +1
+    weights: NDArray[Any]  # (n,)
     lam: float
 
-    def points(self, index: Any) -> Any:
-        """Return some samples as kernels want them."""
+    def points(self, index: NDArray[Any]) -> Any:
+        """Return some samples in the form that kernels take."""
         ...
 
-    def shares(self, index: Any) -> Any:
-        """Return how much each of some samples counts among them."""
+    def block(self, left: Any, right: Any) -> NDArray[Any]:
+        """Return the kernel values of all pairs of two sets of points."""
+        ...
+
+    def sum_over(self, points: Any, alpha: NDArray[Any], at: Any) -> NDArray[Any]:
+        """Return the scores of an expansion over ``points`` at some samples."""
+        ...
+
+    def shares(self, index: NDArray[Any]) -> NDArray[Any]:
+        """Return the weights of some samples, scaled to sum to one."""
+        ...
+
+    def value(self, square: float, scores: NDArray[Any], y: NDArray[Any], shares: NDArray[Any]) -> float:
+        """Return the objective on some samples, given |w|^2 and their scores."""
+        ...
+
+    def best_bound(self, mass: float, square: float, largest: float) -> float:
+        """Return the largest dual value over all multiples of a dual point."""
         ...
 
 

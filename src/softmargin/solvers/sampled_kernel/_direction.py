@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.certificate import duality_gap
 from softmargin.core.errors import IncompatibleError
+from softmargin.core.protocols import SampledProblem
 from softmargin.solvers.sampled_kernel._line_search import Line, exact, wolfe
 
 __all__ = [
@@ -65,7 +66,7 @@ def check(geometry: str, search: str) -> None:
         )
 
 
-def begun(problem: Any, index: Array, alpha: Array, seed: int) -> SampleState:
+def begun(problem: SampledProblem, index: Array, alpha: Array, seed: int) -> SampleState:
     """Return the state at some coefficients, with no direction yet."""
     points = problem.points(index)
     Q = problem.block(points, points)
@@ -79,7 +80,7 @@ def begun(problem: Any, index: Array, alpha: Array, seed: int) -> SampleState:
     return state
 
 
-def awake(problem: Any, state: SampleState) -> None:
+def awake(problem: SampledProblem, state: SampleState) -> None:
     """Compute the kernel matrix of the sample again, where a checkpoint has left it out."""
     if state.Q is None:
         state.points = problem.points(state.index)
@@ -91,7 +92,7 @@ def square_of(state: SampleState, geometry: str) -> float:
     return float(state.d @ (state.v if geometry == KERNEL else state.d))
 
 
-def turn(problem: Any, state: SampleState, geometry: str) -> None:
+def turn(problem: SampledProblem, state: SampleState, geometry: str) -> None:
     """Replace d by the shortest vector between it and -g; v and the dual variables follow."""
     y, shares = problem.y[state.index], problem.shares(state.index)
     h = problem.lam * state.alpha - shares * y * state.act
@@ -112,7 +113,9 @@ def turn(problem: Any, state: SampleState, geometry: str) -> None:
     state.dual_scores = keep * state.dual_scores + (1.0 - keep) * (problem.lam * state.u - Qh)
 
 
-def go_along(problem: Any, state: SampleState, geometry: str, search: str, radius: float) -> tuple[float, Array]:
+def go_along(
+    problem: SampledProblem, state: SampleState, geometry: str, search: str, radius: float
+) -> tuple[float, Array]:
     """Return how far to go along d, and which losses are active there."""
     y, shares = problem.y[state.index], problem.shares(state.index)
     margins, falls = 1.0 - y * state.u, y * state.v
@@ -133,7 +136,7 @@ def active(margins: Array, falls: Array) -> Array:
     return ((margins > 0.0) | ((margins == 0.0) & (falls < 0.0))).astype(np.float64)
 
 
-def sample_gap(problem: Any, state: SampleState) -> float:
+def sample_gap(problem: SampledProblem, state: SampleState) -> float:
     """Return the relative gap on S, by the dual variables at hand and by those that alpha suggests."""
     y, shares = problem.y[state.index], problem.shares(state.index)
     primal = problem.value(float(state.alpha @ state.u), state.u, y, shares)

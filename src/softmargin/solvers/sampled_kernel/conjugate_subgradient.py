@@ -78,7 +78,7 @@ class ConjugateSubgradient:
 
     needs: ClassVar[tuple[type, ...]] = (SampledProblem,)
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> SampleState:
+    def start(self, problem: SampledProblem, init: Any, rng: np.random.Generator) -> SampleState:
         """Draw the first sample; a first point brings its own."""
         check(self.geometry, self.search)
         if init is None:
@@ -88,7 +88,7 @@ class ConjugateSubgradient:
             index, alpha = np.array(init.samples), np.array(init.alpha, dtype=np.float64)
         return begun(problem, index, alpha, seed=int(rng.integers(2**32)))
 
-    def step(self, problem: Any, state: SampleState) -> SampleState:
+    def step(self, problem: SampledProblem, state: SampleState) -> SampleState:
         """Turn, go, grow, and ask a fresh sample whether that was good."""
         awake(problem, state)
         turn(problem, state, self.geometry)
@@ -115,11 +115,11 @@ class ConjugateSubgradient:
                 state.d[:], state.v[:] = 0.0, 0.0
         return state
 
-    def point(self, problem: Any, state: SampleState) -> ExpansionPoint:
+    def point(self, problem: SampledProblem, state: SampleState) -> ExpansionPoint:
         """Return the expansion with the dual variables of its sample."""
         return ExpansionPoint(state.index.copy(), state.alpha.copy(), state.dual.copy())
 
-    def estimate(self, problem: Any, state: SampleState) -> float:
+    def estimate(self, problem: SampledProblem, state: SampleState) -> float:
         """Return the sample gap by the dual variables at hand, once S grows no more."""
         if len(state.index) < min(self.most, problem.n) and state.radius > LEAST_RADIUS / math.sqrt(problem.lam):
             return math.inf
@@ -129,7 +129,7 @@ class ConjugateSubgradient:
         """Rebuild the state from a checkpoint."""
         return SampleState(**arrays, **plain)
 
-    def _grow(self, problem: Any, state: SampleState, rng: np.random.Generator) -> None:
+    def _grow(self, problem: SampledProblem, state: SampleState, rng: np.random.Generator) -> None:
         """Add fresh samples to S; u, v and Q follow."""
         first = FIRST_RADIUS / math.sqrt(problem.lam)
         wanted = self.first_size * (first / state.radius) ** 4
@@ -149,7 +149,7 @@ class ConjugateSubgradient:
         state.alpha, state.d = np.concatenate([state.alpha, nothing]), np.concatenate([state.d, nothing])
         state.dual = np.concatenate([state.dual, nothing])
 
-    def _is_confirmed(self, problem: Any, state: SampleState, t: float, rng: np.random.Generator) -> bool:
+    def _is_confirmed(self, problem: SampledProblem, state: SampleState, t: float, rng: np.random.Generator) -> bool:
         """Say whether f falls on a fresh sample at least a little of what it falls on S (spec 2.2, step 4)."""
         y, shares = problem.y[state.index], problem.shares(state.index)
         length = math.sqrt(max(square_of(state, self.geometry), 0.0))

@@ -53,11 +53,11 @@ class Pegasos:
 
     needs: ClassVar[tuple[type, ...]] = (SampledProblem,)
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> PegasosState:
+    def start(self, problem: SampledProblem, init: Any, rng: np.random.Generator) -> PegasosState:
         """Begin with nothing: a step's length depends on how many came before, so that no first point can serve."""
         return PegasosState(np.empty(0, dtype=np.intp), np.empty(0), seed=int(rng.integers(2**32)))
 
-    def step(self, problem: Any, state: PegasosState) -> PegasosState:
+    def step(self, problem: SampledProblem, state: PegasosState) -> PegasosState:
         """Draw a block of samples."""
         rng = np.random.default_rng([state.seed, state.n_steps])
         chance = problem.weights / problem.weights.sum() if np.ptp(problem.weights) > 0.0 else None
@@ -80,12 +80,12 @@ class Pegasos:
         state.n_drawn += self.block
         return state
 
-    def point(self, problem: Any, state: PegasosState) -> ExpansionPoint:
+    def point(self, problem: SampledProblem, state: PegasosState) -> ExpansionPoint:
         """Return the expansion over all samples that were drawn; the judge finds dual variables for it."""
         alpha = state.counts * problem.y[state.index] / (problem.lam * max(state.n_drawn, 1))
         return ExpansionPoint(state.index.copy(), alpha, np.zeros(len(alpha)))
 
-    def estimate(self, problem: Any, state: PegasosState) -> float:
+    def estimate(self, problem: SampledProblem, state: PegasosState) -> float:
         """Nothing is known without looking at all samples."""
         return math.inf
 

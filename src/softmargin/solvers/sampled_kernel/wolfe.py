@@ -44,7 +44,7 @@ class Wolfe:
 
     needs: ClassVar[tuple[type, ...]] = (SampledProblem,)
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> SampleState:
+    def start(self, problem: SampledProblem, init: Any, rng: np.random.Generator) -> SampleState:
         """Take all samples."""
         check(self.geometry, self.search)
         alpha = np.zeros(problem.n)
@@ -52,7 +52,7 @@ class Wolfe:
             np.add.at(alpha, init.samples, init.alpha)
         return begun(problem, np.arange(problem.n), alpha, seed=0)
 
-    def step(self, problem: Any, state: SampleState) -> SampleState:
+    def step(self, problem: SampledProblem, state: SampleState) -> SampleState:
         """Turn and go; where there is nowhere to go, begin anew with -g."""
         awake(problem, state)
         turn(problem, state, self.geometry)
@@ -67,11 +67,11 @@ class Wolfe:
         state.n_steps += 1
         return state
 
-    def point(self, problem: Any, state: SampleState) -> ExpansionPoint:
+    def point(self, problem: SampledProblem, state: SampleState) -> ExpansionPoint:
         """Return the expansion with the dual variables."""
         return ExpansionPoint(state.index.copy(), state.alpha.copy(), state.dual.copy())
 
-    def estimate(self, problem: Any, state: SampleState) -> float:
+    def estimate(self, problem: SampledProblem, state: SampleState) -> float:
         """Return the gap by the dual variables at hand."""
         return sample_gap(problem, state)
 

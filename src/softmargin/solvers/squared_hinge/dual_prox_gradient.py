@@ -80,7 +80,7 @@ class DualProxGradient:
         if self.projection not in BALANCERS:
             raise IncompatibleError(f"projection={self.projection!r} is unknown; choose {', '.join(BALANCERS)}.")
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> GradientState:
+    def start(self, problem: FreeBiasProblem, init: Any, rng: np.random.Generator) -> GradientState:
         """Find L; begin at alpha = 0, or at a feasible point near ``init``."""
         n = len(problem.y)
         alpha = np.zeros(n) if init is None else problem.feasible(init.alpha)
@@ -90,7 +90,7 @@ class DualProxGradient:
         lipschitz = SAFETY * self._largest_eigenvalue(problem, rng) + sharpest
         return GradientState(alpha, scores, alpha, scores, lipschitz)
 
-    def step(self, problem: Any, state: GradientState) -> GradientState:
+    def step(self, problem: FreeBiasProblem, state: GradientState) -> GradientState:
         """Make ten iterations."""
         y, inverse_C = problem.y, problem.inverse_C
         for _ in range(STEPS):
@@ -118,11 +118,11 @@ class DualProxGradient:
             state.alpha, state.scores, state.momentum = alpha, scores, momentum
         return state
 
-    def point(self, problem: Any, state: GradientState) -> L2Point:
+    def point(self, problem: FreeBiasProblem, state: GradientState) -> L2Point:
         """Return the dual variables with the best bias."""
         return problem.point(state.alpha.copy())
 
-    def estimate(self, problem: Any, state: GradientState) -> float:
+    def estimate(self, problem: FreeBiasProblem, state: GradientState) -> float:
         """Return the relative gap at the scores of the last iteration; centring only shifts the bias."""
         return float(problem.relative_gap(state.alpha, state.scores))
 
@@ -130,7 +130,7 @@ class DualProxGradient:
         """Rebuild the state from a checkpoint."""
         return GradientState(**arrays, **plain)
 
-    def _project(self, problem: Any, state: GradientState, beta: Array) -> Array:
+    def _project(self, problem: FreeBiasProblem, state: GradientState, beta: Array) -> Array:
         """Return the nearest feasible point; keep its multiplier."""
         inside = problem.C > 0
         if problem.has_bias and inside.any():
@@ -140,7 +140,7 @@ class DualProxGradient:
             beta = beta - state.multiplier * problem.y
         return np.where(inside, np.maximum(beta, 0.0), 0.0)
 
-    def _product(self, problem: Any, u: Array) -> Array:
+    def _product(self, problem: FreeBiasProblem, u: Array) -> Array:
         """Return K u, or HKH u."""
         gram, is_centred = problem.gram, self.centred and problem.has_bias
         if is_centred:
@@ -150,7 +150,7 @@ class DualProxGradient:
         scores = gram.stored(np.arange(gram.n)) @ u if by_matrix else gram.scores(u)
         return scores - scores.mean() if is_centred else scores
 
-    def _largest_eigenvalue(self, problem: Any, rng: np.random.Generator) -> float:
+    def _largest_eigenvalue(self, problem: FreeBiasProblem, rng: np.random.Generator) -> float:
         """Return sigma_1 by power iteration, a little too small; 0 where K = 0."""
         u = rng.standard_normal(problem.gram.n)
         u /= np.linalg.norm(u)

@@ -93,7 +93,7 @@ class PrimalNewton:
 
     needs: ClassVar[tuple[type, ...]] = (FreeBiasProblem,)
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> NewtonState:
+    def start(self, problem: FreeBiasProblem, init: Any, rng: np.random.Generator) -> NewtonState:
         """Begin at w = 0, or at the weights of ``init``."""
         if not problem.gram.is_linear:
             raise IncompatibleError(
@@ -115,7 +115,7 @@ class PrimalNewton:
             state.bias = problem.best_bias(state.scores)
         return state
 
-    def step(self, problem: Any, state: NewtonState) -> NewtonState:
+    def step(self, problem: FreeBiasProblem, state: NewtonState) -> NewtonState:
         """Minimise the quadratic piece at hand; go there as far as P falls."""
         piece = _seen(problem, state)
         move = _solve(state, piece)
@@ -125,12 +125,12 @@ class PrimalNewton:
         state.piece = None
         return state
 
-    def point(self, problem: Any, state: NewtonState) -> L2Point:
+    def point(self, problem: FreeBiasProblem, state: NewtonState) -> L2Point:
         """Return the weights with their best bias, and the dual point that their losses suggest."""
         bias = problem.best_bias(state.scores) - float(state.mean @ state.weights)
         return problem.primal_point(state.weights.copy(), bias)
 
-    def estimate(self, problem: Any, state: NewtonState) -> float:
+    def estimate(self, problem: FreeBiasProblem, state: NewtonState) -> float:
         """Return the relative gap at the best bias."""
         return _seen(problem, state).residual
 
@@ -139,7 +139,7 @@ class PrimalNewton:
         return NewtonState(**arrays, **plain)
 
 
-def _seen(problem: Any, state: NewtonState) -> _Piece:
+def _seen(problem: FreeBiasProblem, state: NewtonState) -> _Piece:
     """Return the piece at hand, looked at once."""
     if state.X is None:
         state.X = laid_out(problem.gram.X, short=SHORT)

@@ -62,7 +62,7 @@ class Smo:
 
     needs: ClassVar[tuple[type, ...]] = (FreeBiasProblem,)
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> SmoState:
+    def start(self, problem: FreeBiasProblem, init: Any, rng: np.random.Generator) -> SmoState:
         """Begin at alpha = 0, or at a feasible point near ``init``."""
         n = len(problem.y)
         u = np.zeros(n) if init is None else problem.y * problem.feasible(init.alpha)
@@ -70,7 +70,7 @@ class Smo:
         # Rows of a given matrix cost nothing: all are open.
         return SmoState(u, S, rng.permutation(n), np.full(n, problem.gram.is_given))
 
-    def step(self, problem: Any, state: SmoState) -> SmoState:
+    def step(self, problem: FreeBiasProblem, state: SmoState) -> SmoState:
         """Choose samples, and move their variables until their violation has clearly fallen."""
         y, u, gram = problem.y, state.u, problem.gram
         rises = (problem.C > 0) & ((y > 0) | (u < 0))
@@ -104,11 +104,11 @@ class Smo:
         state.S -= gram.scores(moved) + moved * problem.inverse_C
         return state
 
-    def point(self, problem: Any, state: SmoState) -> L2Point:
+    def point(self, problem: FreeBiasProblem, state: SmoState) -> L2Point:
         """Return the dual variables with the best bias."""
         return L2Point(np.abs(state.u), problem.best_bias(_scores(problem, state)))
 
-    def estimate(self, problem: Any, state: SmoState) -> float:
+    def estimate(self, problem: FreeBiasProblem, state: SmoState) -> float:
         """Return the relative gap at the scores that the steps maintain."""
         return float(problem.relative_gap(np.abs(state.u), _scores(problem, state)))
 
@@ -117,12 +117,12 @@ class Smo:
         return SmoState(**arrays, **plain)
 
 
-def _fresh(problem: Any, u: Array) -> Array:
+def _fresh(problem: FreeBiasProblem, u: Array) -> Array:
     """Return S from its definition."""
     return problem.y - problem.gram.scores(u) - u * problem.inverse_C
 
 
-def _scores(problem: Any, state: SmoState) -> Array:
+def _scores(problem: FreeBiasProblem, state: SmoState) -> Array:
     """Return K u, as the steps maintain it."""
     return problem.y - state.u * problem.inverse_C - state.S
 
@@ -177,7 +177,7 @@ def _working_set(state: SmoState, rise: Array, fall: Array, largest: int) -> Arr
 
 
 def _descend(
-    problem: Any,
+    problem: FreeBiasProblem,
     state: SmoState,
     K: Array,
     index: Array,
