@@ -13,15 +13,7 @@ from softmargin.matrices.columns import as_columns, transposed
 from softmargin.matrices.products import adjoint, times
 from softmargin.penalties import L2
 from softmargin.problems import CompositePoint, softmax_problem
-from softmargin.solvers.softmax._steps import (
-    fill_gradient,
-    fill_probabilities,
-    fill_scores,
-    improve_intercept,
-    matrix_of,
-    pack,
-    unpack,
-)
+from softmargin.solvers.softmax._losses import SoftmaxLosses
 
 
 @jit
@@ -158,26 +150,27 @@ def test_gradient_and_intercept_step_of_a_problem(k, fit_intercept):
     problem = softmax_problem(X, y, C=C, penalty=L2(1.0), fit_intercept=fit_intercept)
     rng = np.random.default_rng(1)
     point = CompositePoint(rng.standard_normal((5, problem.n_columns)), np.zeros(problem.n_columns))
-    W = pack(problem, point)
+    losses = SoftmaxLosses(problem)
+    W = losses.pack(point)
     n = 40
     S, P, U = (zeros(n * padded(problem.n_columns)) for _ in range(3))
     G = np.zeros_like(W)
-    fill_scores(problem, W, S)
-    loss = fill_probabilities(problem, S, P)
+    losses.fill_scores(W, S)
+    loss = losses.fill_probabilities(S, P)
     assert loss + L2(1.0).value(point.weights) == pytest.approx(problem.primal(point), rel=1e-12)
-    fill_gradient(problem, P, U, G)
+    losses.fill_gradient(P, U, G)
     step = 1e-6
     for j, c in [(0, 0), (4, problem.n_columns - 1)]:
         moved = point.weights.copy()
         moved[j, c] += step
         slope = (problem.primal(CompositePoint(moved, point.intercept)) - problem.primal(point)) / step
         slope -= (L2(1.0).value(moved) - L2(1.0).value(point.weights)) / step
-        assert matrix_of(problem, G)[j, c] == pytest.approx(slope, abs=1e-3)
+        assert losses.matrix(G)[j, c] == pytest.approx(slope, abs=1e-3)
     for _ in range(20):
-        loss = improve_intercept(problem, W, S, P, loss)
-    assert loss + L2(1.0).value(point.weights) == pytest.approx(problem.primal(unpack(problem, W)), rel=1e-12)
-    fill_gradient(problem, P, U, G)
+        loss = losses.improve_intercept(W, S, P, loss)
+    assert loss + L2(1.0).value(point.weights) == pytest.approx(problem.primal(losses.unpack(W)), rel=1e-12)
+    losses.fill_gradient(P, U, G)
     if fit_intercept:
-        assert np.abs(matrix_of(problem, G)[-1]).max() <= 1e-10
+        assert np.abs(losses.matrix(G)[-1]).max() <= 1e-10
     else:
-        assert not unpack(problem, W).intercept.any()
+        assert not losses.unpack(W).intercept.any()

@@ -16,8 +16,7 @@ from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers import MMDescent, ProxNewton
-from softmargin.solvers.softmax._losses import stride_of, unpadded
-from softmargin.solvers.softmax._steps import is_entrywise
+from softmargin.solvers.softmax._losses import is_entrywise, stride_of, unpadded
 from softmargin.solvers.softmax.quadratic_model.by_samples import EntryModel, RowModel, descend, value_of
 from softmargin.solvers.softmax.quadratic_model.row_shifts import best_shifts
 from softmargin.solvers.softmax.quadratic_model.samples import Sample, draw, with_constant

@@ -27,8 +27,7 @@ from softmargin.matrices.operator import row_blocks
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import N_VECTORS
-from softmargin.solvers.softmax._losses import SoftmaxLosses, unpadded
-from softmargin.solvers.softmax._steps import pack, unpack
+from softmargin.solvers.softmax._losses import SoftmaxLosses
 
 __all__ = ["RidgeModel", "RidgeState", "Rows", "awake", "class_squares", "whole"]
 
@@ -63,7 +62,7 @@ class RidgeModel:
         self.problem = problem
         self.X = problem.X if X is None else X
         self.n, d = self.X.shape
-        self.losses = SoftmaxLosses(problem, self.X)
+        self.losses = SoftmaxLosses(problem, self.X, is_compact=True)
         self.k = self.losses.k
         self.P, self.T, self.trial = (zeros(self.n * self.k) for _ in range(3))
         self.size = (d + 1) * self.k
@@ -72,7 +71,7 @@ class RidgeModel:
 
     def begin(self, point: CompositePoint) -> RidgeState:
         """Return the state of a point."""
-        state = RidgeState(pack(self.problem, point, self.k), zeros(self.size), zeros(self.n * self.k), 0.0, 0)
+        state = RidgeState(self.losses.pack(point), zeros(self.size), zeros(self.n * self.k), 0.0, 0)
         self.renew(state)
         self._fill_gradient(state)
         return state
@@ -92,11 +91,11 @@ class RidgeModel:
 
     def matrix(self, flat: Array) -> Array:
         """View a flat array without its padding; shape (rows, n_columns)."""
-        return unpadded(self.problem, flat)
+        return self.losses.matrix(flat)
 
     def point(self, state: RidgeState) -> CompositePoint:
         """Return the point of a state, as a copy; intercepts of all classes have mean zero."""
-        return unpack(self.problem, state.weights, self.k)
+        return self.losses.unpack(state.weights)
 
     def estimate(self, state: RidgeState) -> float:
         """Guess the residual from the gradient at hand."""

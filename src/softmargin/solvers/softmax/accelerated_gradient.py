@@ -29,20 +29,10 @@ from numpy.typing import NDArray
 from softmargin.backends.lanes import zeros
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import CompositeProblem
-from softmargin.losses.softmax import residuals
 from softmargin.matrices.operator import rmatmul
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.softmax._feature_loop import feature_squares
-from softmargin.solvers.softmax._steps import (
-    fill_gradient,
-    fill_probabilities,
-    fill_scores,
-    improve_intercept,
-    matrix_of,
-    pack,
-    unpack,
-    width_of,
-)
+from softmargin.solvers.softmax._losses import SoftmaxLosses
 
 __all__ = ["AcceleratedGradient", "AcceleratedState"]
 
@@ -96,9 +86,10 @@ class AcceleratedGradient:
             raise IncompatibleError(
                 f"AcceleratedGradient needs a convex penalty; {problem.penalty!r} is not. Use BlockProxGradient."
             )
-        W = pack(problem, problem.checked_point(init))
-        S = zeros(problem.X.shape[0] * width_of(problem))
-        fill_scores(problem, W, S)
+        losses = SoftmaxLosses(problem)
+        W = losses.pack(problem.checked_point(init))
+        S = zeros(problem.X.shape[0] * losses.k)
+        losses.fill_scores(W, S)
         squares = (0.25 if problem.is_pinned else 0.5) * feature_squares(problem)
         mean = np.zeros(len(squares))
         if problem.fit_intercept and problem.C.any():
@@ -109,7 +100,7 @@ class AcceleratedGradient:
 
     def step(self, problem: Any, state: AcceleratedState) -> AcceleratedState:
         """Make one iteration."""
-        k, before = width_of(problem), state.lipschitz
+        losses, before = SoftmaxLosses(problem), state.lipschitz
         state.lipschitz = max(EASIER * state.lipschitz, LEAST * state.ceiling)
         following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * state.lipschitz / before * state.momentum**2))
         beta = (state.momentum - 1.0) / following
@@ -118,25 +109,25 @@ class AcceleratedGradient:
             np.subtract(now, last, out=at)
             at *= beta
             at += now
-        loss = fill_probabilities(problem, S, U)
-        improve_intercept(problem, Z, S, U, loss)
-        fill_gradient(problem, U, U, state.G)
+        loss = losses.fill_probabilities(S, U)
+        losses.improve_intercept(Z, S, U, loss)
+        losses.fill_gradient(U, U, state.G)
         # What was the last point becomes room for the new one.
         new, new_S = state.last_W, state.last_S
-        rows, G, moved = (matrix_of(problem, flat) for flat in (Z, state.G, new))
+        rows, G, moved = (losses.matrix(flat) for flat in (Z, state.G, new))
         while True:
             length = 1.0 / state.lipschitz
             moved[:-1] = problem.penalty.prox(rows[:-1] - length * G[:-1], length)
             D = moved[:-1] - rows[:-1]
             moved[-1] = rows[-1] - problem.bias * (state.mean @ D)
-            fill_scores(problem, new, new_S)
-            state.loss = fill_probabilities(problem, new_S, state.new_U)
-            residuals(state.new_U, problem.target, problem.C, k, state.new_U)
+            losses.fill_scores(new, new_S)
+            state.loss = losses.fill_probabilities(new_S, state.new_U)
+            losses.fill_residuals(state.new_U, state.new_U)
             rise = float(np.vdot(state.new_U - U, new_S - S))
             if not rise > state.lipschitz * float(np.vdot(D, D)) or state.lipschitz >= state.ceiling:
                 break
             state.lipschitz = min(2.0 * state.lipschitz, state.ceiling)
-        turned = float(np.vdot(D, moved[:-1] - matrix_of(problem, state.W)[:-1])) < 0.0
+        turned = float(np.vdot(D, moved[:-1] - losses.matrix(state.W)[:-1])) < 0.0
         state.momentum = 1.0 if self.restart and turned else following
         state.W, state.last_W = new, state.W
         state.S, state.last_S = new_S, state.S
@@ -144,13 +135,14 @@ class AcceleratedGradient:
 
     def point(self, problem: Any, state: AcceleratedState) -> CompositePoint:
         """Return the weights and the intercept."""
-        return unpack(problem, state.W)
+        return SoftmaxLosses(problem).unpack(state.W)
 
     def estimate(self, problem: Any, state: AcceleratedState) -> float:
         """Guess the residual from the gradient at Z, from which the weights came."""
-        weights = matrix_of(problem, state.W)[:-1]
+        losses = SoftmaxLosses(problem)
+        weights = losses.matrix(state.W)[:-1]
         primal = state.loss + problem.penalty.value(weights)
-        return float(problem.rough_residual(weights, primal, matrix_of(problem, state.G)[:-1]))
+        return float(problem.rough_residual(weights, primal, losses.matrix(state.G)[:-1]))
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> AcceleratedState:
         """Rebuild the state from a checkpoint."""

@@ -29,21 +29,11 @@ from numpy.typing import NDArray
 from softmargin.backends.lanes import WIDTH, padded, zeros
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import CompositeProblem
-from softmargin.losses.softmax import residuals
 from softmargin.matrices.columns import as_columns, transposed
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.softmax._feature_loop import descend, feature_squares, spectral_square
-from softmargin.solvers.softmax._steps import (
-    fill_probabilities,
-    fill_scores,
-    improve_intercept,
-    is_entrywise,
-    matrix_of,
-    pack,
-    unpack,
-    width_of,
-)
+from softmargin.solvers.softmax._losses import SoftmaxLosses, is_entrywise, width_of
 
 __all__ = ["BlockProxGradient", "BlockState"]
 
@@ -145,7 +135,7 @@ class BlockProxGradient:
         point = problem.checked_point(init)
         if math.isinf(problem.penalty.value(point.weights)):  # a pass that draws its blocks may leave some outside
             point = point._replace(weights=problem.penalty.prox(point.weights, 1.0))
-        W = pack(problem, point)
+        W = SoftmaxLosses(problem).pack(point)
         state = BlockState(
             W=W,
             S=zeros(n * k),
@@ -190,14 +180,15 @@ class BlockProxGradient:
 
     def point(self, problem: Any, state: BlockState) -> CompositePoint:
         """Return the weights and the intercept."""
-        return unpack(problem, state.W)
+        return SoftmaxLosses(problem).unpack(state.W)
 
     def estimate(self, problem: Any, state: BlockState) -> float:
         """Guess the residual from the gradients as the last full pass met them."""
         if not state.saw_all:
             return math.inf
-        primal = state.loss + problem.penalty.value(matrix_of(problem, state.W)[:-1])
-        seen, gradient = matrix_of(problem, state.seen)[:-1], matrix_of(problem, state.G)[:-1]
+        matrix = SoftmaxLosses(problem).matrix
+        primal = state.loss + problem.penalty.value(matrix(state.W)[:-1])
+        seen, gradient = matrix(state.seen)[:-1], matrix(state.G)[:-1]
         return float(problem.rough_residual(seen, primal, gradient))
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> BlockState:
@@ -233,17 +224,18 @@ class BlockProxGradient:
 
     def _change_columns(self, problem: Any, state: BlockState, block: slice) -> None:
         """Make a prox step in these columns of W, with the descent test of ``feature_passes.descend``."""
-        n, k, m = problem.X.shape[0], width_of(problem), block.stop - block.start
+        losses = SoftmaxLosses(problem)
+        n, k, m = problem.X.shape[0], losses.k, block.stop - block.start
         if state.spare is None:
             w = padded(m)
             state.spare = _Spare(zeros(n * w), zeros(len(state.W) // k * w), state.S.copy(), state.U.copy())
         spare, w = state.spare, padded(m)
         images, moves = spare.images.reshape(-1, w)[:, :m], spare.moves.reshape(-1, w)[:, :m]
-        W, U = matrix_of(problem, state.W)[:-1, block], matrix_of(problem, state.U)[:-1, block]
+        W, U = losses.matrix(state.W)[:-1, block], losses.matrix(state.U)[:-1, block]
         images[:] = U
         adjoint(problem.X, spare.images, 0.0, w, spare.moves)
-        G = matrix_of(problem, state.G)[:-1, block]
-        G[:], matrix_of(problem, state.seen)[:-1, block] = moves[:-1], W
+        G = losses.matrix(state.G)[:-1, block]
+        G[:], losses.matrix(state.seen)[:-1, block] = moves[:-1], W
         damping, share = _caution(problem)
         if self.constants == "local":
             state.lipschitz[0] = max(EASIER * state.lipschitz[0], LEAST * state.ceiling)
@@ -253,10 +245,10 @@ class BlockProxGradient:
             moves[:-1], moves[-1] = new - W, 0.0
             times(problem.X, spare.moves, 0.0, w, spare.images)
             spare.S[:] = state.S
-            matrix_of(problem, spare.S)[:, block] += images
-            fill_probabilities(problem, spare.S, spare.U[:-k])
-            residuals(spare.U[:-k], problem.target, problem.C, k, spare.U[:-k])
-            rise = float(np.vdot(matrix_of(problem, spare.U)[:-1, block] - U, images))
+            losses.matrix(spare.S)[:, block] += images
+            losses.fill_probabilities(spare.S, spare.U[:-k])
+            losses.fill_residuals(spare.U[:-k], spare.U[:-k])
+            rise = float(np.vdot(losses.matrix(spare.U)[:-1, block] - U, images))
             if not rise > share * float(np.vdot(moves, moves)) / step or state.lipschitz[0] >= state.ceiling:
                 break
             state.lipschitz[0] = min(2.0 * state.lipschitz[0], state.ceiling)
@@ -282,10 +274,10 @@ def _caution(problem: Any) -> tuple[float, float]:
 
 def _settle(problem: Any, state: BlockState, *, afresh: bool) -> None:
     """Improve the intercept; bring U and the losses up to date, and the scores too where they have drifted."""
-    k = width_of(problem)
-    P = state.U[:-k]
+    losses = SoftmaxLosses(problem)
+    P = state.U[: -losses.k]
     if afresh:
-        fill_scores(problem, state.W, state.S)
-    loss = fill_probabilities(problem, state.S, P)
-    state.loss = improve_intercept(problem, state.W, state.S, P, loss)
-    residuals(P, problem.target, problem.C, k, P)
+        losses.fill_scores(state.W, state.S)
+    loss = losses.fill_probabilities(state.S, P)
+    state.loss = losses.improve_intercept(state.W, state.S, P, loss)
+    losses.fill_residuals(P, P)

@@ -37,11 +37,10 @@ from softmargin.blocks.softmax import SURE
 from softmargin.core.certificate import duality_gap
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.protocols import RidgeProblem
-from softmargin.losses.softmax import residuals
 from softmargin.matrices.rows import as_rows, squared_norms
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.linear_svm._block_loop import descend
-from softmargin.solvers.softmax._steps import fill_gradient, fill_probabilities, matrix_of, pack, unpack, width_of
+from softmargin.solvers.softmax._losses import SoftmaxLosses, width_of
 
 __all__ = ["SoftmaxDescentState", "SoftmaxDualDescent"]
 
@@ -182,11 +181,11 @@ class SoftmaxDualDescent:
     def point(self, problem: Any, state: SoftmaxDescentState) -> CompositePoint:
         """Return weights recomputed from the dual variables: what the descent accumulated has drifted."""
         if len(state.first):
-            return unpack(problem, state.first)
+            return SoftmaxLosses(problem).unpack(state.first)
         k = width_of(problem)
         W = _weights_of(problem, state.alpha, state.U)
         W[-k:] = state.constant * state.weights[-k:]
-        return unpack(problem, W)
+        return SoftmaxLosses(problem).unpack(W)
 
     def estimate(self, problem: Any, state: SoftmaxDescentState) -> float:
         """Guess the relative gap from the rows' gaps, summed as the last passes met them."""
@@ -243,7 +242,7 @@ def _first_rows(problem: Any, point: CompositePoint, *, is_cold: bool) -> tuple[
     logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
     alpha = _padded_rows(problem, logs)
     weights = _weights_of(problem, alpha, np.empty_like(alpha))
-    first = pack(problem, point)
+    first = SoftmaxLosses(problem).pack(point)
     inside = slice(0, -width_of(problem))
     size = float(weights[inside] @ weights[inside])
     share = float(np.clip(weights[inside] @ first[inside] / size, 0.0, 1.0)) if size > 0.0 else 1.0
@@ -256,25 +255,27 @@ def _first_rows(problem: Any, point: CompositePoint, *, is_cold: bool) -> tuple[
 
 def _padded_rows(problem: Any, logs: Array) -> Array:
     """Return log-probabilities of all classes as the rows of alpha, flat."""
-    k = width_of(problem)
-    alpha = zeros(len(logs) * k)
+    losses = SoftmaxLosses(problem)
+    alpha = zeros(len(logs) * losses.k)
     alpha[:] = SURE
-    matrix_of(problem, alpha)[:] = logs[:, 1:] - logs[:, :1] if problem.is_pinned else logs
+    losses.matrix(alpha)[:] = logs[:, 1:] - logs[:, :1] if problem.is_pinned else logs
     return alpha
 
 
 def _entropy(problem: Any, alpha: Array, U: Array) -> float:
     """Return sum_i C_i H(q_i): the losses at the scores log q, less <q - e_y, log q>; write C (q - Y) to U."""
-    loss = fill_probabilities(problem, alpha, U)
-    residuals(U, problem.target, problem.C, width_of(problem), U)
+    losses = SoftmaxLosses(problem)
+    loss = losses.fill_probabilities(alpha, U)
+    losses.fill_residuals(U, U)
     return loss - float(U @ alpha)
 
 
 def _weights_of(problem: Any, alpha: Array, U: Array) -> Array:
     """Return X' C (Y - q) / ridge, flat and padded, the sums over all samples last; U is scratch."""
-    W = zeros((problem.X.shape[1] + 1) * width_of(problem))
-    fill_probabilities(problem, alpha, U)
-    fill_gradient(problem, U, U, W)
+    losses = SoftmaxLosses(problem)
+    W = zeros((problem.X.shape[1] + 1) * losses.k)
+    losses.fill_probabilities(alpha, U)
+    losses.fill_gradient(U, U, W)
     W /= -problem.ridge
     return W
 

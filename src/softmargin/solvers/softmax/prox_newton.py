@@ -34,8 +34,7 @@ from softmargin.backends.lanes import WIDTH, zeros
 from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.softmax._losses import SoftmaxLosses, stride_of, unpadded
-from softmargin.solvers.softmax._steps import is_entrywise, pack, unpack, width_of
+from softmargin.solvers.softmax._losses import SoftmaxLosses, is_entrywise, stride_of, unpadded, width_of
 from softmargin.solvers.softmax.quadratic_model.by_samples import EntryModel, RowModel
 from softmargin.solvers.softmax.quadratic_model.dense import (
     EXACT,
@@ -131,7 +130,7 @@ class ProxNewton:
         weighted_squares(as_rows(problem.X), 0.25 * problem.C, lipschitz[:d])
         lipschitz[d] = 0.25 * problem.C.sum()
         state = ProxNewtonState(
-            weights=pack(problem, point, k),
+            weights=SoftmaxLosses(problem, is_compact=True).pack(point),
             scores=zeros(n * k),
             probabilities=zeros(n * k),
             gradient=zeros((d + 1) * k),
@@ -170,7 +169,7 @@ class ProxNewton:
 
     def point(self, problem: Any, state: ProxNewtonState) -> CompositePoint:
         """Return the weights; intercepts of all classes have mean zero."""
-        return unpack(problem, state.weights, stride_of(problem))
+        return SoftmaxLosses(problem, is_compact=True).unpack(state.weights)
 
     def estimate(self, problem: Any, state: ProxNewtonState) -> float:
         """Guess the residual from the gradient at hand."""
@@ -236,7 +235,7 @@ def _awake(problem: Any, state: ProxNewtonState) -> SoftmaxLosses:
     """Return the losses; make the scratch, anew after a checkpoint."""
     if state.losses is None:
         state.layout = Layout(problem)
-        state.losses = SoftmaxLosses(problem, state.layout.X)
+        state.losses = SoftmaxLosses(problem, state.layout.X, is_compact=True)
     return state.losses
 
 

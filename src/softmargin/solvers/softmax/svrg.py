@@ -34,16 +34,7 @@ from softmargin.losses.softmax import NEVER, softmax_row
 from softmargin.matrices.rows import as_rows, squared_norms
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.softmax._feature_loop import spectral_square
-from softmargin.solvers.softmax._steps import (
-    fill_gradient,
-    fill_probabilities,
-    fill_scores,
-    improve_intercept,
-    matrix_of,
-    pack,
-    unpack,
-    width_of,
-)
+from softmargin.solvers.softmax._losses import SoftmaxLosses, width_of
 
 __all__ = ["Svrg", "SvrgState"]
 
@@ -95,7 +86,7 @@ class Svrg:
         if not problem.penalty.is_convex:
             raise IncompatibleError(f"Svrg needs a convex penalty; {problem.penalty!r} is not. Use BlockProxGradient.")
         n, d = problem.X.shape
-        W = pack(problem, problem.checked_point(init))
+        W = SoftmaxLosses(problem).pack(problem.checked_point(init))
         squares = np.empty(n)
         squared_norms(as_rows(problem.X, problem.bias), squares)
         squares *= problem.C
@@ -144,13 +135,14 @@ class Svrg:
 
     def point(self, problem: Any, state: SvrgState) -> CompositePoint:
         """Return the weights and the intercept."""
-        return unpack(problem, state.W)
+        return SoftmaxLosses(problem).unpack(state.W)
 
     def estimate(self, problem: Any, state: SvrgState) -> float:
         """Guess the residual from the gradient at the weights."""
-        weights = matrix_of(problem, state.W)[:-1]
+        losses = SoftmaxLosses(problem)
+        weights = losses.matrix(state.W)[:-1]
         primal = state.loss + problem.penalty.value(weights)
-        return float(problem.rough_residual(weights, primal, matrix_of(problem, state.G)[:-1]))
+        return float(problem.rough_residual(weights, primal, losses.matrix(state.G)[:-1]))
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> SvrgState:
         """Rebuild the state from a checkpoint."""
@@ -159,10 +151,11 @@ class Svrg:
 
 def _look(problem: Any, state: SvrgState) -> SvrgState:
     """Improve the intercept and compute the gradient of all samples."""
-    fill_scores(problem, state.W, state.S)
-    loss = fill_probabilities(problem, state.S, state.U)
-    state.loss = improve_intercept(problem, state.W, state.S, state.U, loss)
-    fill_gradient(problem, state.U, state.U, state.G)
+    losses = SoftmaxLosses(problem)
+    losses.fill_scores(state.W, state.S)
+    loss = losses.fill_probabilities(state.S, state.U)
+    state.loss = losses.improve_intercept(state.W, state.S, state.U, loss)
+    losses.fill_gradient(state.U, state.U, state.G)
     return state
 
 
