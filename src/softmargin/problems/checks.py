@@ -8,9 +8,12 @@ from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
 
-__all__ = ["checked_codes", "checked_prices", "checked_signs", "digest_of"]
+__all__ = ["BALANCED", "FEASIBLE", "checked_codes", "checked_prices", "checked_signs", "digest_of"]
 
 Array = NDArray[Any]
+# How far rounding may leave a dual point outside its set, relative to C or to sum a; beyond it, D is no proven bound.
+FEASIBLE = 1e-9
+BALANCED = 1e-12  # the same for y'a = 0 alone, where the solvers restore it to the last digits
 
 
 def checked_codes(y: Any, n: int, n_classes: int | None) -> tuple[Array, int]:

@@ -19,13 +19,11 @@ from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.matrices.gram import Gram
-from softmargin.problems.checks import checked_prices, checked_signs, digest_of
+from softmargin.problems.checks import FEASIBLE, checked_prices, checked_signs, digest_of
 
 __all__ = ["HingePoint", "HingeSVM"]
 
 Array = NDArray[Any]
-# How far y'a may be from zero, relative to sum a, for the dual value to count as a bound.
-_FEASIBLE = 1e-9
 
 
 class HingePoint(NamedTuple):
@@ -66,8 +64,8 @@ class HingeSVM:
 
     def dual(self, alpha: Array, scores: Array) -> float:
         """Return D, given scores = K (ya), or -inf where alpha is not feasible."""
-        is_inside = alpha.min() >= 0.0 and bool((alpha <= self.C * (1.0 + _FEASIBLE)).all())
-        if not (is_inside and abs(float(self.y @ alpha)) <= _FEASIBLE * float(alpha.sum())):
+        is_inside = alpha.min() >= 0.0 and bool((alpha <= self.C * (1.0 + FEASIBLE)).all())
+        if not (is_inside and abs(float(self.y @ alpha)) <= FEASIBLE * float(alpha.sum())):
             return -np.inf
         return float(alpha.sum()) - 0.5 * float((self.y * alpha) @ scores)
 

@@ -21,13 +21,11 @@ from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.losses import LOSSES
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import row_slices
-from softmargin.problems.checks import checked_codes, checked_prices, digest_of
+from softmargin.problems.checks import FEASIBLE, checked_codes, checked_prices, digest_of
 
 __all__ = ["KernelMulticlassSVM", "KernelPoint"]
 
 Array = NDArray[Any]
-# Rounding may leave a dual row this far (relative to C) outside its set; beyond it there is no proof.
-_FEASIBLE = 1e-9
 
 
 class KernelPoint(NamedTuple):
@@ -96,7 +94,7 @@ class KernelMulticlassSVM:
         """Return D, given scores = K alpha, or -inf where alpha is not feasible."""
         blocks = row_slices(len(self.y), self.n_classes)
         outside = [self.loss.infeasibility(alpha[rows], self.y[rows], self.C[rows]) for rows in blocks]
-        if not np.max(outside) <= _FEASIBLE:
+        if not np.max(outside) <= FEASIBLE:
             return -np.inf
         own = alpha[np.arange(len(self.y)), self.y]
         return float(own.sum()) - 0.5 * float(np.vdot(alpha, scores))

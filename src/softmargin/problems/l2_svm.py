@@ -21,15 +21,13 @@ from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import matmul
-from softmargin.problems.checks import checked_prices, checked_signs, digest_of
+from softmargin.problems.checks import BALANCED, checked_prices, checked_signs, digest_of
 from softmargin.sets import project_balanced
 from softmargin.sets.balanced import balance_by_sort
 
 __all__ = ["L2SVM", "L2Point"]
 
 Array = NDArray[Any]
-# How far y'a may be from zero, relative to sum a, for the dual value to count as a bound.
-_FEASIBLE = 1e-12
 
 
 class L2Point(NamedTuple):
@@ -130,7 +128,7 @@ class L2SVM:
     def _is_feasible(self, alpha: Array) -> bool:
         if not (alpha.min(initial=0.0) >= 0.0 and not alpha[self.C == 0.0].any()):
             return False
-        return not self.has_bias or abs(float(self.y @ alpha)) <= _FEASIBLE * float(alpha.sum())
+        return not self.has_bias or abs(float(self.y @ alpha)) <= BALANCED * float(alpha.sum())
 
     def _losses(self, scores: Array, bias: float) -> float:
         return 0.5 * float(self.C @ self.slacks(scores, bias) ** 2)

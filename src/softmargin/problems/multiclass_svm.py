@@ -20,13 +20,11 @@ from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.losses import LOSSES
 from softmargin.matrices.operator import canonical, matmul, rmatmul, row_slices
-from softmargin.problems.checks import checked_codes, checked_prices, digest_of
+from softmargin.problems.checks import FEASIBLE, checked_codes, checked_prices, digest_of
 
 __all__ = ["DualPoint", "MulticlassSVM"]
 
 Array = NDArray[Any]
-# Rounding may leave a dual row this far (relative to C) outside its set; beyond it there is no proof.
-_FEASIBLE = 1e-9
 
 
 class DualPoint(NamedTuple):
@@ -108,13 +106,13 @@ class MulticlassSVM:
         """Check every row of alpha, a block at a time."""
         blocks = row_slices(len(self.y), self.n_classes)
         outside = [self.loss.infeasibility(alpha[rows], self.y[rows], self.C[rows]) for rows in blocks]
-        return bool(np.max(outside) <= _FEASIBLE)
+        return bool(np.max(outside) <= FEASIBLE)
 
     def _belong_together(self, point: DualPoint) -> bool:
         """Check weights = [X, bias]' alpha along one direction: the bound is no bound for other weights."""
         probe = np.cos(np.arange(self.n_classes))[:, None]
         distance = np.abs(point.weights @ probe - rmatmul(self.X, point.alpha @ probe, self.bias)).max(initial=0.0)
-        return bool(distance <= _FEASIBLE * np.abs(point.weights).max(initial=0.0))
+        return bool(distance <= FEASIBLE * np.abs(point.weights).max(initial=0.0))
 
     def certificate(self, point: DualPoint) -> Certificate:
         """Judge a point: P(W), D(alpha), relative gap."""
