@@ -254,7 +254,7 @@ class SampledProblem(Problem, Protocol):
 
 
 class Solver(Protocol[P_contra, Point, State]):
-    """Settings plus three verbs. ``step`` is about one pass over the data: coarse enough that Python costs nothing."""
+    """Settings plus five verbs. ``step`` is about one pass over the data: coarse enough that Python costs nothing."""
 
     needs: ClassVar[tuple[type, ...]]
 
@@ -272,6 +272,10 @@ class Solver(Protocol[P_contra, Point, State]):
 
     def estimate(self, problem: P_contra, state: State) -> float:
         """Guess the residual for nothing; it only tells the loop when asking the judge is worth while."""
+        ...
+
+    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> State:
+        """Rebuild a state from the arrays and the plain numbers that a checkpoint holds."""
         ...
 
 

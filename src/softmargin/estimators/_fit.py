@@ -11,8 +11,7 @@ A penalty that is not convex has many stationary points: the run starts at a sol
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,7 @@ from softmargin.run import Result, Stop, solve
 from softmargin.run.solve import speaks
 from softmargin.sets import L1Ball, TraceBall
 
-__all__ = ["SOLVER_TABLES", "AtDualPoint", "find_solver", "fit_problem", "is_sampling"]
+__all__ = ["SOLVER_TABLES", "find_solver", "fit_problem", "is_sampling"]
 
 Recipe = tuple[str, dict[str, Any]]
 MANY_FEATURES = 3000
@@ -218,7 +217,7 @@ def find_solver(solver: Any, problem: Any = None, *, dual_only: bool = False) ->
                 f"{type(part).__name__}. Choose one of {', '.join(SOLVER_TABLES[_kind(part)])}."
             )
     has_weights = dual_only and _kind(part) == "linear squared_hinge"
-    return solvers.EachClass(AtDualPoint(chosen) if has_weights else chosen)
+    return solvers.EachClass(solvers.AtDualPoint(chosen) if has_weights else chosen)
 
 
 def is_sampling(solver: Any) -> bool:
@@ -253,38 +252,3 @@ def _by_name(name: str, kind: str, problem: Any) -> Any:
     entry = table[name]
     home, settings = table[entry(problem)] if callable(entry) else entry  # type: ignore[misc]
     return getattr(solvers, home)(**settings)
-
-
-@dataclass(frozen=True)
-class AtDualPoint:
-    """A solver that is judged at its dual variables alone, where these become the model (spec 1.3).
-
-    Parameters
-    ----------
-    solver : Solver
-        One whose points hold weights of their own, such as ``PrimalNewton``.
-    """
-
-    solver: Any
-
-    needs: ClassVar[tuple[type, ...]] = (FreeBiasProblem,)
-
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> Any:
-        """Start it."""
-        return self.solver.start(problem, init, rng)
-
-    def step(self, problem: Any, state: Any) -> Any:
-        """Step it."""
-        return self.solver.step(problem, state)
-
-    def point(self, problem: Any, state: Any) -> Any:
-        """Return its dual variables with the bias that suits them."""
-        return problem.point(self.solver.point(problem, state).alpha)
-
-    def estimate(self, problem: Any, state: Any) -> float:
-        """Return its own guess."""
-        return float(self.solver.estimate(problem, state))
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> Any:
-        """Rebuild its state from a checkpoint."""
-        return self.solver.restore(arrays, plain)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 _HOMES = {
     "AcceleratedGradient": "softmax.accelerated_gradient",
+    "AtDualPoint": "at_dual_point",
     "BallBlockFrankWolfe": "ball.block_frank_wolfe",
     "BallDualDescent": "ball.dual_descent",
     "BallFrankWolfe": "ball.frank_wolfe",
@@ -46,6 +47,7 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 if TYPE_CHECKING:
+    from softmargin.solvers.at_dual_point import AtDualPoint as AtDualPoint
     from softmargin.solvers.ball.accelerated_gradient import BallGradient as BallGradient
     from softmargin.solvers.ball.block_frank_wolfe import BallBlockFrankWolfe as BallBlockFrankWolfe
     from softmargin.solvers.ball.dual_descent import BallDualDescent as BallDualDescent
