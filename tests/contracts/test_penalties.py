@@ -3,6 +3,7 @@
 import itertools
 import math
 import pickle
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,10 +32,11 @@ from softmargin.penalties import (
     checked,
     parts,
 )
-from softmargin.penalties.parts import prox_by_rows
+from softmargin.penalties.parts import prox_by_rows, sums_over_entries
 from softmargin.testing import check_penalty
 
 INF = math.inf
+MEMBERS = ("is_convex", "has_bound", "is_entrywise", "value", "prox", "prox_row", "conjugate", "reach", "distance")
 DEFAULTS = [make() for make in PENALTIES.values()]
 OTHERS = [
     L1(0.3),
@@ -216,6 +218,24 @@ def test_bound_is_claimed_just_where_there_is_one():
     assert not any(checked(penalty).has_bound for penalty in without)
 
 
+def test_entrywise_is_claimed_just_where_the_values_say_so():
+    entrywise = [L1(), L2(), ElasticNet(), MCP(), SCAD(), L0(), Box(-0.2, 0.3), Box(0.1, 0.5), Nonnegative()]
+    of_rows = [Group(), SparseGroup(), GroupMCP(), GroupSCAD(), GroupL0(), SparseGroup(1e-3, 1.0, 1.0)]
+    for penalty in (*entrywise, *of_rows, SparseGroup(0.0, 1.0, 1.0)):
+        assert penalty.is_entrywise == sums_over_entries(penalty), penalty
+    assert all(penalty.is_entrywise for penalty in entrywise)
+    assert not any(penalty.is_entrywise for penalty in of_rows)
+
+
+@pytest.mark.parametrize("base", [L1(0.5), Group(0.5)], ids=str)
+def test_a_penalty_that_leaves_out_is_entrywise_is_given_it(base):
+    """As a penalty written before there was one, or for somebody's own use."""
+    members = {name: vars(type(base))[name] for name in (*MEMBERS, "check") if name != "is_entrywise"}
+    bare = type(next(names), (namedtuple("Bare", base._fields),), members)(*base)
+    assert not hasattr(bare, "is_entrywise")
+    assert checked(bare).is_entrywise == base.is_entrywise
+
+
 @pytest.mark.parametrize("penalty", EVERY)
 def test_penalties_pickle(penalty):
     copy = pickle.loads(pickle.dumps(penalty))
@@ -355,7 +375,7 @@ def test_a_penalty_that_is_no_named_tuple_is_refused():
     class Loose:
         pass
 
-    for name in ("is_convex", "has_bound", "value", "prox", "prox_row", "conjugate", "reach", "distance"):
+    for name in MEMBERS:
         setattr(Loose, name, getattr(ElasticNet, name))
     with pytest.raises(DataError, match="Loose is no NamedTuple"):
         checked(Loose())

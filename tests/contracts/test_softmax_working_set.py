@@ -16,7 +16,7 @@ from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers import MMDescent, ProxNewton
-from softmargin.solvers.softmax._losses import is_entrywise, stride_of, unpadded
+from softmargin.solvers.softmax._losses import stride_of, unpadded
 from softmargin.solvers.softmax.quadratic_model.by_samples import EntryModel, RowModel, descend, value_of
 from softmargin.solvers.softmax.quadratic_model.row_shifts import best_shifts
 from softmargin.solvers.softmax.quadratic_model.samples import Sample, draw, with_constant
@@ -445,10 +445,3 @@ def test_rows_of_the_optimum_are_where_the_penalty_is_least(scale):
     result = fit(problem, ProxNewton(), max_iter=50)
     assert result.status is Status.CONVERGED
     assert (np.median(result.point.weights, axis=1) == 0.0).all()
-
-
-def test_entrywise_penalties_are_told_from_those_of_rows():
-    for penalty in (L1(1.0), L2(1.0), ElasticNet(), MCP(), SCAD(), L0(), Box(-0.2, 0.3), Box(0.1, 0.5), Nonnegative()):
-        assert is_entrywise(penalty), penalty
-    for penalty in (Group(1.0), SparseGroup(), GroupMCP(), SparseGroup(1e-3, 1.0, 1.0)):
-        assert not is_entrywise(penalty), penalty

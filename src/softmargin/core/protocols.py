@@ -30,6 +30,7 @@ __all__ = [
     "Watcher",
 ]
 
+Array = NDArray[Any]
 P_contra = TypeVar("P_contra", contravariant=True)
 Point = TypeVar("Point")
 State = TypeVar("State")
@@ -132,11 +133,16 @@ class Penalty(Protocol):
         """Whether the conjugate is finite near zero: then a duality gap can be proven, else only stationarity."""
         ...
 
-    def value(self, W: Any) -> float:
+    @property
+    def is_entrywise(self) -> bool:
+        """Whether g(W_j) is a sum over the entries of W_j; ``penalties.checked`` adds it to a class without it."""
+        ...
+
+    def value(self, W: Array) -> float:
         """Return g(W); inf where W is not allowed."""
         ...
 
-    def prox(self, V: Any, t: Any) -> Any:
+    def prox(self, V: Array, t: Any) -> Array:
         """Return the minimiser of g(W) + |W - V|^2 / (2 t), row by row; t > 0 is a number or (d, 1)."""
         ...
 
@@ -144,31 +150,44 @@ class Penalty(Protocol):
         """Do the same in place for one row, row[first : first + k] of flat memory; compiled."""
         ...
 
-    def conjugate(self, V: Any) -> float:
-        """Return sup over W of <V, W> - g(W); inf where there is none."""
+    def conjugate(self, V: Array) -> float:
+        """Return sup over W of <V, W> - g(W); inf where it is unbounded."""
         ...
 
-    def reach(self, V: Any) -> float:
+    def reach(self, V: Array) -> float:
         """Return the largest s in [0, 1] at which the conjugate of s V is finite."""
         ...
 
-    def distance(self, W: Any, V: Any) -> Any:
-        """Return how far each row V_j is from the subdifferential of g at W_j; shape (d,)."""
+    def distance(self, W: Array, V: Array) -> Array:
+        """Return the distance of each row V_j to the subdifferential of g at W_j; shape (d,)."""
         ...
 
 
 @runtime_checkable
 class CompositeProblem(Problem, Protocol):
-    """A loss of linear scores plus a separable penalty."""
+    """Softmax regression: the losses of linear scores plus a separable penalty."""
 
-    X: Any
-    C: Any
-    penalty: Any
-    target: Any
-    is_pinned: bool
+    X: Any  # (n, d) array or CSR matrix
+    y: Array  # (n,) class codes
+    C: Array  # (n,) price of each sample's loss
+    penalty: Penalty
+    n_classes: int
+    n_columns: int  # columns of W: 1 for two classes, else n_classes
+    is_pinned: bool  # two classes: the score of the first is zero
+    target: Array  # (n,) column of each sample's label; -1 where it is the pinned class
+    fit_intercept: bool
 
-    def rough_residual(self, weights: Any, primal: float, gradient: Any) -> float:
-        """Guess the residual from the gradient of the losses."""
+    @property
+    def bias(self) -> float:
+        """The value of the constant feature that carries the intercept: 1, or 0 without an intercept."""
+        ...
+
+    def checked_point(self, init: Any) -> Any:
+        """Return the ``CompositePoint`` at which to start: ``init`` after a check of its shape, or zero if None."""
+        ...
+
+    def rough_residual(self, weights: Array, primal: float, gradient: Array) -> float:
+        """Estimate the residual from the gradient of the losses."""
         ...
 
 

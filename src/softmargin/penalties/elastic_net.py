@@ -1,10 +1,14 @@
-"""The elastic net, and its two ends: l1 and l2.
+"""The elastic net, its special cases l1 and l2, and the same within bounds.
 
     g(W) = l1 |W|_1 + l2 / 2 |W|^2                                                              spec 3.4, 3.5
     prox_t(v)  = soft(v, t l1) / (1 + t l2)
-    g*(V)      = sum (|V| - l1)_+^2 / (2 l2)
+    g*(V)      = sum (|V| - l1)_+^2 / (2 l2);  without l2 zero where |V| <= l1 everywhere, else infinite
 
-Without l2 the conjugate is zero where |V| <= l1 everywhere, else infinite.
+    g(W) = the same where low <= W <= high, else infinite
+    prox_t(v)  = clip(soft(v, t l1) / (1 + t l2), low, high)
+    g*(V)      = sum V w - l1 |w| - l2 / 2 w^2  at  w = clip(soft(V, l1) / l2, low, high)
+
+Without l2 that w is an end of the box wherever |V| > l1.
 """
 
 import math
@@ -14,9 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import compiled_struct
-from softmargin.penalties.parts import demand_strengths, largest_scale, soft
+from softmargin.penalties.parts import (
+    demand,
+    demand_strengths,
+    elastic_value,
+    largest_scale,
+    off_subdifferential,
+    soft,
+)
 
-__all__ = ["L1", "L2", "ElasticNet"]
+__all__ = ["L1", "L2", "Box", "ElasticNet", "Nonnegative"]
 
 Array = NDArray[Any]
 
@@ -29,7 +40,7 @@ class ElasticNet(NamedTuple):
     l2: float = 1.0
 
     def check(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Refuse invalid numbers."""
         demand_strengths(self, "l1", "l2")
 
     @property
@@ -38,22 +49,27 @@ class ElasticNet(NamedTuple):
         return True
 
     @property
+    def is_entrywise(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
     def has_bound(self) -> bool:
-        """Say whether there is any penalty at all."""
+        """Whether any strength is positive."""
         return self.l1 > 0.0 or self.l2 > 0.0
 
     @property
     def ridge(self) -> float | None:
-        """The strength of l2 where there is nothing else."""
+        """The strength of l2 where l1 = 0; None else."""
         return self.l2 if self.l1 == 0.0 else None
 
     def value(self, W: Array) -> float:
         """Return g(W)."""
-        return self.l1 * float(np.abs(W).sum()) + 0.5 * self.l2 * float(np.vdot(W, W))
+        return elastic_value(W, self.l1, self.l2)
 
     def prox(self, V: Array, t: Any) -> Array:
         """Return the minimiser of g(W) + |W - V|^2 / (2 t)."""
-        return soft(V, t * self.l1) / (1.0 + t * self.l2)
+        return np.asarray(soft(V, t * self.l1) / (1.0 + t * self.l2))
 
     def prox_row(self, row: Any, first: int, k: int, t: float) -> None:
         """Replace a row by its prox."""
@@ -75,9 +91,90 @@ class ElasticNet(NamedTuple):
 
     def distance(self, W: Array, V: Array) -> Array:
         """Return the distance of each row of V to the subdifferential at W; shape (d,)."""
-        rest = V - self.l2 * W
-        off = np.where(W != 0.0, rest - self.l1 * np.sign(W), soft(rest, self.l1))
-        return np.linalg.norm(off, axis=1)
+        return np.asarray(np.linalg.norm(off_subdifferential(V - self.l2 * W, W, self.l1), axis=1))
+
+
+@compiled_struct("prox_row")
+class Box(NamedTuple):
+    """low <= W <= high, plus l1 |W|_1 + l2 / 2 |W|^2; an end may be infinite."""
+
+    low: float = -1.0
+    high: float = 1.0
+    l1: float = 0.0
+    l2: float = 0.0
+
+    def check(self) -> None:
+        """Refuse invalid numbers."""
+        demand_strengths(self, "l1", "l2")
+        demand(self.low <= self.high, self, "low must not be above high")
+        demand(self.low < math.inf and self.high > -math.inf, self, "the box must hold a finite number")
+
+    @property
+    def is_convex(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def is_entrywise(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def has_bound(self) -> bool:
+        """Whether the box is bounded or any strength is positive."""
+        return self.l1 > 0.0 or self.l2 > 0.0 or (self.low > -math.inf and self.high < math.inf)
+
+    def value(self, W: Array) -> float:
+        """Return g(W)."""
+        if np.any((self.low > W) | (self.high < W)):
+            return math.inf
+        return elastic_value(W, self.l1, self.l2)
+
+    def prox(self, V: Array, t: Any) -> Array:
+        """Return the minimiser of g(W) + |W - V|^2 / (2 t)."""
+        return np.asarray(np.clip(soft(V, t * self.l1) / (1.0 + t * self.l2), self.low, self.high))
+
+    def prox_row(self, row: Any, first: int, k: int, t: float) -> None:
+        """Replace a row by its prox."""
+        threshold = t * self.l1
+        shrink = 1.0 / (1.0 + t * self.l2)
+        for c in range(first, first + k):
+            best = (max(row[c] - threshold, 0.0) + min(row[c] + threshold, 0.0)) * shrink
+            row[c] = min(max(best, self.low), self.high)
+
+    def conjugate(self, V: Array) -> float:
+        """Return g*(V)."""
+        pull = soft(V, self.l1)
+        if self.l2 > 0.0:
+            best = pull / self.l2
+        elif (self.high == math.inf and np.any(pull > 0.0)) or (self.low == -math.inf and np.any(pull < 0.0)):
+            return math.inf
+        else:
+            best = np.where(pull > 0.0, self.high, np.where(pull < 0.0, self.low, 0.0))
+        best = np.clip(best, self.low, self.high)
+        return float(np.vdot(V, best)) - self.value(best)
+
+    def reach(self, V: Array) -> float:
+        """Return the largest s in [0, 1] with g*(s V) finite."""
+        if self.l2 > 0.0:
+            return 1.0
+        up = float(V.max(initial=0.0)) if self.high == math.inf else 0.0
+        down = float(-V.min(initial=0.0)) if self.low == -math.inf else 0.0
+        return largest_scale(max(up, down), self.l1)
+
+    def distance(self, W: Array, V: Array) -> Array:
+        """Return the distance of each row of V to the subdifferential at W, infinite outside the box; shape (d,)."""
+        off = off_subdifferential(V - self.l2 * W, W, self.l1)
+        # At an end of the box the subdifferential is unbounded, away from the box.
+        off = np.where(self.high <= W, np.minimum(off, 0.0), off)
+        off = np.where(self.low >= W, np.maximum(off, 0.0), off)
+        off = np.where((self.low > W) | (self.high < W), math.inf, off)
+        return np.asarray(np.linalg.norm(off, axis=1))
+
+
+def Nonnegative(l1: float = 0.0, l2: float = 0.0) -> Box:
+    """Return W >= 0, plus l1 sum W + l2 / 2 |W|^2."""
+    return Box(low=0.0, high=math.inf, l1=l1, l2=l2)
 
 
 def L1(strength: float = 1.0) -> ElasticNet:

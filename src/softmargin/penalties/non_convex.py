@@ -1,4 +1,4 @@
-"""MCP, SCAD and l0: penalties that stop growing, so that large weights are not drawn towards zero.
+"""MCP, SCAD, l0 and their group forms: penalties that stop growing, so that large weights are not shrunk.
 
     MCP    slope (strength - |w| / gamma)_+                                                     spec 3.4
     SCAD   slope strength up to |w| = strength, then falling in a line to zero at |w| = a strength
@@ -8,6 +8,9 @@
 slope (t < gamma, t < a - 1) the objective is convex, and |w| = |v| - t slope(|w|) has one solution. Else it is concave
 where the slope falls: the minimiser is |v|, or the minimiser left of there, whichever is better. Zero is written as
 0 v, so that NaN stays NaN.
+
+Grouped: g(W) = sum_j inner(|W_j|_2), prox_t(v) = v shrink(|v|_2, t) / |v|_2 keeps or drops whole features.
+``SparseGroup`` is the convex group penalty.
 """
 
 import math
@@ -17,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import compiled_struct
-from softmargin.penalties.parts import demand, demand_strengths, entry_by_entry, sublinear
+from softmargin.penalties.parts import TINY, demand, demand_strengths, entry_by_entry, row_norms, sublinear
 
-__all__ = ["L0", "MCP", "SCAD"]
+__all__ = ["L0", "MCP", "SCAD", "GroupL0", "GroupMCP", "GroupSCAD", "Grouped"]
 
 Array = NDArray[Any]
 
@@ -33,7 +36,7 @@ class MCP(NamedTuple):
     gamma: float = 3.0
 
     def check(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Refuse invalid numbers."""
         demand_strengths(self, "strength")
         demand(0.0 < self.gamma < math.inf, self, "gamma must be above 0 and finite; L1 is the limit of a large gamma")
 
@@ -66,7 +69,7 @@ class SCAD(NamedTuple):
     a: float = 3.7
 
     def check(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Refuse invalid numbers."""
         demand_strengths(self, "strength")
         demand(2.0 < self.a < math.inf, self, "a must be above 2 and finite; 3.7 is usual, L1 the limit of a large a")
 
@@ -101,7 +104,7 @@ class L0(NamedTuple):
     strength: float = 1.0
 
     def check(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Refuse invalid numbers."""
         demand_strengths(self, "strength")
 
     def value(self, W: Array) -> float:
@@ -115,3 +118,55 @@ class L0(NamedTuple):
     def shrink(self, v: float, t: float) -> float:
         """Return the prox of one number."""
         return v if v * v > 2.0 * t * self.strength else 0.0 * v
+
+
+@sublinear
+@compiled_struct("prox_row")
+class Grouped(NamedTuple):
+    """inner(|W_j|_2), summed over features; ``inner`` is a penalty with ``shrink`` and ``slope``, such as MCP."""
+
+    inner: Any
+
+    def check(self) -> None:
+        """Refuse an inner penalty that is not a sum over entries."""
+        missing = [name for name in ("shrink", "slope", "value") if not hasattr(self.inner, name)]
+        demand(not missing, self, f"the inner penalty has no {' and no '.join(missing)}; give one like MCP, SCAD or L0")
+        if hasattr(self.inner, "check"):
+            self.inner.check()
+
+    def value(self, W: Array) -> float:
+        """Return g(W)."""
+        return float(self.inner.value(row_norms(W)))
+
+    def prox_row(self, row: Any, first: int, k: int, t: float) -> None:
+        """Replace a row by its prox."""
+        square = 0.0
+        for c in range(first, first + k):
+            square += row[c] * row[c]
+        norm = math.sqrt(square)
+        if norm > 0.0:
+            scale = self.inner.shrink(norm, t) / norm
+            for c in range(first, first + k):
+                row[c] *= scale
+
+    def distance(self, W: Array, V: Array) -> Array:
+        """Return the distance of each row of V to the (Frechet) subdifferential at W; shape (d,)."""
+        norms = row_norms(W)
+        slope = self.inner.slope(norms)
+        away = row_norms(V - np.where(norms > 0.0, slope, 0.0) * W / np.maximum(norms, TINY))
+        return np.where(norms > 0.0, away, np.maximum(away - slope, 0.0))[:, 0]
+
+
+def GroupMCP(strength: float = 1.0, gamma: float = 3.0) -> Grouped:
+    """Return MCP of the norm of every feature's row."""
+    return Grouped(MCP(strength, gamma))
+
+
+def GroupSCAD(strength: float = 1.0, a: float = 3.7) -> Grouped:
+    """Return SCAD of the norm of every feature's row."""
+    return Grouped(SCAD(strength, a))
+
+
+def GroupL0(strength: float = 1.0) -> Grouped:
+    """Return strength times the number of features in use."""
+    return Grouped(L0(strength))

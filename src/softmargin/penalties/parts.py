@@ -1,10 +1,11 @@
-"""What penalties share: row norms, the matrix prox of a ``prox_row``, checks of numbers, and all that is not convex.
+"""What penalties share: their check, row norms, the matrix prox of a ``prox_row``, and all of the non-convex ones.
 
-Add a penalty that is not convex by its ``value`` and two functions of one number: ``shrink(v, t)``, its prox, and
-``slope(size)``, its derivative; ``sublinear`` and ``entry_by_entry`` give the rest (``docs/add_a_penalty.md``).
+A non-convex penalty of single entries is its ``value`` and two functions of one number: ``shrink(v, t)``, its prox, and
+``slope(size)``, its derivative; ``sublinear`` and ``entry_by_entry`` add the rest (``docs/add_a_penalty.md``).
 """
 
 import math
+import numbers
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,42 +14,68 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import pointer
 from softmargin.core.errors import DataError
+from softmargin.core.protocols import Penalty
 
 __all__ = [
+    "TINY",
+    "checked",
     "demand",
     "demand_strengths",
+    "elastic_value",
     "entry_by_entry",
     "largest_scale",
+    "off_subdifferential",
     "prox_by_rows",
     "row_norms",
     "soft",
     "sublinear",
+    "sums_over_entries",
 ]
 
 Array = NDArray[Any]
 T = TypeVar("T")
 
-
-def soft(V: Array, threshold: Any) -> Array:
-    """Return V drawn towards zero by ``threshold``: the prox of the absolute value."""
-    return np.sign(V) * np.maximum(np.abs(V) - threshold, 0.0)
-
-
-def row_norms(V: Array) -> Array:
-    """Return the l2 norm of every row; shape (d, 1)."""
-    return np.sqrt(np.einsum("jc,jc->j", V, V))[:, None]
+TINY = float(np.finfo(np.float64).tiny)
+_OPTIONAL = "is_entrywise"
+_REQUIRED = [name for name in vars(Penalty) if not name.startswith("_") and name != _OPTIONAL]
 
 
-def largest_scale(largest: float, limit: float) -> float:
-    """Return the largest s in [0, 1] with s * largest <= limit, also after rounding."""
-    s = 1.0 if largest <= limit else limit / largest
-    while s * largest > limit:
-        s = math.nextafter(s, 0.0)
-    return s
+def checked(penalty: Any) -> Any:
+    """Return a valid penalty with all its numbers as floats, so that compiled loops see one type; refuse any other."""
+    kind = type(penalty)
+    missing = [name for name in _REQUIRED if not hasattr(kind, name)]
+    if missing:
+        raise DataError(
+            f"penalty={penalty!r} was asked for: it has no {', no '.join(missing)}. Give one of softmargin.penalties "
+            "with its numbers, such as L1(0.5), or see docs/add_a_penalty.md."
+        )
+    if not hasattr(kind, "_fields"):
+        raise DataError(
+            f"penalty={penalty!r} was asked for: {kind.__name__} is no NamedTuple, so that it cannot be "
+            "compiled; see docs/add_a_penalty.md."
+        )
+    if not hasattr(kind, _OPTIONAL):
+        setattr(kind, _OPTIONAL, property(sums_over_entries))
+    penalty = _with_floats(penalty)
+    if hasattr(penalty, "check"):
+        penalty.check()
+    return penalty
+
+
+def _with_floats(struct: Any) -> Any:
+    values = []
+    for name, value in zip(struct._fields, struct, strict=True):
+        if hasattr(type(value), "_fields"):
+            values.append(_with_floats(value))
+        elif isinstance(value, numbers.Real) and not math.isnan(value):
+            values.append(float(value))
+        else:
+            raise DataError(f"penalty={struct!r} was asked for: {name} is {value!r}; give a number.")
+    return struct._make(values)
 
 
 def demand(is_true: bool, penalty: Any, advice: str) -> None:
-    """Refuse a penalty whose numbers make no sense."""
+    """Refuse a penalty with invalid numbers."""
     if not is_true:
         raise DataError(f"penalty={penalty!r} was asked for: {advice}.")
 
@@ -57,6 +84,45 @@ def demand_strengths(penalty: Any, *names: str) -> None:
     """Refuse a strength that is negative, infinite or NaN."""
     for name in names:
         demand(0.0 <= getattr(penalty, name) < math.inf, penalty, f"{name} must be finite and not negative")
+
+
+def sums_over_entries(penalty: Any) -> bool:
+    """Return whether the penalty of a row is the sum over its entries, on a few rows."""
+    for size in (1e-3, 0.3, 2.0, 1e3):
+        for pair in (np.array([[1.0, 0.7]]), np.array([[1.0, -0.4]])):
+            together = penalty.value(size * pair)
+            apart = penalty.value(size * pair[:, :1]) + penalty.value(size * pair[:, 1:])
+            if not (together == apart or abs(together - apart) <= 1e-9 * abs(apart)):
+                return False
+    return True
+
+
+def soft(V: Array, threshold: Any) -> Array:
+    """Return V shrunk towards zero by ``threshold``: the prox of the absolute value."""
+    return np.asarray(np.sign(V) * np.maximum(np.abs(V) - threshold, 0.0))
+
+
+def row_norms(V: Array) -> Array:
+    """Return the l2 norm of every row; shape (d, 1)."""
+    return np.asarray(np.sqrt(np.einsum("jc,jc->j", V, V))[:, None])
+
+
+def elastic_value(W: Array, l1: float, l2: float) -> float:
+    """Return l1 |W|_1 + l2 / 2 |W|^2."""
+    return l1 * float(np.abs(W).sum()) + 0.5 * l2 * float(np.vdot(W, W))
+
+
+def off_subdifferential(V: Array, W: Array, slope: Any) -> Array:
+    """Return, entry by entry, V less its nearest subgradient at W of a penalty with that slope at |W|."""
+    return np.where(W == 0.0, soft(V, slope), V - np.copysign(slope, W))
+
+
+def largest_scale(largest: float, limit: float) -> float:
+    """Return the largest s in [0, 1] with s * largest <= limit, also after rounding."""
+    s = 1.0 if largest <= limit else limit / largest
+    while s * largest > limit:
+        s = math.nextafter(s, 0.0)
+    return s
 
 
 @jit
@@ -80,9 +146,9 @@ def entry_by_entry(self: Any, row: Any, first: int, k: int, t: float) -> None:
 
 
 def sublinear(cls: type[T]) -> type[T]:
-    """Complete a penalty that is not convex, as it grows slower than any line: <V, W> outgrows it unless V = 0.
+    """Complete a non-convex penalty that grows more slowly than any line: g*(V) is infinite unless V = 0.
 
-    Entries are penalised one by one unless the class has a ``distance`` of its own.
+    It penalises entries one by one unless the class has a ``distance`` of its own.
     """
 
     def conjugate(self: Any, V: Array) -> float:
@@ -95,12 +161,12 @@ def sublinear(cls: type[T]) -> type[T]:
 
     def distance(self: Any, W: Array, V: Array) -> Array:
         """Return the distance of each row of V to the (Frechet) subdifferential at W; shape (d,)."""
-        slope = self.slope(np.abs(W))
-        return np.linalg.norm(np.where(W == 0.0, soft(V, slope), V - np.copysign(slope, W)), axis=1)
+        return np.asarray(np.linalg.norm(off_subdifferential(V, W, self.slope(np.abs(W))), axis=1))
 
     shared = {"is_convex": False, "has_bound": False, "conjugate": conjugate, "reach": reach, "prox": prox_by_rows}
-    for name, member in shared.items():
+    is_entrywise = not hasattr(cls, "distance")
+    if is_entrywise:
+        shared["distance"] = distance
+    for name, member in {**shared, "is_entrywise": is_entrywise}.items():
         setattr(cls, name, member)
-    if not hasattr(cls, "distance"):
-        cls.distance = distance  # type: ignore[attr-defined]
     return cls

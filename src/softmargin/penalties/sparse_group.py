@@ -1,4 +1,4 @@
-"""The sparse group penalty, and its plain form: whole features come and go, and entries within a feature.
+"""The sparse group penalty, and the group penalty: they drop whole features, and entries within a feature.
 
 g(W) = group sum_j |W_j|_2 + l1 |W|_1 + l2 / 2 |W|^2                                        spec 3.4, 3.5
 prox_t(v)  = u (1 - t group / |u|_2)_+ / (1 + t l2),  u = soft(v, t l1)
@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import compiled_struct
-from softmargin.penalties.parts import demand_strengths, row_norms, soft
+from softmargin.penalties.parts import TINY, demand_strengths, elastic_value, off_subdifferential, row_norms, soft
 
 __all__ = ["Group", "SparseGroup"]
 
 Array = NDArray[Any]
 EPS = float(np.finfo(np.float64).eps)
-TINY = float(np.finfo(np.float64).tiny)
 
 
 @compiled_struct("prox_row")
@@ -32,7 +31,7 @@ class SparseGroup(NamedTuple):
     l2: float = 0.0
 
     def check(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Refuse invalid numbers."""
         demand_strengths(self, "group", "l1", "l2")
 
     @property
@@ -41,20 +40,24 @@ class SparseGroup(NamedTuple):
         return True
 
     @property
+    def is_entrywise(self) -> bool:
+        """Whether the norm of rows is left out."""
+        return self.group == 0.0
+
+    @property
     def has_bound(self) -> bool:
-        """Say whether there is any penalty at all."""
+        """Whether any strength is positive."""
         return self.group > 0.0 or self.l1 > 0.0 or self.l2 > 0.0
 
     def value(self, W: Array) -> float:
         """Return g(W)."""
-        entries = self.l1 * float(np.abs(W).sum()) + 0.5 * self.l2 * float(np.vdot(W, W))
-        return self.group * float(row_norms(W).sum()) + entries
+        return self.group * float(row_norms(W).sum()) + elastic_value(W, self.l1, self.l2)
 
     def prox(self, V: Array, t: Any) -> Array:
         """Return the minimiser of g(W) + |W - V|^2 / (2 t)."""
         U = soft(V, t * self.l1)
         norms = row_norms(U)
-        return U * (np.maximum(norms - t * self.group, 0.0) / np.maximum(norms, TINY) / (1.0 + t * self.l2))
+        return np.asarray(U * (np.maximum(norms - t * self.group, 0.0) / np.maximum(norms, TINY) / (1.0 + t * self.l2)))
 
     def prox_row(self, row: Any, first: int, k: int, t: float) -> None:
         """Replace a row by its prox."""
@@ -79,8 +82,8 @@ class SparseGroup(NamedTuple):
     def reach(self, V: Array) -> float:
         """Return the largest s in [0, 1] with g*(s V) finite.
 
-        |soft(s V_j, l1)| = |U_j| is convex and grows with s, so Newton's steps from s = 1 come down to the root of the
-        worst row without passing it. One step leads to s = (group |U_j|_2 + l1 |U_j|_1) / <U_j, V_j>.
+        |soft(s V_j, l1)| = |U_j| is convex and grows with s, so Newton's method from s = 1 decreases to the root of the
+        worst row and never overshoots. One step gives s = (group |U_j|_2 + l1 |U_j|_1) / <U_j, V_j>.
         """
         if self.l2 > 0.0:
             return 1.0
@@ -94,7 +97,7 @@ class SparseGroup(NamedTuple):
             U = U[beyond]
             level = self.group * norms[beyond] + self.l1 * np.abs(U).sum(axis=1)
             newton = float(np.min(level / np.maximum(np.einsum("jc,jc->j", U, V[beyond]), TINY)))
-            # Rounding may leave g* infinite at the root itself; where squares underflow, by much.
+            # Rounding may leave g* infinite at the computed root; where squares underflow, well below it too.
             s = min(newton, s * (1.0 - hair))
             hair *= 2.0
 
@@ -102,7 +105,7 @@ class SparseGroup(NamedTuple):
         """Return the distance of each row of V to the subdifferential at W; shape (d,)."""
         norms = row_norms(W)
         rest = V - self.l2 * W - self.group * W / np.maximum(norms, TINY)
-        off = row_norms(np.where(W != 0.0, rest - self.l1 * np.sign(W), soft(rest, self.l1)))
+        off = row_norms(off_subdifferential(rest, W, self.l1))
         return np.where(norms > 0.0, off, np.maximum(off - self.group, 0.0))[:, 0]
 
 

@@ -23,7 +23,7 @@ from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.softmax._two_classes import logistic_along
 
-__all__ = ["SoftmaxLosses", "is_entrywise", "stride_of", "unpadded", "width_of"]
+__all__ = ["SoftmaxLosses", "stride_of", "unpadded", "width_of"]
 
 Array = NDArray[Any]
 MAX_HALVINGS = 30
@@ -148,14 +148,3 @@ class SoftmaxLosses:
         if self.problem.is_pinned:
             return np.where(self.labels == 1.0, P[:, 0], 1.0 - P[:, 0])
         return P[np.arange(len(P)), self.problem.target]
-
-
-def is_entrywise(penalty: Any) -> bool:
-    """Say whether a penalty of a row is the sum over its entries, by trying a few."""
-    for size in (1e-3, 0.3, 2.0, 1e3):
-        for pair in (np.array([[1.0, 0.7]]), np.array([[1.0, -0.4]])):
-            together = penalty.value(size * pair)
-            apart = penalty.value(size * pair[:, :1]) + penalty.value(size * pair[:, 1:])
-            if not (together == apart or abs(together - apart) <= 1e-9 * abs(apart)):
-                return False
-    return True

@@ -33,7 +33,7 @@ from softmargin.matrices.columns import as_columns, transposed
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.softmax._feature_loop import descend, feature_squares, spectral_square
-from softmargin.solvers.softmax._losses import SoftmaxLosses, is_entrywise, width_of
+from softmargin.solvers.softmax._losses import SoftmaxLosses, width_of
 
 __all__ = ["BlockProxGradient", "BlockState"]
 
@@ -121,7 +121,7 @@ class BlockProxGradient:
     def start(self, problem: Any, init: Any, rng: np.random.Generator) -> BlockState:
         """Allocate, from a first point or from zero."""
         n, k = problem.X.shape[0], width_of(problem)
-        if self.blocks == "classes" and problem.n_columns > 1 and not is_entrywise(problem.penalty):
+        if self.blocks == "classes" and problem.n_columns > 1 and not problem.penalty.is_entrywise:
             raise IncompatibleError(
                 f"BlockProxGradient(blocks='classes') needs a penalty of single entries; {problem.penalty!r} ties the "
                 "classes together. Use blocks='features' or 'matrix'."

@@ -34,7 +34,7 @@ from softmargin.backends.lanes import WIDTH, zeros
 from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.softmax._losses import SoftmaxLosses, is_entrywise, stride_of, unpadded, width_of
+from softmargin.solvers.softmax._losses import SoftmaxLosses, stride_of, unpadded, width_of
 from softmargin.solvers.softmax.quadratic_model.by_samples import EntryModel, RowModel
 from softmargin.solvers.softmax.quadratic_model.dense import (
     EXACT,
@@ -135,7 +135,7 @@ class ProxNewton:
             probabilities=zeros(n * k),
             gradient=zeros((d + 1) * k),
             lipschitz=lipschitz,
-            width=1 if problem.is_pinned or is_entrywise(problem.penalty) else problem.n_columns,
+            width=1 if problem.is_pinned or problem.penalty.is_entrywise else problem.n_columns,
             loss=0.0,
             penalty=float(problem.penalty.value(point.weights)),
             damping=FIRST_DAMPING,
