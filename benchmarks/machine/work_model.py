@@ -168,10 +168,10 @@ def _rows_once(rows: Any, m: float) -> Work:
     return Work(2.0 * nnz * m / n, (size + 8.0) * nnz * m / n)
 
 
-def _look(call: Any, a: Any, add: Any, k: int) -> Any:
+def _piece(call: Any, a: Any, add: Any, k: int) -> Any:
     """Count three sums over the rows of I in one pass."""
     result = call()
-    work = _rows_once(a.rows, np.count_nonzero(a.prices))
+    work = _rows_once(a.samples.rows, np.count_nonzero(a.out.prices))
     add(3.0 * work.flops, work.bytes)
     return result
 
@@ -186,9 +186,9 @@ def _products_of_rows(call: Any, a: Any, add: Any, k: int) -> Any:
     rows = inspect.getclosurevars(a.product).nonlocals["rows"]
     forth, back = _product(rows, 1, False), _product(rows, 1, True)
 
-    def product(v: Any) -> Any:
+    def product(v: Any, out: Any) -> None:
         add(forth.flops + back.flops + 10.0 * len(v), forth.bytes + back.bytes + 80.0 * len(v))
-        return a.product(v)
+        a.product(v, out)
 
     return call(product=product)
 
@@ -297,9 +297,9 @@ COUNTED: dict[str, Callable[..., Any]] = {
         lambda a, k: (len(a.right) ** 3 / 3.0, 8.0 * len(a.right) ** 2)
     ),
     "solvers.squared_hinge.newton:_solve_by_samples": _simply(_by_samples),
-    "solvers.squared_hinge.newton:look": _look,
-    "solvers.squared_hinge.newton:walk": _simply(lambda a, k: _rows_once(a.rows, len(a.y))),
-    "solvers.squared_hinge.newton:_conjugate_gradients": _products_of_rows,
+    "solvers.squared_hinge.newton:evaluate_piece": _piece,
+    "solvers.squared_hinge.newton:minimise_along": _simply(lambda a, k: _rows_once(a.samples.rows, len(a.scores))),
+    "solvers.squared_hinge.newton:conjugate_gradients": _products_of_rows,
     "solvers.softmax._hessian:fill_hessian": _simply(
         lambda a, k: (a.model.n * len(a.H) ** 2 + len(a.H) ** 3 / 3.0, 8.0 * (a.model.n * len(a.H) + 2.0 * a.H.size))
     ),

@@ -12,9 +12,8 @@ from softmargin.matrices.gram import Gram
 from softmargin.problems.l2_svm import L2SVM, L2Point
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
-from softmargin.solvers.squared_hinge import newton
 from softmargin.solvers.squared_hinge.dual_prox_gradient import DualProxGradient
-from softmargin.solvers.squared_hinge.newton import PrimalNewton
+from softmargin.solvers.squared_hinge.newton import PrimalNewton, PrimalNewtonTuning
 from softmargin.solvers.squared_hinge.smo import Smo
 
 SOLVERS = {
@@ -388,12 +387,12 @@ def test_newton_bears_huge_prices_scales_and_offsets(has_bias, scale, offset, C)
 
 @with_and_without_bias
 @pytest.mark.parametrize("form", [np.asarray, csr_matrix, lambda X: X.astype(np.float32)], ids=["dense", "csr", "f32"])
-def test_newton_by_products_finds_what_cholesky_finds(has_bias, form, monkeypatch):
+def test_newton_by_products_finds_what_cholesky_finds(has_bias, form):
     X, y = overlapping(80, 30, share=0.2)
     problem = make(form(X), y, C=np.tile([0.0, 100.0], 40), has_bias=has_bias)
     exact = fit(problem, SOLVERS["newton"], tol=1e-10)
-    monkeypatch.setattr(newton, "MODEST", 0)
-    products = fit(problem, SOLVERS["newton"], tol=1e-10, max_iter=100)
+    by_products = PrimalNewton(PrimalNewtonTuning(dense_features=0))
+    products = fit(problem, by_products, tol=1e-10, max_iter=100)
     assert products.status is exact.status is Status.CONVERGED
     np.testing.assert_allclose(products.point.weights, exact.point.weights, atol=1e-4)
     assert products.point.bias == pytest.approx(exact.point.bias, abs=1e-4)

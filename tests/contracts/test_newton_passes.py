@@ -12,13 +12,15 @@ from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems import L2SVM
 from softmargin.solvers.squared_hinge import newton
 from softmargin.solvers.squared_hinge._newton_loop import (
+    PieceSums,
+    Samples,
     balanced_bias,
+    evaluate_piece,
     exact_step,
     fill_adjoint,
     fill_products,
     fill_scaled,
-    look,
-    walk,
+    minimise_along,
 )
 
 N, D = 40, 7
@@ -78,13 +80,14 @@ def test_scaled_rows_come_in_pieces_and_lose_no_digits_to_an_offset(rng, is_spar
 
 @pytest.mark.parametrize("has_bias", [True, False])
 @pytest.mark.parametrize("is_sparse", [True, False])
-def test_a_look_sees_the_piece_and_the_forces_at_the_best_bias(rng, has_bias, is_sparse):
+def test_a_piece_has_the_sums_of_forces_at_its_bias_and_at_the_best_one(rng, has_bias, is_sparse):
     X, mean = sparse(), np.zeros(D)
     if not is_sparse:
         X, mean = X.toarray(), rng.standard_normal(D)
     y, C, scores, bias = rng.choice([-1.0, 1.0], N), rng.random(N), rng.standard_normal(N), 0.3 * has_bias
     prices, sums = np.empty(N), np.empty((3, D))
-    pull, total, losses, best_losses = look(as_rows(X), mean, y, C, scores, bias, has_bias, prices, *sums)
+    samples = Samples(as_rows(X), mean, y, C, has_bias)
+    pull, total, losses, best_losses = evaluate_piece(samples, scores, bias, PieceSums(prices, *sums))
     best = balanced_bias(y, C, scores, 0.0) if has_bias else 0.0
     xi, best_xi = (np.maximum(1.0 - y * (scores + b), 0.0) for b in (bias, best))
     rows = (X.toarray() if is_sparse else X) - mean
@@ -95,7 +98,7 @@ def test_a_look_sees_the_piece_and_the_forces_at_the_best_bias(rng, has_bias, is
     np.testing.assert_allclose((pull, total, losses, best_losses), values, atol=1e-12)
 
 
-def test_a_walk_goes_to_the_least_value_along_the_line_and_takes_the_scores_along(rng):
+def test_minimise_along_finds_the_least_value_on_the_line_and_updates_the_scores(rng):
     X, mean, y, C = rng.standard_normal((N, D)), rng.standard_normal(D), rng.choice([-1.0, 1.0], N), rng.random(N)
     weights, bias = rng.standard_normal(D), 0.4
     scores = (X - mean) @ weights
@@ -107,7 +110,8 @@ def test_a_walk_goes_to_the_least_value_along_the_line_and_takes_the_scores_alon
         return 0.5 * w @ w + 0.5 * C @ np.maximum(slack, 0.0) ** 2
 
     new, moved = weights.copy(), scores.copy()
-    t = walk(as_rows(X), mean, y, C, new, bias, moved, move, shift, np.empty(N), np.empty(N))
+    samples = Samples(as_rows(X), mean, y, C, True)
+    t = minimise_along(samples, new, bias, moved, move, shift, np.empty(N), np.empty(N))
     assert t > 0.0
     assert value(t) <= min(value(s * t) for s in (0.0, 0.9, 0.999, 1.001, 1.1))
     np.testing.assert_allclose(new, weights + t * move, atol=1e-14)
@@ -144,23 +148,21 @@ def test_exact_step_has_the_least_value_along_the_line(seed):
 def test_three_ways_to_solve_give_the_same_move(rng, has_bias, density):
     is_sparse = density < 1.0
     X = sparse(60, density) if is_sparse else rng.standard_normal((N, 60))
-    assert not is_sparse or is_thin(X, short=newton.SHORT) == (density < 0.2)
+    solver = newton.PrimalNewton()
+    assert not is_sparse or is_thin(X, short=solver.tuning.short) == (density < 0.2)
     y, C = np.where(np.arange(N) % 2, 1.0, -1.0), 0.1 + rng.random(N)
     problem = L2SVM(Gram(Linear(), X), y, C=C, has_bias=has_bias)
-    state = newton.PrimalNewton().start(problem, None, rng)
-    state.X, state.mean = X, np.zeros(60)
-    state.weights[:] = 0.1 * rng.standard_normal(60)
-    state.scores[:] = X @ state.weights
-    state.bias = 0.2 if has_bias else 0.0
-    piece = newton._seen(problem, state)
+    weights = 0.1 * rng.standard_normal(60)
+    state = newton.NewtonState(weights, 0.2 if has_bias else 0.0, np.zeros(60), X @ weights)
+    state.X, state.samples = X, Samples(as_rows(X), state.mean, y, C, has_bias)
+    piece = solver._evaluate(problem, state)
     few = np.where(rng.random(N) < 0.8, piece.prices, 0.0)
     centre = few @ X / few.sum() if has_bias else np.zeros(60)
     # A tiny gradient beside the objective makes conjugate gradients exact.
-    gradient, pull = 1e-12 * piece.gradient, 1e-12 * piece.pull
-    piece = piece._replace(prices=few, total=float(few.sum()), centre=centre, gradient=gradient, pull=pull)
-    ways = (newton._solve_dense, newton._solve_by_samples, newton._solve_by_products)
-    first, *others = (way(state, piece) for way in ways)
-    right = piece.pull * centre - piece.gradient
+    right = 1e-12 * piece.right
+    piece = piece._replace(prices=few, total=float(few.sum()), centre=centre, right=right)
+    first = newton._solve_dense(state, piece, solver.tuning)
+    others = newton._solve_by_samples(state, piece), newton._solve_by_products(state, piece, solver.tuning)
     rows = (X.toarray() if is_sparse else X) - centre
     np.testing.assert_allclose(first + rows.T @ (few * (rows @ first)), right, atol=1e-8 * np.abs(right).max())
     for move in others:

@@ -1,27 +1,47 @@
-"""Preconditioned conjugate gradients, within a ball where one is asked for (Steihaug).
+"""Preconditioned conjugate gradients, within a ball where a radius is given (Steihaug).
 
     minimise  1/2 <x, H x> - <right, x>      by products with H alone
 
-The residual right - H x is measured in the norm of the inverse metric, the one in which the method makes it small.
+The residual right - H x is measured in the norm of the inverse metric, in which the method itself works, or in the
+Euclidean norm.
+
+Source: Hestenes and Stiefel (1952); Steihaug (1983) for the ball.
 """
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["N_VECTORS", "Solved", "conjugate_gradients"]
+__all__ = ["N_VECTORS", "Diagonal", "Metric", "Solved", "conjugate_gradients"]
 
 Array = NDArray[Any]
 N_VECTORS = 4  # rows of scratch
-MAX_PRODUCTS = 250
-LONGEST = 1e30  # number that a step may hold
+LONGEST = 1e30  # entries of a step stay far below the largest float64
+
+
+class Metric(Protocol):
+    """A preconditioner: a matrix like H, with which systems are cheap to solve."""
+
+    def solve(self, V: Array) -> Array:
+        """Return the metric's inverse times V."""
+        ...
+
+
+class Diagonal(NamedTuple):
+    """A diagonal metric."""
+
+    diagonal: Array
+
+    def solve(self, V: Array) -> Array:
+        """Return V / diagonal."""
+        return V / self.diagonal
 
 
 class Solved(NamedTuple):
-    """What was found."""
+    """The solution, its residual, and whether the ball stopped it."""
 
     x: Array
     residual: Array  # right - H x
@@ -31,15 +51,18 @@ class Solved(NamedTuple):
 def conjugate_gradients(
     product: Callable[[Array, Array], None],
     right: Array,
-    metric: Any,
+    metric: Metric,
     exactness: float,
     work: Array,
     *,
     radius: float = math.inf,
+    is_euclidean: bool = False,
+    max_products: int = 250,
 ) -> Solved:
-    """Solve H x = right until the residual has fallen to ``exactness``, or x meets the ball |x| <= radius.
+    """Solve H x = right until the residual has fallen to the share ``exactness``, or x meets the ball |x| <= radius.
 
-    ``product(v, out)`` writes H v; ``work`` is (N_VECTORS, size), and what is returned lives in it.
+    ``product(v, out)`` writes H v; ``work`` is (N_VECTORS, size), and the returned arrays are rows of it;
+    ``is_euclidean`` chooses the norm of the residual. The default of ``max_products`` was chosen by hand.
     """
     x, residual, direction, image = work
     x[:] = 0.0
@@ -47,14 +70,15 @@ def conjugate_gradients(
     ahead = metric.solve(residual)
     direction[:] = ahead
     size = float(residual @ ahead)
-    target = exactness * exactness * size
-    for _ in range(MAX_PRODUCTS):
-        if not size > target:
+    square = float(residual @ residual) if is_euclidean else size
+    target = exactness * exactness * square
+    for _ in range(max_products):
+        if not square > target:
             break
         product(direction, image)
         bend = float(direction @ image)
         length = size / bend if bend > 0.0 else math.inf
-        if not length * float(np.abs(direction).max()) < LONGEST:  # about the kernel of H: nothing is gained there
+        if not length * float(np.abs(direction).max()) < LONGEST:  # H is singular along the direction: no gain there
             break
         edge = _length_to_edge(x, direction, radius)
         if not length < edge:
@@ -65,6 +89,7 @@ def conjugate_gradients(
         residual -= length * image
         ahead = metric.solve(residual)
         size, last = float(residual @ ahead), size
+        square = float(residual @ residual) if is_euclidean else size
         direction *= size / last
         direction += ahead
     return Solved(x, residual, False)

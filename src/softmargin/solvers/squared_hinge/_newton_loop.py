@@ -1,30 +1,59 @@
-"""Compiled passes of Newton's method on the linear L2-SVM: products with the rows of X, the bias, the length of a step.
+"""Compiled passes of Newton's method on the linear L2-SVM: products with the rows of X, the bias, the step length.
 
     fill_products   out_i = <x_i - mean, w>                         mean: zero for sparse X
     fill_adjoint    out = sum_i u_i (x_i - mean)                    rows with u_i = 0 are not touched
     fill_scaled     rows sqrt(c_i) (x_i - shift) with c_i > 0, as many as the array holds
-    look            the quadratic piece at (w, b), and the gap at the best bias, in one pass over X
-    balanced_bias   the b with sum of the forces zero               Newton on a monotone, piecewise linear function
-    walk            move w as far as P falls: the exact step, and the scores there
+    evaluate_piece  the quadratic piece at (w, b), and the gap at the best bias, in one pass over X
+    balanced_bias   the b at which the forces sum to zero           Newton on a monotone, piecewise linear function
+    minimise_along  move w to the least P along a direction, and update the scores
     exact_step      the t with the least 1/2 |w + t dw|^2 + 1/2 sum_i C_i [slack_i - t fall_i]_+^2
 
-The force of sample i is y_i C_i [1 - y_i (F_i + b)]_+, F the scores. All vectors are float64; X is used as it comes.
-Loops go by pointers: an index that could be negative would have to be looked at in each of them.
+The force of sample i is y_i C_i [1 - y_i (F_i + b)]_+, F the scores. All vectors are float64; X keeps its own type.
+Loops use bare pointers: array indices that could be negative would be tested at every access.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import pointer
 
-__all__ = ["balanced_bias", "exact_step", "fill_adjoint", "fill_products", "fill_scaled", "look", "walk"]
+__all__ = [
+    "PieceSums",
+    "Samples",
+    "balanced_bias",
+    "evaluate_piece",
+    "exact_step",
+    "fill_adjoint",
+    "fill_products",
+    "fill_scaled",
+    "minimise_along",
+]
 
 Array = NDArray[Any]
-MAX_PASSES = 100
+MAX_PASSES = 100  # guard against an endless search: Newton on these functions needs a few passes
 ROUNDING = 1e-15
+
+
+class Samples(NamedTuple):
+    """Centred rows with their labels and prices."""
+
+    rows: Any  # of X
+    mean: Array  # (d,) subtracted from every row
+    y: Array  # (n,)
+    C: Array  # (n,)
+    has_bias: bool
+
+
+class PieceSums(NamedTuple):
+    """What ``evaluate_piece`` writes."""
+
+    prices: Array  # (n,) C_i in I = {xi_i > 0}, else 0
+    forces: Array  # (d,) sum of force_i (x_i - mean)
+    best_forces: Array  # (d,) the same at the best bias
+    centre: Array  # (d,) sum of prices_i (x_i - mean)
 
 
 @jit
@@ -42,7 +71,7 @@ def fill_products(rows: Any, mean: Array, weights: Array, out: Array) -> None:
 
 @jit
 def fill_adjoint(rows: Any, mean: Array, u: Array, out: Array) -> None:
-    """Write the sum of the centred rows, each times its u."""
+    """Write the sum of the centred rows, weighted by u."""
     bare, mean_, out_ = rows.bare(), pointer(mean), pointer(out)
     out[:] = 0.0
     for i in range(u.shape[0]):
@@ -55,7 +84,7 @@ def fill_adjoint(rows: Any, mean: Array, u: Array, out: Array) -> None:
 
 @jit
 def fill_scaled(rows: Any, shift: Array, prices: Array, first: int, out: Array) -> tuple[int, int]:
-    """Write rows from ``first`` on until ``out`` is full; return the next row, and how many were written."""
+    """Write scaled rows from ``first`` on until ``out`` is full; return the next row, and how many were written."""
     bare, shift_, out_, d = rows.bare(), pointer(shift), pointer(out.reshape(-1)), out.shape[1]
     i, m = first, 0
     while i < prices.shape[0] and m < out.shape[0]:
@@ -66,7 +95,7 @@ def fill_scaled(rows: Any, shift: Array, prices: Array, first: int, out: Array) 
             begin, end = bare.entries(i)
             for p in range(begin, end):
                 out_[line + bare.column(i, p)] += bare.value(p)
-            # Scaled last: x - shift is exact where both are large and near each other.
+            # Scale last: x - shift is exact where both are large and close to each other.
             root = math.sqrt(prices[i])
             for j in range(d):
                 out_[line + j] *= root
@@ -76,29 +105,18 @@ def fill_scaled(rows: Any, shift: Array, prices: Array, first: int, out: Array) 
 
 
 @jit
-def look(
-    rows: Any,
-    mean: Array,
-    y: Array,
-    C: Array,
-    scores: Array,
-    bias: float,
-    has_bias: bool,
-    prices: Array,
-    forces: Array,
-    best_forces: Array,
-    centre: Array,
-) -> tuple[float, float, float, float]:
-    """Write the prices of I = {xi > 0}, and the sums over centred rows of the forces, the best forces and the prices.
+def evaluate_piece(samples: Any, scores: Array, bias: float, out: Any) -> tuple[float, float, float, float]:
+    """Write the prices and sums of the piece at (w, b).
 
     Returns the sums of forces and of prices, and the losses at this bias and at the best one.
     """
-    bare, mean_ = rows.bare(), pointer(mean)
+    bare, mean_, y, C = samples.rows.bare(), pointer(samples.mean), samples.y, samples.C
+    prices, forces, best_forces, centre = out
     forces_, best_forces_, centre_ = pointer(forces), pointer(best_forces), pointer(centre)
     forces[:] = 0.0
     best_forces[:] = 0.0
     centre[:] = 0.0
-    best = balanced_bias(y, C, scores, bias) if has_bias else bias
+    best = balanced_bias(y, C, scores, bias) if samples.has_bias else bias
     pull, total, losses, best_losses = 0.0, 0.0, 0.0, 0.0
     for i in range(y.shape[0]):
         slack = max(1.0 - y[i] * (scores[i] + bias), 0.0)
@@ -123,7 +141,7 @@ def look(
 
 @jit
 def balanced_bias(y: Array, C: Array, scores: Array, start: float) -> float:
-    """Return the b at which the forces sum to zero: it falls with b, and every look at it narrows a bracket."""
+    """Return the b at which the forces sum to zero; the sum falls with b, so each evaluation narrows a bracket."""
     b, low, high = start, -math.inf, math.inf
     for _ in range(MAX_PASSES):
         total, size, bend = 0.0, 0.0, 0.0
@@ -146,7 +164,7 @@ def balanced_bias(y: Array, C: Array, scores: Array, start: float) -> float:
 
 @jit
 def exact_step(linear: float, quadratic: float, slack: Array, fall: Array, C: Array) -> float:
-    """Return the t, by Newton's method within a bracket; ``linear`` is <w, dw>, ``quadratic`` is |dw|^2."""
+    """Return the best t by Newton's method within a bracket; ``linear`` is <w, dw>, ``quadratic`` is |dw|^2."""
     low, high, t = 0.0, math.inf, 1.0
     steepest = linear
     for i in range(slack.shape[0]):
@@ -171,21 +189,12 @@ def exact_step(linear: float, quadratic: float, slack: Array, fall: Array, C: Ar
 
 
 @jit
-def walk(
-    rows: Any,
-    mean: Array,
-    y: Array,
-    C: Array,
-    weights: Array,
-    bias: float,
-    scores: Array,
-    move: Array,
-    shift: float,
-    slack: Array,
-    fall: Array,
+def minimise_along(
+    samples: Any, weights: Array, bias: float, scores: Array, move: Array, shift: float, slack: Array, fall: Array
 ) -> float:
-    """Move weights and scores by the exact step along (move, shift); return its length. The last two are scratch."""
-    fill_products(rows, mean, move, fall)
+    """Move weights and scores by the exact step along (move, shift); return the step. The last two are scratch."""
+    y = samples.y
+    fill_products(samples.rows, samples.mean, move, fall)
     for i in range(y.shape[0]):
         slack[i] = 1.0 - y[i] * (scores[i] + bias)
         fall[i] = y[i] * (fall[i] + shift)
@@ -193,7 +202,7 @@ def walk(
     for j in range(move.shape[0]):
         linear += weights[j] * move[j]
         quadratic += move[j] * move[j]
-    t = exact_step(linear, quadratic, slack, fall, C)
+    t: float = exact_step(linear, quadratic, slack, fall, samples.C)
     for j in range(move.shape[0]):
         weights[j] += t * move[j]
     for i in range(y.shape[0]):

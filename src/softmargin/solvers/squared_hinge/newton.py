@@ -1,24 +1,25 @@
-"""Finite Newton on the primal of the linear L2-SVM: few iterations, and no trouble with huge C or badly scaled X.
+"""Newton's method on the primal of the linear L2-SVM: few iterations, and robust to huge C and badly scaled X.
 
     P(w, b) = 1/2 |w|^2 + 1/2 sum_i C_i [1 - y_i (<w, x_i> + b)]_+^2                                       spec 1.8
 
-P is quadratic on every piece where the set I = {i : xi_i > 0} stays the same. One step minimises the piece at hand and
-goes from (w, b) to its minimiser as far as P falls, exactly: P along a line is piecewise quadratic too. The bias is
-eliminated from the linear system, which leaves, with mu the C-weighted mean of I and M its total price,
+P is quadratic on every piece where the set I = {i : xi_i > 0} stays the same. One step minimises the current piece and
+goes from (w, b) towards its minimiser, by the step that minimises P exactly: P along a line is piecewise quadratic too.
+The bias is eliminated from the linear system, which leaves, with mu the C-weighted mean of I and M its total price,
 
     (identity + sum_I C_i (x_i - mu)(x_i - mu)') dw = -g_w + mu g_b ,    db = -g_b / M - <mu, dw>
     g_w = w - sum_i C_i xi_i y_i x_i ,    g_b = -sum_i C_i xi_i y_i
 
 At the best b for w, g_b = 0: then a = C xi is feasible and the duality gap is exactly |g_w|^2 / 2. The descent itself
-does not jump to that b: it would leave few samples in I, and the next piece would be a poor model.
+does not set b to that value: it would leave few samples in I, and the next piece would be a poor model.
 
-    few in I    Cholesky in as many unknowns as I has samples: with A the rows sqrt(C_i) (x_i - mu)' of I,
+    few in I    Cholesky with one unknown per sample of I: with A the rows sqrt(C_i) (x_i - mu)' of I,
                 (identity + A'A)^-1 r = r - A' (identity + A A')^-1 A r
     modest d    Cholesky in d unknowns; columns of a dense X are centred, so that a large offset costs no digits
     large d     conjugate gradients, with a mild diagonal preconditioner, only as exact as g is small
+
+Source: the finite Newton method of Keerthi and DeCoste (2005). We differ: the bias is not penalised, and eliminated.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -32,56 +33,62 @@ from softmargin.core.protocols import FreeBiasProblem
 from softmargin.matrices.layout import FEW, is_thin, laid_out
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems.l2_svm import L2Point
+from softmargin.solvers.common.conjugate_gradients import N_VECTORS, Diagonal, conjugate_gradients
 from softmargin.solvers.squared_hinge._newton_loop import (
+    PieceSums,
+    Samples,
+    evaluate_piece,
     fill_adjoint,
     fill_products,
     fill_scaled,
-    look,
-    walk,
+    minimise_along,
 )
 
-__all__ = ["NewtonState", "PrimalNewton"]
+__all__ = ["NewtonState", "PrimalNewton", "PrimalNewtonTuning"]
 
 Array = NDArray[Any]
 
-MODEST = 2000  # features for which a dense Hessian is formed
-BLOCK = 1 << 16  # numbers of X widened to float64 at once, at least: few stay in the cache
-SHORT = 16  # numbers in a row up to which squares need no BLAS
-LEAST_EXACT = 0.03  # relative residual at which conjugate gradients may stop
-MOST_EXACT = 1e-12
-MILD = 0.01  # share of the diagonal in the preconditioner; all of it takes more products on text
-MAX_PRODUCTS = 500
+
+class PrimalNewtonTuning(NamedTuple):
+    """When each way to solve the Newton system is used, and how exactly it is solved."""
+
+    dense_features: int = 2000  # most features for which a dense Hessian is formed; by hand
+    block: int = 1 << 16  # numbers of X converted to float64 at once, at least: they stay in the cache; by hand
+    short: int = 16  # entries per row up to which a loop over pairs of them replaces BLAS; by hand
+    least_exact: float = 0.03  # relative residual at which conjugate gradients may stop; by hand
+    most_exact: float = 1e-12  # the smallest residual asked of them; by hand
+    diagonal_share: float = 0.01  # of the diagonal in the preconditioner; measured: 1 takes more products on text
+    max_products: int = 500  # of one solve by conjugate gradients; by hand
 
 
 @dataclass
 class NewtonState:
-    """Where the descent stands: arrays and plain numbers, so that a checkpoint can hold it, and scratch."""
+    """The iterate, which a checkpoint holds, and scratch."""
 
     weights: Array  # (d,)
     bias: float  # of the centred columns
     mean: Array  # (d,) subtracted from the columns
     scores: Array  # (n,) of the centred columns
-    X: Any = field(init=False, repr=False)  # (n, d) as it comes, or laid out; scratch from here on
-    piece: Any = field(init=False, repr=False)  # what the estimate saw, where the next step begins
-    prices: Array = field(init=False, repr=False)  # (n,)
-    sums: Array = field(init=False, repr=False)  # (3, d)
+    X: Any = field(default=None, init=False, repr=False)  # (n, d) as given, or as an array; scratch from here on
+    samples: Samples | None = field(default=None, init=False, repr=False)
+    piece: "_Piece | None" = field(default=None, init=False, repr=False)  # at the iterate, once evaluated
+    sums: PieceSums = field(init=False, repr=False)
     slack: Array = field(init=False, repr=False)  # (n,)
     fall: Array = field(init=False, repr=False)  # (n,)
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""
-        self.X = self.piece = None
-        self.prices, self.slack, self.fall = np.empty((3, len(self.scores)))
-        self.sums = np.empty((3, len(self.weights)))
+        prices, self.slack, self.fall = np.empty((3, len(self.scores)))
+        self.sums = PieceSums(prices, *np.empty((3, len(self.weights))))
 
 
 class _Piece(NamedTuple):
-    """A quadratic piece of P, seen from (w, b)."""
+    """The quadratic piece of P at (w, b)."""
 
     prices: Array  # (n,) C_i in I, else 0
     total: float  # M
     centre: Array  # (d,) mu, of the centred columns
-    gradient: Array  # (d,) g_w
+    right: Array  # (d,) -g_w + mu g_b
     pull: float  # g_b
     primal: float  # P(w, b)
     residual: float  # relative gap at the best bias
@@ -91,163 +98,141 @@ class _Piece(NamedTuple):
 class PrimalNewton:
     """Newton's method in (w, b), for the linear kernel; it has no settings. One step is one iteration."""
 
+    tuning: PrimalNewtonTuning = PrimalNewtonTuning()
+
     needs: ClassVar[tuple[type, ...]] = (FreeBiasProblem,)
 
-    def start(self, problem: FreeBiasProblem, init: Any, rng: np.random.Generator) -> NewtonState:
+    def start(self, problem: FreeBiasProblem, init: L2Point | None, rng: np.random.Generator) -> NewtonState:
         """Begin at w = 0, or at the weights of ``init``."""
-        if not problem.gram.is_linear:
-            raise IncompatibleError(
-                f"PrimalNewton needs the linear kernel; the kernel is {problem.gram.kernel.name}. Use Smo."
-            )
-        X = laid_out(problem.gram.X, short=SHORT)
-        n, d = X.shape
-        mean = np.zeros(d)
-        if isinstance(X, np.ndarray) and d <= MODEST and problem.has_bias:
-            mean = X.mean(axis=0, dtype=np.float64)
-        state = NewtonState(np.zeros(d), 0.0, mean, np.zeros(n))
-        state.X = X
+        gram = problem.gram
+        if not gram.is_linear:
+            raise IncompatibleError(f"PrimalNewton needs the linear kernel; the kernel is {gram.kernel.name}. Use Smo.")
+        n, d = gram.X.shape
+        state = NewtonState(np.zeros(d), 0.0, np.zeros(d), np.zeros(n))
+        samples = self._samples(problem, state)
+        if isinstance(state.X, np.ndarray) and d <= self.tuning.dense_features and problem.has_bias:
+            state.mean[:] = state.X.mean(axis=0, dtype=np.float64)
         if init is not None:
             if init.weights is None:
-                fill_adjoint(as_rows(X), mean, problem.y * problem.feasible(init.alpha), state.weights)
+                fill_adjoint(samples.rows, state.mean, problem.y * problem.feasible(init.alpha), state.weights)
             else:
                 state.weights[:] = init.weights
-            fill_products(as_rows(X), mean, state.weights, state.scores)
+            fill_products(samples.rows, state.mean, state.weights, state.scores)
             state.bias = problem.best_bias(state.scores)
         return state
 
     def step(self, problem: FreeBiasProblem, state: NewtonState) -> NewtonState:
-        """Minimise the quadratic piece at hand; go there as far as P falls."""
-        piece = _seen(problem, state)
-        move = _solve(state, piece)
+        """Minimise the quadratic piece, and P on the line towards its minimiser."""
+        piece = self._evaluate(problem, state)
+        move = _solve(state, piece, self.tuning)
         shift = -float(piece.centre @ move) - (piece.pull / piece.total if piece.total > 0.0 else 0.0)
-        vectors = (state.weights, state.bias, state.scores, move, shift, state.slack, state.fall)
-        state.bias += shift * walk(as_rows(state.X), state.mean, problem.y, problem.C, *vectors)
+        iterate, scratch = (state.weights, state.bias, state.scores), (state.slack, state.fall)
+        state.bias += shift * minimise_along(state.samples, *iterate, move, shift, *scratch)
         state.piece = None
         return state
 
     def point(self, problem: FreeBiasProblem, state: NewtonState) -> L2Point:
-        """Return the weights with their best bias, and the dual point that their losses suggest."""
+        """Return the weights with their best bias, and the dual point that their losses imply."""
         bias = problem.best_bias(state.scores) - float(state.mean @ state.weights)
-        return problem.primal_point(state.weights.copy(), bias)
+        point: L2Point = problem.primal_point(state.weights.copy(), bias)
+        return point
 
     def estimate(self, problem: FreeBiasProblem, state: NewtonState) -> float:
         """Return the relative gap at the best bias."""
-        return _seen(problem, state).residual
+        return self._evaluate(problem, state).residual
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> NewtonState:
         """Rebuild the state from a checkpoint."""
         return NewtonState(**arrays, **plain)
 
+    def _samples(self, problem: FreeBiasProblem, state: NewtonState) -> Samples:
+        """Return the samples; they are prepared once per run."""
+        if state.samples is None:
+            state.X = laid_out(problem.gram.X, short=self.tuning.short)
+            state.samples = Samples(as_rows(state.X), state.mean, problem.y, problem.C, problem.has_bias)
+        return state.samples
 
-def _seen(problem: FreeBiasProblem, state: NewtonState) -> _Piece:
-    """Return the piece at hand, looked at once."""
-    if state.X is None:
-        state.X = laid_out(problem.gram.X, short=SHORT)
-    if state.piece is None:
-        forces, best_forces, centre = state.sums
-        pull, total, losses, best_losses = look(
-            as_rows(state.X),
-            state.mean,
-            problem.y,
-            problem.C,
-            state.scores,
-            state.bias,
-            problem.has_bias,
-            state.prices,
-            forces,
-            best_forces,
-            centre,
-        )
+    def _evaluate(self, problem: FreeBiasProblem, state: NewtonState) -> _Piece:
+        """Return the current piece; each is evaluated once."""
+        if state.piece is not None:
+            return state.piece
+        samples, weights = self._samples(problem, state), state.weights
+        prices, forces, best_forces, centre = state.sums
+        pull, total, losses, best_losses = evaluate_piece(samples, state.scores, state.bias, state.sums)
         if problem.has_bias and total > 0.0:
             centre /= total
         else:
             pull, centre[:] = 0.0, 0.0
-        half_square = 0.5 * float(state.weights @ state.weights)
-        best, left = half_square + best_losses, state.weights - best_forces
-        residual = duality_gap(best, best - 0.5 * float(left @ left)).residual
-        gradient = state.weights - forces
-        state.piece = _Piece(state.prices, total, centre, gradient, -pull, half_square + losses, residual)
-    return state.piece
+        half_square = 0.5 * float(weights @ weights)
+        best, gradient = half_square + best_losses, weights - best_forces
+        residual = duality_gap(best, best - 0.5 * float(gradient @ gradient)).residual
+        right = -pull * centre - (weights - forces)
+        state.piece = _Piece(prices, total, centre, right, -pull, half_square + losses, residual)
+        return state.piece
 
 
-def _solve(state: NewtonState, piece: _Piece) -> Array:
+def _solve(state: NewtonState, piece: _Piece, tuning: PrimalNewtonTuning) -> Array:
     """Return the Newton move of w, in the cheapest way."""
     m, d = int(np.count_nonzero(piece.prices)), len(state.weights)
     if 0 < m < d and m * d <= FEW:
         return _solve_by_samples(state, piece)
-    return (_solve_by_products if d > MODEST else _solve_dense)(state, piece)
+    return (_solve_by_products if d > tuning.dense_features else _solve_dense)(state, piece, tuning)
 
 
 def _solve_by_samples(state: NewtonState, piece: _Piece) -> Array:
-    """Return the Newton move of w from a system with one unknown a sample of I."""
+    """Return the Newton move of w from a system with one unknown per sample of I."""
     A = np.empty((int(np.count_nonzero(piece.prices)), len(state.weights)))
     fill_scaled(as_rows(state.X), state.mean + piece.centre, piece.prices, 0, A)
-    right = piece.pull * piece.centre - piece.gradient
-    return right - A.T @ _solve_positive(np.eye(len(A)) + A @ A.T, A @ right)
+    return piece.right - A.T @ _solve_positive(np.eye(len(A)) + A @ A.T, A @ piece.right)
 
 
-def _solve_dense(state: NewtonState, piece: _Piece) -> Array:
-    """Return the Newton move of w from a system with one unknown a feature."""
+def _solve_dense(state: NewtonState, piece: _Piece, tuning: PrimalNewtonTuning) -> Array:
+    """Return the Newton move of w from a system with one unknown per feature."""
     rows, d = as_rows(state.X), len(state.weights)
-    if is_thin(state.X, short=SHORT):
+    if is_thin(state.X, short=tuning.short):
         hessian = np.multiply.outer(-piece.total * piece.centre, piece.centre)
         add_squares(rows, piece.prices, hessian)
     else:
         hessian, shift = np.zeros((d, d)), state.mean + piece.centre
         first, left = 0, int(np.count_nonzero(piece.prices))
         # Every block adds a whole (d, d) product, so blocks are larger than that.
-        block = np.empty((min(left, max(BLOCK, 2 * d * d) // max(d, 1)), d))
+        block = np.empty((min(left, max(tuning.block, 2 * d * d) // max(d, 1)), d))
         while left > 0:
             first, m = fill_scaled(rows, shift, piece.prices, first, block)
             hessian += block[:m].T @ block[:m]
             left -= m
     hessian.flat[:: d + 1] += 1.0
-    return _solve_positive(hessian, piece.pull * piece.centre - piece.gradient)
+    return _solve_positive(hessian, piece.right)
 
 
 def _solve_positive(hessian: Array, right: Array) -> Array:
-    """Solve by Cholesky, of which the upper triangle will do; by eigenvalues where rounding has eaten the identity."""
+    """Solve by Cholesky, from the upper triangle alone; by eigenvalues where rounding has lost the identity."""
     if not len(right):
         return right
-    _, x, trouble = dposv(hessian.T, right, lower=True)  # what is the upper triangle by rows is the lower by columns
-    if trouble:
+    x: Array
+    _, x, failed = dposv(hessian.T, right, lower=True)  # the upper triangle by rows is the lower one by columns
+    if failed:
         values, vectors = np.linalg.eigh(hessian, UPLO="U")
         x = vectors @ ((vectors.T @ right) / np.maximum(values, 1.0))
     return x
 
 
-def _solve_by_products(state: NewtonState, piece: _Piece) -> Array:
-    """Return about the Newton move of w."""
+def _solve_by_products(state: NewtonState, piece: _Piece, tuning: PrimalNewtonTuning) -> Array:
+    """Return the Newton move of w approximately, by conjugate gradients."""
     active = piece.prices > 0.0
     rows, prices = state.X[active].astype(np.float64, copy=False), piece.prices[active]
-    total, centre = piece.total, piece.centre
+    total, centre, right = piece.total, piece.centre, piece.right
     squares = np.square(rows) if isinstance(rows, np.ndarray) else rows.multiply(rows)
-    scale = 1.0 + MILD * np.maximum(squares.T @ prices - total * centre**2, 0.0)
+    scale = 1.0 + tuning.diagonal_share * np.maximum(squares.T @ prices - total * centre**2, 0.0)
 
-    def product(v: Array) -> Array:
-        return v + rows.T @ (prices * (rows @ v)) - (total * float(centre @ v)) * centre
+    def product(v: Array, out: Array) -> None:
+        np.add(v, rows.T @ (prices * (rows @ v)), out=out)
+        out -= (total * float(centre @ v)) * centre
 
-    right = piece.pull * centre - piece.gradient
-    # The gap is about |g|^2 / 2, so this is the root of the relative gap: it says how near the end is.
+    # The gap is about |g|^2 / 2, so this is the root of the relative gap: the solution is as exact as w is near.
     primal = max(piece.primal, np.finfo(float).tiny)
-    exactness = float(np.clip(np.linalg.norm(right) / np.sqrt(2.0 * primal), MOST_EXACT, LEAST_EXACT))
-    return _conjugate_gradients(product, right, scale, exactness)
-
-
-def _conjugate_gradients(product: Callable[[Array], Array], right: Array, scale: Array, exactness: float) -> Array:
-    """Solve product(x) = right to a relative residual, preconditioned by the diagonal ``scale``."""
-    x, residual = np.zeros_like(right), right.copy()
-    direction = residual / scale
-    size = float(residual @ direction)
-    target = exactness * float(np.linalg.norm(right))
-    for _ in range(MAX_PRODUCTS):
-        if np.linalg.norm(residual) <= target:
-            break
-        image = product(direction)
-        length = size / float(direction @ image)
-        x += length * direction
-        residual -= length * image
-        ahead = residual / scale
-        size, last = float(residual @ ahead), size
-        direction = ahead + (size / last) * direction
-    return x
+    exactness = float(np.clip(np.linalg.norm(right) / np.sqrt(2.0 * primal), tuning.most_exact, tuning.least_exact))
+    metric, work = Diagonal(scale), np.empty((N_VECTORS, len(right)))
+    return conjugate_gradients(
+        product, right, metric, exactness, work, is_euclidean=True, max_products=tuning.max_products
+    ).x
