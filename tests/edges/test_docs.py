@@ -20,3 +20,14 @@ def test_every_file_that_a_page_names_is_there():
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+SECTION, EQUATION = r"^## (\d+)\. ", r"(?:  |\| )\((\d+)\)(?: \|)?$"
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "maths").glob("*.md")), ids=lambda page: page.stem)
+def test_equations_and_sections_are_numbered_in_order(page):
+    text = page.read_text()
+    for pattern in (SECTION, EQUATION):
+        numbers = [int(number) for number in re.findall(pattern, text, re.MULTILINE)]
+        assert sorted(numbers) == list(range(1, len(numbers) + 1))

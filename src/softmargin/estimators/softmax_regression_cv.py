@@ -61,7 +61,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
     l1_ratios_ : array of shape (n_l1_ratios,)
     scores_ : array of shape (n_folds, n_l1_ratios, n_Cs)
     mean_score_ : float
-        The best mean over the folds: the score of (C_, l1_ratio_).
+        The best mean over the folds: the score of the chosen C and l1_ratio.
     residuals_ : array of shape (n_folds, n_l1_ratios, n_Cs)
         The residual of the certificate of every fit.
     classes_, coef_, intercept_, certificate_, dual_gap_, status_, n_iter_, trace_
