@@ -8,7 +8,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/add_a_solver.md", "docs/add_a_penalty.md", "docs/balls.md"])
+PAGES = ["README.md", "docs/tour.md", "docs/add_a_solver.md", "docs/add_a_penalty.md", "docs/balls.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
