@@ -13,7 +13,6 @@ from softmargin.losses.entrywise import ENTRYWISE
 from softmargin.matrices.rows import as_rows
 from softmargin.problems import BallPoint, Constrained
 from softmargin.run import Status, Stop, solve
-from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.sets import Box, L1Ball, Simplex, TraceBall
 from softmargin.solvers.ball import working_set as ball_working_set
 from softmargin.solvers.ball._l1_loops import add_rows, fill_adjoint, fill_scores, level, shrunk
@@ -133,28 +132,10 @@ def test_one_sample_is_enough(solver, fit_intercept):
 
 
 @every_solver
-def test_start_at_the_optimum_stops_at_once(solver):
-    problem = wide()
-    result = fit(problem, solver)
-    assert fit(problem, solver, init=result.point).n_iter == 0
-
-
-@every_solver
 def test_first_point_outside_the_ball_is_projected(solver):
     problem = make()
     state = solver.start(problem, BallPoint(np.full(problem.shape, 9.0), np.zeros(1)), np.random.default_rng(0))
     assert problem.ball.size(solver.point(problem, state).weights) <= 1 + 1e-12
-
-
-@every_solver
-@pytest.mark.parametrize("data", ["small", "wide"])
-def test_split_run_is_the_whole_run(solver, data, tmp_path):
-    problem = wide(fit_intercept=True) if data == "wide" else make(k=3, fit_intercept=True)
-    whole = fit(problem, solver, max_iter=7, tol=1e-15)
-    fit(problem, solver, max_iter=3, tol=1e-15, watchers=[Checkpoint(tmp_path / "c.npz", every=0.0)])
-    rest = fit(problem, solver, max_iter=7, tol=1e-15, resume=load_checkpoint(tmp_path / "c.npz", solver))
-    np.testing.assert_array_equal(rest.point.weights, whole.point.weights)
-    np.testing.assert_array_equal(rest.point.intercept, whole.point.intercept)
 
 
 @every_solver

@@ -11,6 +11,7 @@ from softmargin.blocks import BLOCKS, WestonWatkinsGreedy, minimise_block
 from softmargin.core.errors import IncompatibleError
 from softmargin.problems import MulticlassSVM
 from softmargin.solvers import DualBlockDescent
+from softmargin.testing import check_block
 
 # The greedy block is inexact by design; with these settings it is driven to the last digits.
 EXACT = [
@@ -186,3 +187,18 @@ def test_row_gap_is_the_duality_gap_and_vanishes_at_the_optimum(multiclass, name
     state = solver.step(problem, state)
     assert abs(state.gap) <= 1e-13
     assert problem.certificate(solver.point(problem, state)).gap <= 1e-12
+
+
+@pytest.mark.parametrize(("multiclass", "block"), EXACT)
+def test_block_keeps_the_contract(multiclass, block):
+    check_block(block, multiclass)
+
+
+@pytest.mark.parametrize("multiclass", BLOCKS)
+def test_a_broken_block_is_caught(multiclass):
+    """A block of the other loss minimises over another set; a greedy one that stops early is not optimal."""
+    other = "crammer_singer" if multiclass == "weston_watkins" else "weston_watkins"
+    with pytest.raises(AssertionError, match="violates its optimality conditions"):
+        check_block(next(iter(BLOCKS[other].values())), multiclass)
+    with pytest.raises(AssertionError, match="violates its optimality conditions"):
+        check_block(WestonWatkinsGreedy(1e-2), "weston_watkins")

