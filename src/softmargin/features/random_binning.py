@@ -25,7 +25,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from softmargin.backends.jit import jit
+from softmargin.backends.jit import inline, jit
 from softmargin.core.errors import DataError
 
 __all__ = ["RandomBinning"]
@@ -33,6 +33,8 @@ __all__ = ["RandomBinning"]
 Array = NDArray[Any]
 _X_KINDS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "accept_large_sparse": True}
 _MISSING = -1
+_FARTHEST = 2.0**62  # a bin number that int64 holds, with room to spare
+_BEYOND = np.uint64(0x1F83D9ABFB41BD6B)  # no small number, nor the negative of one, modulo any power of two
 
 
 class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -178,13 +180,22 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return kind((data, indices, indptr.astype(index)), shape=(n, self._n_features_out))
 
 
+@inline
+def _bin_of(place: float) -> Any:
+    """Return the bin of a place on its axis; all places beyond 2^62 share one that no training row is near.
+
+    What a cast out of range gives depends on the machine; on some it is -1 after a sum modulo 2^64, which is a bin.
+    """
+    return np.uint64(np.int64(math.floor(place))) if abs(place) < _FARTHEST else _BEYOND
+
+
 @jit
 def _hash_rows(X: Any, rates: Any, lags: Any, multipliers: Any, hashes: Any) -> None:
     """Hash the cells of dense rows."""
     for i in range(X.shape[0]):
         total = np.uint64(0)
         for m in range(X.shape[1]):
-            total += np.uint64(np.int64(math.floor(X[i, m] * rates[m] + lags[m]))) * multipliers[m]
+            total += _bin_of(X[i, m] * rates[m] + lags[m]) * multipliers[m]
         hashes[i] = total
 
 
@@ -197,6 +208,5 @@ def _hash_sparse_rows(
         total = np.uint64(0)
         for t in range(indptr[i], indptr[i + 1]):
             m = indices[t]
-            cut = np.uint64(np.int64(math.floor(data[t] * rates[m] + lags[m])))
-            total += (cut - origin[m]) * multipliers[m]
+            total += (_bin_of(data[t] * rates[m] + lags[m]) - origin[m]) * multipliers[m]
         hashes[i] = total
