@@ -12,7 +12,7 @@ from softmargin.core.protocols import BlockDualProblem
 from softmargin.data import blobs
 from softmargin.problems import MulticlassSVM
 from softmargin.run import Status, Stop, solve
-from softmargin.run.schedule import JUDGE_PASSES, JUDGE_SHARE
+from softmargin.run.solve import ScheduleTuning
 from softmargin.solvers import DualBlockDescent
 
 
@@ -22,10 +22,10 @@ def judged_at(result):
 
 def test_judge_is_asked_at_powers_of_two_that_the_passes_can_pay(clock):
     result = solve(Fake(clock=clock, price=5.0), Counter(), stop=Stop(max_iter=1000))
-    asked = judged_at(result)
+    asked, tuning = judged_at(result), ScheduleTuning()
     assert asked == [32, 64, 128, 256, 512, 1000]
     for number, iteration in enumerate(asked[:-1], start=1):
-        assert JUDGE_PASSES * number <= JUDGE_SHARE * iteration
+        assert tuning.passes * number <= tuning.share * iteration
     assert result.trace.columns()["seconds"] == asked
     assert (result.seconds, result.judge_seconds) == (1000.0, 5.0 * len(asked))
 

@@ -153,7 +153,7 @@ import os, sys
 from types import SimpleNamespace
 from dataclasses import dataclass
 import numpy as np
-from softmargin.run.schedule import Schedule
+from softmargin.run.solve import Schedule
 from softmargin.run.watchers import Checkpoint
 
 @dataclass

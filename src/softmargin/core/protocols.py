@@ -1,12 +1,15 @@
 """Every protocol on one page: read this first.
 
-A *problem* is data + loss + penalty. It owns the objective and is the only judge: ``certificate(point)``.
-A *solver* is a frozen dataclass of settings with ``start / step / point``; it never decides when to stop.
-A *watcher* looks on while ``run.solve`` drives the solver, and may ask it to stop.
+A *problem* is data + loss + penalty. It owns the objective and evaluates every certificate: ``certificate(point)``.
+A *solver* is a frozen dataclass of settings with ``start / step / point / estimate``; it never decides when to stop.
+A *watcher* observes the solver while ``run.solve`` drives it, and may ask to stop.
 ``run.solve(problem, solver, stop=...)`` is the only loop.
+
+A family of solvers names the protocol of the problems it solves in ``needs``. The protocol lists exactly what those
+solvers use of a problem. n is the number of samples, d of features, k of classes.
 """
 
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,14 +41,14 @@ State = TypeVar("State")
 
 @runtime_checkable
 class Problem(Protocol):
-    """Something with an optimum, and a proof of how near a point is to it."""
+    """An objective with an optimum, and a proof of how far a point is from it."""
 
     def certificate(self, point: Any) -> Certificate:
-        """Judge a point from scratch: primal value, proven bound, residual."""
+        """Evaluate a point from scratch: primal value, proven bound, residual."""
         ...
 
     def fingerprint(self) -> str:
-        """Name the problem by a hash of all that defines it, so that a checkpoint goes on only where it began."""
+        """Return a hash of all that defines the problem: a checkpoint continues only on the same problem."""
         ...
 
 
@@ -282,15 +285,15 @@ class Solver(Protocol[P_contra, Point, State]):
         ...
 
     def step(self, problem: P_contra, state: State) -> State:
-        """Go on by about one pass over the data."""
+        """Advance by about one pass over the data."""
         ...
 
     def point(self, problem: P_contra, state: State) -> Point:
-        """Return where the solver stands, ready to be judged."""
+        """Return the current point, ready for its certificate."""
         ...
 
     def estimate(self, problem: P_contra, state: State) -> float:
-        """Guess the residual for nothing; it only tells the loop when asking the judge is worth while."""
+        """Estimate the residual at no cost; it decides only when the certificate is evaluated."""
         ...
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> State:
@@ -298,7 +301,7 @@ class Solver(Protocol[P_contra, Point, State]):
         ...
 
 
-class Progress(Protocol):
+class Progress(NamedTuple):
     """What a watcher sees after every step."""
 
     problem: Any
@@ -312,16 +315,16 @@ class Progress(Protocol):
 
 
 class Watcher(Protocol):
-    """Looks on: a progress bar, an early stop, a checkpoint."""
+    """Observes a run: a progress bar, an early stop, a checkpoint."""
 
     def begin(self, problem: Any, solver: Any, stop: Any) -> None:
-        """Get ready; called once before the first step."""
+        """Prepare; called once before the first step."""
         ...
 
-    def watch(self, progress: Any) -> bool | None:
-        """Look at the state after a step; return True to stop."""
+    def watch(self, progress: Progress) -> bool | None:
+        """See the state after a step; return True to stop the run."""
         ...
 
     def end(self, result: Any) -> None:
-        """Tidy up; called once, also after an interrupt; with None where the run raised."""
+        """Clean up; called once, also after an interrupt; ``result`` is None where the run raised."""
         ...

@@ -1,12 +1,11 @@
-"""How a run ended."""
+"""How a run ended, and the certificates along the way."""
 
 import enum
 from typing import Any, NamedTuple
 
 from softmargin.core.certificate import Certificate
-from softmargin.run.trace import Trace
 
-__all__ = ["Result", "Status"]
+__all__ = ["Result", "Status", "Trace", "TraceRow"]
 
 
 class Status(enum.Enum):
@@ -33,6 +32,27 @@ _SENTENCES = {
     Status.INTERRUPTED: "Interrupted by the user: the point reached so far is returned with its certificate.",
     Status.FAILED: "The objective is not a finite number: check the data for huge values, or lower C.",
 }
+
+
+class TraceRow(NamedTuple):
+    """One certificate: after how many steps, how many solver seconds, and what it proved."""
+
+    iteration: int
+    seconds: float
+    certificate: Certificate
+
+
+class Trace(list[TraceRow]):
+    """The certificates of a run in order; ``columns()`` gives them as plain lists for plots and tables."""
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return iteration, seconds, primal, bound and residual as lists of equal length."""
+        columns: dict[str, list[Any]] = {
+            name: [getattr(row, name) for row in self] for name in ("iteration", "seconds")
+        }
+        for name in ("primal", "bound", "residual"):
+            columns[name] = [getattr(row.certificate, name) for row in self]
+        return columns
 
 
 class Result(NamedTuple):

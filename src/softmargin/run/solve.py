@@ -1,7 +1,15 @@
-"""The only loop.
+"""The only loop: what it may spend (``Stop``), and when it evaluates the certificate (``Schedule``).
 
-It owns the clock, the budgets, the schedule of certificates, the trace, interrupts and the watchers; solvers only
-``start``, ``step`` and say where they stand. What is returned has always been judged at the point returned.
+The loop owns the clock, the budgets, the trace, interrupts and the watchers; solvers only ``start``, ``step`` and
+return their point. The point that ``solve`` returns always has its own certificate.
+
+A certificate costs about two passes over the data, so it is evaluated
+  - after pass 1 where the solver has no estimate of its own, and after passes 2, 4, 8, ... as long as scheduled
+    certificates cost less than a tenth of the passes made;
+  - whenever the solver's own free estimate says that the tolerance may be met: at once the first time, and after a
+    certificate that did not meet it when the estimate has clearly fallen further.
+
+The schedule reads no clock: the same seed evaluates after the same passes, and a resumed run as the whole run does.
 """
 
 import math
@@ -10,22 +18,83 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import SimpleNamespace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
-from softmargin.run.result import Result, Status
-from softmargin.run.schedule import Schedule
-from softmargin.run.stop import Stop
-from softmargin.run.trace import Trace, TraceRow
+from softmargin.core.protocols import Progress, Watcher
+from softmargin.run.result import Result, Status, Trace, TraceRow
 
-__all__ = ["solve", "speaks"]
+__all__ = ["Schedule", "ScheduleTuning", "Stop", "solve", "speaks"]
 
 _SPOKEN: WeakKeyDictionary[type, dict[type, bool]] = WeakKeyDictionary()
+
+
+class Stop(NamedTuple):
+    """The tolerance a certificate must meet, and the budgets that end a run without it.
+
+    Attributes
+    ----------
+    tol : float
+        Largest residual (relative gap) that counts as converged.
+    max_iter : int
+        Largest number of steps; a step is about one pass over the data.
+    max_seconds : float
+        Wall-clock budget, certificates included.
+    """
+
+    tol: float = 1e-3
+    max_iter: int = 10_000
+    max_seconds: float = math.inf
+
+    def checked(self) -> "Stop":
+        """Return itself, or name the setting that makes no sense."""
+        for name, value, kind in zip(self._fields, self, _STOP_KINDS, strict=True):
+            if not value >= 0:
+                raise IncompatibleError(f"{name} must be {kind}; found {value!r}.")
+        return self
+
+
+_STOP_KINDS = ("a number >= 0 (a relative gap)", "an integer >= 0", "a number >= 0")
+
+
+class ScheduleTuning(NamedTuple):
+    """When certificates are worth their cost."""
+
+    share: float = 0.1  # of the passes made, for scheduled certificates; by hand
+    passes: float = 2.0  # that one certificate costs: X W for the primal value and X' alpha for the bound
+    fall: float = 0.7  # to which the estimate must fall after a certificate that did not meet tol; by hand
+
+
+@dataclass
+class Schedule:
+    """The certificates evaluated so far, and when to evaluate the next."""
+
+    tol: float
+    ask_below: float
+    next_pass: int = 1
+    n_scheduled: int = 0
+
+    tuning: ClassVar[ScheduleTuning] = ScheduleTuning()
+
+    def is_due(self, iteration: int, estimate: float) -> bool:
+        """Say whether to evaluate the certificate after this pass."""
+        if not estimate > self.ask_below:  # also when the estimate is NaN: the certificate will tell
+            self.ask_below = self.tuning.fall * estimate
+            return True
+        if iteration < self.next_pass:
+            return False
+        while self.next_pass <= iteration:
+            self.next_pass *= 2
+        is_blind = iteration == 1 and math.isinf(estimate)
+        if not is_blind and self.tuning.passes * (self.n_scheduled + 1) > self.tuning.share * iteration:
+            return False
+        self.n_scheduled += 1
+        return True
 
 
 def solve(
@@ -35,7 +104,7 @@ def solve(
     stop: Stop | None = None,
     rng: int | np.random.Generator | None = None,
     init: Any = None,
-    watchers: Sequence[Any] = (),
+    watchers: Sequence[Watcher] = (),
     resume: Any = None,
 ) -> Result:
     """Drive a solver until the problem's certificate meets the tolerance or a budget runs out.
@@ -43,7 +112,7 @@ def solve(
     Parameters
     ----------
     problem : Problem
-        The judge: ``problem.certificate(point)``.
+        Evaluates the certificate: ``problem.certificate(point)``.
     solver : Solver
         Settings with ``start / step / point / estimate``.
     stop : Stop, optional
@@ -54,8 +123,8 @@ def solve(
         Where to start.
     watchers : sequence of Watcher
         Progress bars, early stops, checkpoints.
-    resume : Checkpoint, optional
-        State of an earlier run to go on from (``run.watchers.load_checkpoint``); ``init`` and ``rng`` are then unused.
+    resume : SavedState, optional
+        State of an earlier run (``run.watchers.load_checkpoint``) to continue; ``init`` and ``rng`` are then unused.
 
     Returns
     -------
@@ -103,41 +172,41 @@ def speaks(problem: Any, protocol: type) -> bool:
 class _Run:
     """The bookkeeping of one run."""
 
-    def __init__(self, problem: Any, solver: Any, stop: Stop, watchers: Sequence[Any]) -> None:
+    def __init__(self, problem: Any, solver: Any, stop: Stop, watchers: Sequence[Watcher]) -> None:
         self.problem, self.solver, self.stop, self.watchers = problem, solver, stop, watchers
         self.state: Any = None
         self.point: Any = None
         self.certificate: Certificate | None = None
         self.trace = Trace()
         self.iteration = 0
-        self.judged_at = -1
+        self.evaluated_at = -1
         self.began = time.perf_counter()
         self.seconds = 0.0
         self.judge_seconds = 0.0
         self.schedule = Schedule(stop.tol, stop.tol)
 
     def begin(self, init: Any, rng: np.random.Generator, resume: Any) -> None:
-        """Start the solver, or put an earlier run's state back."""
+        """Start the solver, or restore an earlier run's state."""
         started = time.perf_counter()
         if resume is None:
             self.state = self.solver.start(self.problem, init, rng)
         else:
             if resume.fingerprint != self.problem.fingerprint():
                 raise IncompatibleError(
-                    "the checkpoint was written for another problem; go on with the same data, C and intercept."
+                    "the checkpoint was written for another problem; continue with the same data, C and intercept."
                 )
             self.state, self.iteration, self.seconds = resume.state, resume.iteration, resume.seconds
             if resume.schedule.tol == self.stop.tol:
                 self.schedule = resume.schedule
         self.seconds += time.perf_counter() - started
         if init is not None:
-            self.judge()  # a warm start may already be good enough
+            self.evaluate()  # a warm start may already meet the tolerance
 
     def advance(self, interrupted: threading.Event) -> Status | None:
-        """Make one step; return how the run ended, or None to go on."""
+        """Make one step; return how the run ended, or None to continue."""
         if interrupted.is_set():
             return Status.INTERRUPTED
-        if self.certificate is not None and self.judged_at == self.iteration:
+        if self.certificate is not None and self.evaluated_at == self.iteration:
             if self.certificate.meets(self.stop.tol):
                 return Status.CONVERGED
             if not math.isfinite(self.certificate.primal):
@@ -153,38 +222,32 @@ class _Run:
         self.seconds += time.perf_counter() - started
         self.iteration += 1
         if self.schedule.is_due(self.iteration, estimate):
-            self.judge()
+            self.evaluate()
         return self.shown(estimate) if self.watchers else None
 
     def shown(self, estimate: float) -> Status | None:
-        """Show the watchers where the run stands; return that it was stopped, if one asks and it is not done."""
-        progress = SimpleNamespace(
-            problem=self.problem,
-            solver=self.solver,
-            state=self.state,
-            iteration=self.iteration,
-            seconds=self.seconds,
-            certificate=self.certificate,
-            estimate=estimate,
-            schedule=self.schedule,
+        """Show the progress to the watchers; return STOPPED if one asks for it and the run has not converged."""
+        progress = Progress(
+            *(self.problem, self.solver, self.state, self.iteration),
+            *(self.seconds, self.certificate, estimate, self.schedule),
         )
         asked = [watcher.watch(progress) for watcher in self.watchers]
-        converged = self.judged_at == self.iteration and self.certificate and self.certificate.meets(self.stop.tol)
+        converged = self.evaluated_at == self.iteration and self.certificate and self.certificate.meets(self.stop.tol)
         return Status.STOPPED if any(asked) and not converged else None
 
-    def judge(self) -> None:
-        """Ask the problem for a certificate at the solver's point, off the solver's clock."""
+    def evaluate(self) -> None:
+        """Evaluate the certificate at the solver's point, off the solver's clock."""
         started = time.perf_counter()
         self.point = self.solver.point(self.problem, self.state)
         self.certificate = self.problem.certificate(self.point)
-        self.judged_at = self.iteration
+        self.evaluated_at = self.iteration
         self.trace.append(TraceRow(self.iteration, self.seconds, self.certificate))
         self.judge_seconds += time.perf_counter() - started
 
     def finish(self, status: Status) -> Result:
-        """Judge what is returned, unless the last certificate was given at this very point."""
-        if self.certificate is None or self.judged_at != self.iteration:
-            self.judge()
+        """Evaluate the certificate of the point returned, unless the last one was evaluated at this point."""
+        if self.certificate is None or self.evaluated_at != self.iteration:
+            self.evaluate()
         assert self.certificate is not None
         if self.certificate.meets(self.stop.tol):
             status = Status.CONVERGED
@@ -197,14 +260,14 @@ class _Run:
 
 @contextmanager
 def _interrupts() -> Iterator[threading.Event]:
-    """Turn Ctrl-C into a flag that is looked at between steps, so that no step is torn; a second one is immediate."""
+    """Turn Ctrl-C into a flag that is read between steps, so that no step is cut short; a second one is immediate."""
     flag = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield flag  # only the main thread receives signals
         return
     previous = signal.getsignal(signal.SIGINT)
     if previous is not signal.default_int_handler:
-        yield flag  # somebody else already decides what Ctrl-C means
+        yield flag  # the program has its own handler of Ctrl-C
         return
 
     def on_interrupt(signum: int, frame: Any) -> None:

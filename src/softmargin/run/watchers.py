@@ -19,7 +19,7 @@ import numpy as np
 
 from softmargin.core.errors import ModelFileError, SoftmarginError
 from softmargin.core.files import read_archive, write_archive
-from softmargin.run.schedule import Schedule
+from softmargin.run.solve import Schedule
 
 __all__ = ["Checkpoint", "EarlyStop", "ProgressBar", "SavedState", "load_checkpoint"]
 
