@@ -7,8 +7,8 @@
     limits   GFLOP/s of GEMM, and GB/s of a triad through as many bytes as a fit goes through; measured in the same run
 
 Fits go to a relative gap of 1e-3 on one thread, after compiling; times are seconds of the processor. Every measurement
-runs in a process of its own and is appended to the output file; started again with the same file, the command goes on.
-Real data come from SOFTMARGIN_DATA (else ../shared/data beside the repository).
+runs in a process of its own and is appended to the output file; started again with the same file, the command
+continues. Real data come from SOFTMARGIN_DATA (else ../shared/data beside the repository).
 """
 
 import argparse
@@ -170,7 +170,7 @@ def measure_fit(case: Case, seconds: float) -> dict[str, Any]:
 
 
 def fit_under_watch(case: Case, seconds: float) -> dict[str, Any]:
-    """Fit for some seconds while somebody looks on; this runs in the child."""
+    """Fit for some seconds while a profiler watches; this runs in the child."""
     data = case.data()
     fit(case, data)
     return {"fits": fit_again_and_again(case, data, seconds)}

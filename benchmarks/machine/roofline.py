@@ -1,4 +1,4 @@
-"""What the machine can do, what a fit asked of it (``work_model``), and the picture of both."""
+"""The limits of the machine, the work of a fit (``work_model``), and the picture of both."""
 
 import contextlib
 import importlib

@@ -13,7 +13,7 @@ the same ridge; with a kernel, C = 1). Every fit goes to a relative gap of 1e-3,
 
 An axis ends at the first size that takes longer than ``--cap``. With ``--memory``, a fresh process fits once more and
 says how far its memory rose above what it held before, as ``memory.py`` does. Every measurement is appended to the
-output file when it is done; started again with the same file, the command goes on.
+output file when it is done; started again with the same file, the command continues.
 """
 
 import argparse

@@ -85,7 +85,7 @@ def _add_rows(call: Any, a: Any, add: Any, k: int) -> Any:
 
 
 def _visits(call: Any, a: Any, add: Any, k: int) -> Any:
-    """Count ``block_passes.descend`` a pass at a time: what one pass does is seen in what it changed."""
+    """Count ``descend`` one pass at a time: the work of a pass is read off what it changed."""
     lengths, size = lengths_of(a.rows), entries_of(a.rows)[1]
     is_softmax = type(a.block).__name__ in ("SoftmaxNewton", "LogisticNewton")
     m, visits = a.m, 0
@@ -107,7 +107,7 @@ def _visits(call: Any, a: Any, add: Any, k: int) -> Any:
 
 
 def _sweeps(call: Any, a: Any, add: Any, k: int) -> float:
-    """Count ``gram_passes.sweep`` a pass at a time."""
+    """Count ``sweep`` one pass at a time."""
     met = None
     for _ in range(a.max_sweeps):
         before = a.alpha.copy()
@@ -209,9 +209,9 @@ def _passes(is_by_rows: bool) -> Callable[..., Any]:
             result = call()
             moved = np.flatnonzero(before != a.V) // a.k
             width, alone = 1, 8.0 * n * len(parts)
-        asked, answered = float(lengths(listed).sum()), float(lengths(moved).sum())
-        flops = width * (2.0 * asked + 5.0 * answered) + alone
-        add(flops, asked * (size + 8.0 * width) + answered * (size + 32.0 * width) + 6.0 * alone)
+        listed_entries, moved_entries = float(lengths(listed).sum()), float(lengths(moved).sum())
+        flops = width * (2.0 * listed_entries + 5.0 * moved_entries) + alone
+        add(flops, listed_entries * (size + 8.0 * width) + moved_entries * (size + 32.0 * width) + 6.0 * alone)
         return result
 
     return count
@@ -223,9 +223,9 @@ def _row_times(a: Any, k: int) -> Work:
 
 
 def _curvatures(a: Any, k: int) -> Work:
-    asked, size = float(lengths_of(a.columns)(a.features).sum()), entries_of(a.columns)[1]
+    listed_entries, size = float(lengths_of(a.columns)(a.features).sum()), entries_of(a.columns)[1]
     width = k if hasattr(a, "k") else 1
-    return Work(4.0 * width * asked, asked * (size + 8.0 * width))
+    return Work(4.0 * width * listed_entries, listed_entries * (size + 8.0 * width))
 
 
 def _kept_sums(a: Any, k: int) -> Work:

@@ -7,9 +7,9 @@
 
     suboptimality = (P - P*) / P*      P* from a long run of the default solver, proven by its gap
 
-One run of each solver on one thread; the objective is looked at after every step, off the solver's clock. Every curve
-is appended to the output file when it is done; started again with the same file, the command goes on, and once all is
-known it only prints the tables and draws the plots.
+One run of each solver on one thread; the objective is evaluated after every step, outside the solver's time. Every
+curve is appended to the output file when it is done; started again with the same file, the command continues, and once
+all is known it only prints the tables and draws the plots.
 """
 
 import argparse
@@ -97,6 +97,7 @@ def measure_figure(name: str, records: Records, options: argparse.Namespace) -> 
     figure = FIGURES[name]
     benchmark = load_benchmark(figure.benchmark)
     solvers = contenders(benchmark, options.solver or (list(SWEEP_SOLVERS) if name == "sweep" else None))
+    solvers = [pair for pair in solvers if hasattr(pair[0], "fresh")]  # others cannot be watched step by step
     sets: list[Any] = list(SIZES) if name == "sweep" else choose("data", options.data, dataset_names(benchmark))
     for data_name in sets:
         data = None
@@ -138,16 +139,16 @@ def run(racer: Any, objective: Any, options: argparse.Namespace) -> dict[str, An
     from softmargin.run import Stop, solve
 
     racer.set_objective(**objective.get_objective())
-    looks = Descent(objective, least=options.tol, cap=options.cap)
+    curve = Descent(objective, least=options.tol, cap=options.cap)
     stop = Stop(tol=0.0, max_iter=ENDLESS, max_seconds=WALL_SHARE * options.cap)
     try:
         racer.warm_up()
-        result = solve(racer.fresh(), racer.method(), stop=stop, rng=0, watchers=[looks, Standstill()])
+        result = solve(racer.fresh(), racer.method(), stop=stop, rng=0, watchers=[curve, Standstill()])
     except IncompatibleError as problem:
         log.print(f"{escape(str(racer))} left out: {problem}")
         return {"solver": str(racer), "seconds": [], "suboptimality": [], "in_use": None}
-    nothing = [math.nan] * len(looks.seconds)
-    points: list[Point] = thinned(list(zip(nothing, looks.seconds, looks.suboptimality, strict=True)), TARGETS)
+    nothing = [math.nan] * len(curve.seconds)
+    points: list[Point] = thinned(list(zip(nothing, curve.seconds, curve.suboptimality, strict=True)), TARGETS)
     log.print(f"{escape(str(racer))}: {points[-1][2]:.1e} after {points[-1][1]:.3g} s", style="dim")
     return {
         "solver": str(racer),
@@ -211,7 +212,7 @@ def print_sweep(known: list[dict[str, Any]]) -> None:
 
 
 def draw(name: str, known: list[dict[str, Any]], path: Path) -> None:
-    """Draw a panel a problem; of the sweep, time against the number of features."""
+    """Draw one panel per problem; of the sweep, time against the number of features."""
     import matplotlib as mpl
 
     mpl.use("Agg")

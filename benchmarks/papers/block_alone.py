@@ -15,7 +15,7 @@ The paper says only that v is random. It has MOSEK; here Clarabel, an interior-p
 Our blocks start cold, b = 0, in a compiled loop over many instances; Clarabel solves the first ten of them, and its
 time counts from the finished matrices. Seconds are means over the instances, as in the paper, and of our loops the
 median of the repeats. Distances are the largest |b_j - b'_j|; the greedy blocks are inexact by design. One thread.
-Every measurement is appended to the output file at once; started again with the same file, the command goes on.
+Every measurement is appended to the output file at once; started again with the same file, the command continues.
 """
 
 import argparse

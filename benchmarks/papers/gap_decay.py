@@ -10,11 +10,11 @@
     greedy    the same with 1e-4, as this library has it
     default   ours: Newton's block and a working set; a step costs at most a pass
 
-Of the paper's data sets, dna, mnist, news20 and letter are at hand; reuters-r52 and leaves100 (52 and 100 classes)
+Of the paper's data sets, dna, mnist, news20 and letter are available; reuters-r52 and leaves100 (52 and 100 classes)
 stand in for rcv1 and sector (53 and 105). The paper's Figure 1 has satimage with C = 1 and sector with C = 1/2; here it
-has dna, reuters-r52 and leaves100. As in the paper the judge looks after every pass, off the clock. One thread; the
-solvers are interleaved within every repeat, and tables show medians. Every run is appended to the output file when it
-is done; started again with the same file, the command goes on, and once all is known it only prints and draws.
+has dna, reuters-r52 and leaves100. As in the paper the gap is evaluated after every pass, outside the time. One thread;
+the solvers are interleaved within every repeat, and tables show medians. Every run is appended to the output file when
+it is done; started again with the same file, the command continues, and once all is known it only prints and draws.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports below
 
-from tools.common import Records, choose, command, log, one_thread, owed_problems
+from tools.common import Records, choose, command, log, one_thread, pending_problems
 from tools.curves import save_picture
 from tools.markdown_tables import markdown, write
 
@@ -37,7 +37,7 @@ FIGURE1 = (("dna", 0), ("reuters-r52", -1), ("leaves100", -1))
 SHARK_ACCURACY = 1e-6  # linear.cpp of the paper: a tenth of MAX_KKT_VIOLATION
 SOLVERS = ("sort", "shark", "greedy", "default")
 RATIOS = (("sort", "shark"), ("default", "shark"), ("sort", "greedy"), ("default", "greedy"), ("default", "sort"))
-WALL_SHARE = 20.0  # caps: what a run may take with the judge's looks, each of which can cost more than a pass
+WALL_SHARE = 20.0  # caps: what a run may take with its evaluations, each of which can cost more than a pass
 MULTICLASS = "weston_watkins"
 Key = tuple[str, int, str]  # data, log2 C, solver
 
@@ -53,7 +53,7 @@ class Decay:
         """Nothing to prepare."""
 
     def watch(self, progress: Any) -> bool:
-        """Judge this pass; stop at the smallest delta."""
+        """Evaluate the gap after this pass; stop at the smallest delta."""
         certificate = progress.problem.certificate(progress.solver.point(progress.problem, progress.state))
         self.seconds.append(progress.seconds)
         self.primal.append(certificate.primal)
@@ -70,8 +70,8 @@ class Decay:
 
     def reached(self, delta: float) -> dict[str, float] | None:
         """Return passes and seconds to a share of the first gap."""
-        looks = enumerate(zip(self.seconds, self.shares(), strict=True), start=1)
-        return next(({"passes": t, "seconds": s} for t, (s, share) in looks if share <= delta and s <= self.cap), None)
+        passes = enumerate(zip(self.seconds, self.shares(), strict=True), start=1)
+        return next(({"passes": t, "seconds": s} for t, (s, share) in passes if share <= delta and s <= self.cap), None)
 
 
 def main(arguments: list[str] | None) -> int:
@@ -81,8 +81,8 @@ def main(arguments: list[str] | None) -> int:
     names = choose("data", options.data, list(NAMES))
     with one_thread():
         records.start(cap=options.cap, repeats=options.repeats)
-        for name, log2_C, objective, pending in owed_problems(
-            names, options.log2_C, MULTICLASS, lambda name, log2_C: owed(records, name, log2_C, options)
+        for name, log2_C, objective, pending in pending_problems(
+            names, options.log2_C, MULTICLASS, lambda name, log2_C: missing(records, name, log2_C, options)
         ):
             cell = {"data": name, "log2_C": log2_C, "cap": options.cap}
             measure(objective.problem, cell, pending, records)
@@ -111,7 +111,7 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def owed(records: Records, name: str, log2_C: int, options: argparse.Namespace) -> list[tuple[int, str]]:
+def missing(records: Records, name: str, log2_C: int, options: argparse.Namespace) -> list[tuple[int, str]]:
     """Return repeat and solver of the runs to make, each repeat begun by another solver."""
     rows = [row for row in records.measurements() if (row["data"], row["log2_C"]) == (name, log2_C)]
     done = [row for row in rows if None not in row["reached"] or row["cap"] >= options.cap]

@@ -1,12 +1,12 @@
 """Test accuracies of paper 004, Tables 4 to 6, beside ours: Weston-Watkins, no intercept, C = 2^-6 .. 2^3.
 
 The paper stops after the first pass t with DG^t < delta DG^1, where DG^t is the duality gap after pass t, for delta in
-{0.09, 0.009, 0.0009}. Here the judge looks at the gap after every pass, and one fit serves all three deltas.
+{0.09, 0.009, 0.0009}. Here the gap is evaluated after every pass, and one fit serves all three deltas.
 
     --solver paper      plain Algorithm 1 with the paper's block step, as in the paper
     --solver default    ours, to the same absolute gaps: DG^1 is that of the paper's algorithm
 
-Every accuracy is appended to the output file at once; started again with the same file, the command goes on.
+Every accuracy is appended to the output file at once; started again with the same file, the command continues.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports below
 
-from tools.common import Records, choose, command, console, log, one_thread, owed_problems
+from tools.common import Records, choose, command, console, log, one_thread, pending_problems
 
 PAPER = json.loads(Path(__file__).with_name("paper_accuracy.json").read_text())
 NAMES = ("dna", "letter", "mnist", "news20")
@@ -32,7 +32,7 @@ _ENDLESS = 10**9  # passes: seconds are the only budget
 
 
 class GapDecay:
-    """A watcher that asks the judge after every pass and reports when the gap has fallen to each share of the first."""
+    """A watcher that evaluates the gap after every pass and reports when it has fallen to each share of the first."""
 
     def __init__(self, deltas: list[float], first_gap: float | None, reached: Callable[..., None]) -> None:
         self.pending = sorted(deltas, reverse=True)
@@ -44,7 +44,7 @@ class GapDecay:
         """Nothing to prepare."""
 
     def watch(self, progress: Any) -> bool:
-        """Judge this pass; stop after the smallest delta."""
+        """Evaluate the gap after this pass; stop after the smallest delta."""
         point = progress.solver.point(progress.problem, progress.state)
         self.gap = progress.problem.certificate(point).gap
         if self.first_gap is None:
@@ -64,11 +64,11 @@ def main(arguments: list[str] | None) -> int:
     names = choose("data", options.data, list(NAMES))
     with one_thread():
         records.start(cap=options.cap, solver=options.solver)
-        for name, log2_C, objective, pending in owed_problems(
+        for name, log2_C, objective, pending in pending_problems(
             names,
             options.log2_C,
             MULTICLASS,
-            lambda name, log2_C: owed(records, cell_of(name, log2_C, options), options),
+            lambda name, log2_C: missing(records, cell_of(name, log2_C, options), options),
         ):
             fit(objective, cell_of(name, log2_C, options), pending, records, options)
     for name in names:
@@ -87,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--solver", choices=["paper", "default"], default="paper", help="default: paper")
     parser.add_argument("--seed", type=int, default=0, help="of the order of samples (default: 0)")
     parser.add_argument(
-        "--cap", type=float, default=300.0, help="seconds a fit may take, judge included (default: 300)"
+        "--cap", type=float, default=300.0, help="seconds a fit may take, evaluations included (default: 300)"
     )
     parser.add_argument("-o", "--output", type=Path, metavar="OUT.jsonl", help="file of accuracies, appended to")
     return parser
@@ -98,7 +98,7 @@ def cell_of(name: str, log2_C: int, options: argparse.Namespace) -> dict[str, An
     return {"data": name, "log2_C": log2_C, "solver": options.solver, "seed": options.seed}
 
 
-def owed(records: Records, cell: dict[str, Any], options: argparse.Namespace) -> list[float]:
+def missing(records: Records, cell: dict[str, Any], options: argparse.Namespace) -> list[float]:
     """Return the deltas not known yet; one that took too long is tried again only with more time."""
     return [
         delta

@@ -1,6 +1,6 @@
 """The contenders of ``scs_table``: each takes rows, labels -1 and +1 and settings, and returns what it learnt.
 
-    wolfe, scs            paper 002's own, its errata mended; scs improved has the library's defaults
+    wolfe, scs            paper 002's own, its errata corrected; scs improved has the library's defaults
     pegasos               as many draws as PASSES passes have
     block descent         KernelSVC to a proven gap; beyond MOST_EXACT rows on a sample
     nystroem              KernelSVC on features of landmarks, to a proven gap of that problem
@@ -30,7 +30,7 @@ SIGNS = np.array([-1.0, 1.0])
 
 
 class Settings(NamedTuple):
-    """What all contenders are told."""
+    """The settings that all contenders share."""
 
     lam: float
     gamma: float

@@ -33,7 +33,7 @@ from tools.common import (
 from tools.markdown_tables import markdown, write
 
 BUDGET = 60.0
-SHARE = 0.9  # of the budget, at which a fit is told to end: reading and a last step come on top
+SHARE = 0.9  # of the budget, at which a fit is stopped: reading and a last step come on top
 _FEW = 300
 _GB = 1e9
 
@@ -105,7 +105,7 @@ def print_table(records: Records) -> None:
         memory = [f"{row[key] / _GB:.2f}" for key in ("peak_bytes", "before_bytes")]
         counts = [f"{row['rows']:,}", f"{row['n_vectors']:,}"]
         body.append([row["fit"], f"{row['accuracy']:.4f}", f"{row['seconds']:.3g}", *counts, *memory])
-    head = ["fit", "test accuracy", "seconds", "rows looked at", "vectors", "peak GB", "GB before the fit"]
+    head = ["fit", "test accuracy", "seconds", "rows used", "vectors", "peak GB", "GB before the fit"]
     for n, lam in dict.fromkeys((row["n"], row["lam"]) for row in known):
         write(f"\n### {n:,} rows, lam = {lam:g}\n")
         write(markdown(head, [line for line, row in zip(body, known, strict=True) if row["n"] == n]))

@@ -3,12 +3,14 @@
     f(w) = lam / 2 |w|^2 + (1/n) sum_i [1 - y_i <w, phi(x_i)>]_+       rbf kernel, gamma = 1 / d on standardised data
 
 lam is one of 1e-2 .. 1e-5: the one at which the exact solver, trained on a part of at most 2000 training rows of the
-first split, is right most often on the rest of them. Everybody has the same one. Where there is no test file, a quarter
-is held out, another one for every seed; accuracies are of at most 20,000 test rows. Contenders: see scs_fits.py.
+first split, is most accurate on the rest of them. All contenders have the same one. Where there is no test file, a
+quarter is held out, another one for every seed; accuracies are of at most 20,000 test rows. Contenders: see
+scs_fits.py.
 
 One run for each seed on one thread, in a child that is ended when it takes far longer than the cap. Every measurement
-is appended to the output file when it is known; started again with the same file, the command goes on, and once all is
-known it only prints the tables and draws the plots. ``--large`` measures time and memory on 3.5 million rows instead.
+is appended to the output file when it is known; started again with the same file, the command continues, and once all
+is known it only prints the tables and draws the plots. ``--large`` measures time and memory on 3.5 million rows
+instead.
 """
 
 import argparse
@@ -131,7 +133,7 @@ def lam_of(name: str, records: Records, options: argparse.Namespace) -> float:
 
 
 def settings_of(X: Any, lam: float, seed: int, options: argparse.Namespace) -> Settings:
-    """Return what all contenders are told."""
+    """Return the settings that all contenders share."""
     return Settings(lam, 1.0 / X.shape[1], seed, options.cap, options.components)
 
 
@@ -155,7 +157,7 @@ def measure(name: str, records: Records, options: argparse.Namespace) -> None:
                 is_warm[fit] = True
                 FITS[fit](np.asarray(parts.X[:FEW]), parts.y[:FEW], settings).predict(parts.X_test[:FEW])
             found = bounded(
-                lambda fit=fit, parts=parts, told=settings: judged(fit, parts, told), ALLOWANCE * options.cap
+                lambda fit=fit, parts=parts, given=settings: measured(fit, parts, given), ALLOWANCE * options.cap
             )
             facts = {"d": parts.X.shape[1], "lam": lam, "cap": options.cap}
             records.append({"kind": "measurement", "part": "table", **cell, **facts, **(found or {"accuracy": None})})
@@ -164,7 +166,7 @@ def measure(name: str, records: Records, options: argparse.Namespace) -> None:
         seed += 1
 
 
-def judged(fit: str, parts: Any, settings: Settings) -> dict[str, Any]:
+def measured(fit: str, parts: Any, settings: Settings) -> dict[str, Any]:
     """Fit once, and say how well it predicts."""
     model = FITS[fit](parts.X, parts.y, settings)
     accuracy = float(np.mean(model.predict(parts.X_test) == parts.y_test))

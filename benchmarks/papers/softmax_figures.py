@@ -5,12 +5,12 @@
 
 The paper holds the weights of the last class at zero; here all classes have weights, which with a regulariser is
 another problem. segment (scaled to [-1, 1]), poker (as it is: suits 1..4, ranks 1..13) and dna are whole, mnist (/ 255)
-is its first 10,000 rows. All start at W = 0, one run of each solver on one thread; the objective is looked at after
-every step, off the solver's clock. A pass is one multiplication by X and one by X', what a gradient takes: block
-and dual descent make one a step, SVRG two; of the others products are counted, with their share of the rows, but no
+is its first 10,000 rows. All start at W = 0, one run of each solver on one thread; the objective is evaluated after
+every step, outside the solver's time. A pass is one multiplication by X and one by X', what a gradient takes: block
+and dual descent make one per step, SVRG two; of the others products are counted, with their share of the rows, but no
 factorisation. Proximal Newton's work is not of this kind: it has no passes here.
 
-Every curve is appended to the output file when it is done; started again with the same file, the command goes on, and
+Every curve is appended to the output file when it is done; started again with the same file, the command continues, and
 once all is known it only prints the tables and draws the plots.
 """
 
@@ -182,11 +182,11 @@ def run(racer: Any, solver: str, objective: Any, options: argparse.Namespace) ->
 
     racer.set_objective(**objective.get_objective())
     racer.warm_up()
-    looks, passes = Descent(objective, least=options.tol, cap=options.cap), Passes(solver, len(objective.problem.y))
+    curve, passes = Descent(objective, least=options.tol, cap=options.cap), Passes(solver, len(objective.problem.y))
     stop = Stop(tol=0.0, max_iter=ENDLESS, max_seconds=WALL_SHARE * options.cap)
     with passes.counting():
-        solve(racer.fresh(), racer.method(), stop=stop, rng=0, watchers=[looks, passes, Standstill()])
-    return thinned(list(zip(passes.made, looks.seconds, looks.suboptimality, strict=True)), TARGETS)
+        solve(racer.fresh(), racer.method(), stop=stop, rng=0, watchers=[curve, passes, Standstill()])
+    return thinned(list(zip(passes.made, curve.seconds, curve.suboptimality, strict=True)), TARGETS)
 
 
 def print_table(name: str, rows: dict[str, dict[str, Any]]) -> None:

@@ -6,7 +6,7 @@
 The grid begins where the first weight is about to leave zero. Every point must be within the level, (F - F*) / F*, with
 F* from our own path at a hundredth of the level. saga has no such tolerance: its tol is tightened by half decades until
 the last point, fitted from zero, is within the level, then further until all points of the path are; the time is that
-of the last path alone. Started again with the same file, the command goes on where it was stopped.
+of the last path alone. Started again with the same file, the command continues where it was stopped.
 """
 
 import argparse
@@ -30,8 +30,8 @@ _SHARPER = 0.01  # share of the level to which F* is known
 _ENDLESS = 10**6
 
 
-class Walk(NamedTuple):
-    """A path that was walked: seconds in all; suboptimality (off), weights in use and proven gap of every point."""
+class PathRun(NamedTuple):
+    """One run over a path: seconds in all; suboptimality (off), weights in use and proven gap of every point."""
 
     seconds: float
     off: list[float]
@@ -40,7 +40,7 @@ class Walk(NamedTuple):
 
 
 class Trail:
-    """The problems along a grid of C, with the least objective of each, and both ways to walk it."""
+    """The problems along a grid of C, with the least objective of each, and both ways to solve them."""
 
     def __init__(self, X: Any, codes: np.ndarray, options: argparse.Namespace) -> None:
         from softmargin import softmax_problem
@@ -54,15 +54,17 @@ class Trail:
         self.looseness = max(certificate.residual for certificate in sharp.certificates)
         self.problems = [softmax_problem(X, codes, C=C, penalty=L1(1.0), **self.settings) for C in self.Cs]
 
-    def ours(self, level: float) -> Walk:
-        """Walk our path, all points certified to the level."""
+    def ours(self, level: float) -> PathRun:
+        """Solve our path, all points certified to the level."""
         began = time.perf_counter()
         path = self._path(Cs=self.Cs, tol=level)
         seconds = time.perf_counter() - began
         models = list(zip(path.coefs, path.intercepts, strict=True))
-        return self._judged(seconds, models)._replace(gaps=[certificate.residual for certificate in path.certificates])
+        return self._evaluated(seconds, models)._replace(
+            gaps=[certificate.residual for certificate in path.certificates]
+        )
 
-    def saga(self, tol: float, points: slice = slice(None)) -> Walk:
+    def saga(self, tol: float, points: slice = slice(None)) -> PathRun:
         """Refit one estimator along the path, or a part of it."""
         from sklearn.linear_model import LogisticRegression
 
@@ -75,23 +77,23 @@ class Trail:
             model.set_params(C=C).fit(self.X, self.codes)
             seconds += time.perf_counter() - began
             models.append((model.coef_.copy(), model.intercept_.copy()))
-        return self._judged(seconds, models, points)
+        return self._evaluated(seconds, models, points)
 
     def _path(self, **settings: Any) -> Any:
         from softmargin import softmax_path
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # not certified: the judge will tell
+            warnings.simplefilter("ignore")  # not certified: the objective measures it
             return softmax_path(self.X, self.codes, l1_ratio=1.0, **settings, **self.settings)
 
-    def _judged(self, seconds: float, models: list[Any], points: slice = slice(None)) -> Walk:
+    def _evaluated(self, seconds: float, models: list[Any], points: slice = slice(None)) -> PathRun:
         from softmargin.problems import CompositePoint
 
         off = []
         for problem, least, (coef, intercept) in zip(self.problems[points], self.optima[points], models, strict=True):
             primal = problem.primal(CompositePoint(coef.T, np.broadcast_to(intercept, len(coef))))
             off.append(max(primal - least, 0.0) / least)
-        return Walk(seconds, off, [int(np.count_nonzero(coef)) for coef, _ in models])
+        return PathRun(seconds, off, [int(np.count_nonzero(coef)) for coef, _ in models])
 
 
 def main(arguments: list[str] | None) -> int:
@@ -123,14 +125,14 @@ def parser() -> argparse.ArgumentParser:
 
 
 def measure(benchmark: Any, name: str, records: Records, options: argparse.Namespace) -> None:
-    """Walk the path of one data set as often as is still owed."""
+    """Solve the path of one data set as often as is still missing."""
     asked = {key: getattr(options, key) for key in ("points", "span", "level", "no_intercept")} | {"data": name}
 
     def known(contender: str) -> list[dict[str, Any]]:
         asked_of = asked | {"contender": contender}
         return [row for row in records.measurements() if all(row[key] == asked_of[key] for key in asked_of)]
 
-    def is_owed(contender: str, repeat: int) -> bool:
+    def is_missing(contender: str, repeat: int) -> bool:
         rows = known(contender)
         is_hopeless = any(row["status"] != CONVERGED and row["cap"] >= options.cap for row in rows)
         return not is_hopeless and not any(row["repeat"] == repeat and row["status"] == CONVERGED for row in rows)
@@ -138,19 +140,19 @@ def measure(benchmark: Any, name: str, records: Records, options: argparse.Names
     trail = None
     for repeat in range(options.repeats):
         for contender in (OURS, SAGA):
-            if not is_owed(contender, repeat):
+            if not is_missing(contender, repeat):
                 continue
             trail = trail or make_trail(benchmark, name, options)
-            tol, walk = options.level, None
+            tol, run = options.level, None
             if contender == OURS:
-                walk = trail.ours(options.level)
+                run = trail.ours(options.level)
             else:
                 tols = [row["tol"] for row in known(SAGA) if row["status"] == CONVERGED]
-                tol, walk = saga_within(trail, options, tols[-1] if tols else None)
+                tol, run = saga_within(trail, options, tols[-1] if tols else None)
             row = {"kind": "measurement", **asked, "contender": contender, "repeat": repeat, "tol": tol}
-            found = {"seconds": None} if walk is None else walk._asdict()
-            records.append(row | {"cap": options.cap, "status": OVER_CAP if walk is None else CONVERGED} | found)
-            said = f"> {options.cap:g} s" if walk is None else f"{walk.seconds:.4g} s, worst {max(walk.off):.1e}"
+            found = {"seconds": None} if run is None else run._asdict()
+            records.append(row | {"cap": options.cap, "status": OVER_CAP if run is None else CONVERGED} | found)
+            said = f"> {options.cap:g} s" if run is None else f"{run.seconds:.4g} s, worst {max(run.off):.1e}"
             log.print(f"{name} repeat {repeat}: {contender} {said}", style="dim")
 
 
@@ -162,7 +164,7 @@ def make_trail(benchmark: Any, name: str, options: argparse.Namespace) -> Trail:
     return trail
 
 
-def saga_within(trail: Trail, options: argparse.Namespace, known: float | None) -> tuple[float, Walk | None]:
+def saga_within(trail: Trail, options: argparse.Namespace, known: float | None) -> tuple[float, PathRun | None]:
     """Return the loosest tol with which all of saga's path is within the level, and that path; None: not in time.
 
     A fit cannot be stopped, so it runs in a child that can.
@@ -170,20 +172,20 @@ def saga_within(trail: Trail, options: argparse.Namespace, known: float | None) 
     from benchmark_utils.racing import bounded
     from benchmark_utils.softmax_solvers import TOL_GRID
 
-    def walked(tol: float, points: slice) -> Walk | None:
+    def solved(tol: float, points: slice) -> PathRun | None:
         return bounded(lambda: trail.saga(tol, points), options.cap)
 
     is_near = known is not None  # whether this tol is enough for the last point alone
     for tol in (tol for tol in TOL_GRID if known is None or tol <= known):
         if not is_near:
-            walk = walked(tol, slice(-1, None))
-            if walk is None:
+            run = solved(tol, slice(-1, None))
+            if run is None:
                 return tol, None
-            is_near = max(walk.off) <= options.level
+            is_near = max(run.off) <= options.level
         if is_near:
-            walk = walked(tol, slice(None))
-            if walk is None or max(walk.off) <= options.level:
-                return tol, walk
+            run = solved(tol, slice(None))
+            if run is None or max(run.off) <= options.level:
+                return tol, run
     return TOL_GRID[-1], None
 
 

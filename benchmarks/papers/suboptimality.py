@@ -2,10 +2,10 @@
 
     suboptimality = (f(alpha_t) - f*) / |f*| ,   f = -D       f* from the default solver, to a relative gap of 1e-10
 
-One run of each solver on one thread. Its dual variables are judged by the problem's certificate, off its clock, at
+One run of each solver on one thread. The problem's certificate evaluates its dual variables, outside its time, at
 times that grow by a few percent; its kernel values are computed on its clock. The QP is solved in one step: one point
 of the plot. Every curve is appended to the output file when it is done; started again with the same file, the command
-goes on, and once all is known it only prints the tables and draws the plot.
+continues, and once all is known it only prints the tables and draws the plot.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from tools.common import (
 )
 
 TARGETS = (1e-1, 1e-2, 1e-3, 1e-6)
-SPACING = 1.03  # factor between the times at which a run is judged
+SPACING = 1.03  # factor between the times at which a run is evaluated
 OPTIMUM = 1e-10
 OPTIMUM_SECONDS = 600.0
 LEAST = 1e-10  # suboptimalities below this are no longer known
@@ -63,7 +63,7 @@ PANELS = {
 
 
 class Curve:
-    """A watcher that has the judge look at the run now and then."""
+    """A watcher that evaluates the run now and then."""
 
     def __init__(self, optimum: float) -> None:
         self.optimum = optimum
@@ -75,7 +75,7 @@ class Curve:
         """Nothing to prepare."""
 
     def watch(self, progress: Any) -> None:
-        """Judge, unless it was done a moment ago."""
+        """Evaluate the run, unless that was done a moment ago."""
         if not self.seconds or progress.seconds >= SPACING * self.seconds[-1]:
             point = progress.solver.point(progress.problem, progress.state)
             self.add(progress.seconds, progress.problem.certificate(point))

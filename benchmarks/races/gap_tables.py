@@ -11,7 +11,7 @@ from tools.common import BENCHMARKS, CONVERGED, MULTICLASS, OURS, OVER_CAP, Reco
 
 
 class Kind(NamedTuple):
-    """What a benchmark varies besides data and C, and what is measured unless something else is asked for."""
+    """What a benchmark varies besides data and C, and what is measured by default."""
 
     axis: str
     variants: tuple[str, ...]

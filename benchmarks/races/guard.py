@@ -24,7 +24,7 @@ BASELINE = Path(__file__).with_name("guard.json")
 
 
 def main(arguments: list[str] | None) -> int:
-    """Race, compare with the baseline or store it; the exit code says "slower" only if asked to."""
+    """Race, compare with the baseline or store it; the exit code reports "slower" only with --strict."""
     options = parser().parse_args(arguments)
     if not options.update and not options.baseline.exists():
         log.print(f"no baseline at {options.baseline}; make it with: python benchmarks/races/guard.py --update")
@@ -77,9 +77,9 @@ def load_baseline(path: Path) -> dict[str, Any]:
     try:
         stored = json.loads(path.read_text())
     except ValueError as problem:
-        raise UserError(f"{path} is not JSON ({problem}); make it anew with --update.") from problem
+        raise UserError(f"{path} is not JSON ({problem}); make it again with --update.") from problem
     if not isinstance(stored, dict) or "ratios" not in stored:
-        raise UserError(f"{path} holds no ratios; make it anew with --update.")
+        raise UserError(f"{path} holds no ratios; make it again with --update.")
     return stored
 
 
@@ -138,7 +138,7 @@ def compare(now: dict[str, Any], stored: dict[str, Any], factor: float) -> list[
     for name, gaps in now.items():
         for gap, cell in gaps.items():
             before = stored["ratios"].get(name, {}).get(gap, {}).get("ratio")
-            verdict, change = judge(cell["ratio"], before, factor)
+            verdict, change = verdict_of(cell["ratio"], before, factor)
             verdicts.append(verdict)
             if verdict in ("slower", "faster"):
                 changed.append(f"{verdict}: {name} at {gap}, {change:.2f} times the ratio of the baseline")
@@ -151,7 +151,7 @@ def compare(now: dict[str, Any], stored: dict[str, Any], factor: float) -> list[
     return verdicts
 
 
-def judge(ratio: float | None, before: float | None, factor: float) -> tuple[str, float | None]:
+def verdict_of(ratio: float | None, before: float | None, factor: float) -> tuple[str, float | None]:
     """Return "slower", "faster", "same" or "unknown", and the change of the ratio."""
     if ratio is None or before is None:
         return "unknown", None

@@ -1,9 +1,9 @@
-"""Ours beside the best of all other libraries, at equal proven accuracy: one line a problem, and every cell.
+"""Ours beside the best of all other libraries, at equal proven accuracy: one line per problem, and every cell.
 
     times longer = seconds of the fastest peer / seconds of ours        below 1 we lose; LOSS is where we lose by 1.2
 
 It measures nothing: it reads the files of ``time_to_gap.py --peers`` and ``time_to_optimum.py --peers``. Peers that
-ran into the cap count as the cap where nobody else finished, and the ratio is then a lower bound. Of multinomial
+ran into the cap count as the cap where no other finished, and the ratio is then a lower bound. Of multinomial
 regression the whole fit counts, with its checks and its proof.
 """
 
@@ -106,7 +106,7 @@ def cells_table(lines: list[Line], levels: list[float]) -> str:
 
 
 def draw(lines: list[Line], problems: list[tuple[str, str]], path: Path) -> None:
-    """Draw every ratio as a dot, a row a problem; open dots are lower bounds, the bar is the geometric mean."""
+    """Draw every ratio as a dot, one row per problem; open dots are lower bounds, the bar is the geometric mean."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -5,10 +5,10 @@
     walrus_cpp          the printed time of the first pass whose P(W) is within tol of the proven bound
     libsvm, the QP      eps is tightened until their dual variables prove the gap: the time of that call
 
-Peers that leave only weights are thus given the best bound anybody has proven, while ours must prove its own. With a
-kernel, every contender computes its kernel values itself, on its clock. Every repeat runs all contenders one after the
-other, starting with another one each time, so that a busy machine hurts all alike. Every measurement is appended to the
-output file at once; started again with the same file, the command goes on where it was stopped.
+Peers that return only weights are thus given the best bound known, while ours must prove its own. With a kernel, every
+contender computes its kernel values itself, on its clock. Every repeat runs all contenders one after the other,
+starting with another one each time, so that a busy machine affects all alike. Every measurement is appended to the
+output file at once; started again with the same file, the command continues where it was stopped.
 """
 
 import argparse
@@ -70,7 +70,7 @@ def main(arguments: list[str] | None) -> int:
             for name in names:
                 measure_data(benchmark, name, solvers, records, options, deadline)
         except TimeoutError:
-            log.print("the budget is spent; start again with the same file to go on")
+            log.print("the budget is spent; start again with the same file to continue")
     print_summary(records)
     return 0
 
@@ -160,7 +160,7 @@ def measure_data(
 
 
 def outline(variant: str) -> Any:
-    """Return what is known of a problem before its data are loaded; nothing here is too large for anybody."""
+    """Return what is known of a problem before its data are loaded; nothing here is too large for any solver."""
     gram = SimpleNamespace(is_linear=variant == "linear", n=0)
     return SimpleNamespace(multiclass=variant, n_classes=math.inf, gram=gram)
 
@@ -193,7 +193,7 @@ def race(racer: Any, objective: Any, todo: "Todo", repeat: int) -> None:
         return
     try:
         extra = {"bound_residual": objective.bound.residual} if racer.leans_on_bound else {}
-        laps = racer.laps(tols, judge=objective, cap=todo.cap, repeat=repeat, settings=todo.settings(name))
+        laps = racer.laps(tols, objective=objective, cap=todo.cap, repeat=repeat, settings=todo.settings(name))
         for lap in laps:
             todo.done(name, repeat, **lap._asdict(), **extra)
     except Exception as problem:  # one contender's crash must not cost the others their race
@@ -217,7 +217,7 @@ class Todo:
         return [row for row in self.records.measurements() if Cell.of(row)[:-1] == wanted]
 
     def tols(self, solver: str, repeat: int) -> list[float]:
-        """Return the tolerances still owed in this repeat, loosest first."""
+        """Return the tolerances still missing in this repeat, loosest first."""
         rows = self.rows(solver)
         known = {row["tol"] for row in rows if row["repeat"] == repeat and row["status"] == CONVERGED}
         # A missed tolerance is not tried again, nor is a tighter one, unless there is more time now.

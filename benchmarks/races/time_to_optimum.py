@@ -6,9 +6,9 @@
 
     suboptimality = (F - F*) / F*      F* from long runs of our solvers, proven by their dual bound, kept on disk
 
-Nobody has to know when to stop: ours are looked at off the clock, estimators are given the tol that suits them. Every
-repeat runs all contenders one after the other, starting with another one each time. Every measurement is appended to
-the output file at once; started again with the same file, the command goes on where it was stopped.
+No contender depends on its stopping rule: ours are evaluated outside their time, estimators get the loosest tol that
+suffices. Every repeat runs all contenders one after the other, starting with another one each time. Every measurement
+is appended to the output file at once; started again with the same file, the command continues where it was stopped.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def main(arguments: list[str] | None) -> int:
             for name in names:
                 measure_data(benchmark, name, solvers, records, options, deadline)
         except TimeoutError:
-            log.print("the budget is spent; start again with the same file to go on")
+            log.print("the budget is spent; start again with the same file to continue")
     print_tables(records)
     return 0
 

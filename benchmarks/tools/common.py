@@ -45,11 +45,11 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"sof
 
 
 class UserError(Exception):
-    """Something the user can mend; printed in one line."""
+    """An error that the user can correct; printed in one line."""
 
 
 def command(main: Callable[[list[str] | None], int | None]) -> NoReturn:
-    """Run a script's ``main``: what the user can mend ends in one line, Ctrl-C in silence."""
+    """Run a script's ``main``: errors that the user can correct end in one line, Ctrl-C in silence."""
     try:
         code = main(None) or 0
     except KeyboardInterrupt:
@@ -81,12 +81,12 @@ def load_benchmark(name: str = BENCHMARKS[0]) -> Any:
     return benchmark
 
 
-def choose(kind: str, asked: list[str] | None, known: list[str]) -> list[str]:
-    """Return what was asked for, all by default; refuse names nobody knows."""
-    unknown = sorted(set(asked or []) - set(known))
+def choose(kind: str, wanted: list[str] | None, known: list[str]) -> list[str]:
+    """Return the wanted names, all by default; refuse unknown ones."""
+    unknown = sorted(set(wanted or []) - set(known))
     if unknown:
         raise UserError(f"unknown {kind}: {', '.join(unknown)}. Choose from {', '.join(known)}.")
-    return asked or known
+    return wanted or known
 
 
 def dataset_classes(benchmark: Any) -> dict[str, tuple[Any, dict[str, str]]]:
@@ -132,21 +132,21 @@ def contenders(
 
 
 def objective_for(benchmark: Any, data: dict[str, Any], **parameters: Any) -> Any:
-    """Return the judge of one problem."""
+    """Return the objective of one problem."""
     objective = benchmark.get_benchmark_objective().get_instance(**parameters)
     objective.set_data(**data)
     return objective
 
 
-def owed_problems(
-    names: list[str], log2_C: Sequence[int], multiclass: str, owed: Callable[[str, int], list[Any]]
+def pending_problems(
+    names: list[str], log2_C: Sequence[int], multiclass: str, missing: Callable[[str, int], list[Any]]
 ) -> Iterator[tuple[str, int, Any, list[Any]]]:
-    """Yield data, log2 C, judge and what is owed of every linear joint SVM that owes anything; load no other data."""
+    """Yield data, log2 C, objective and missing runs of every linear joint SVM that has any; load no other data."""
     benchmark = load_benchmark()
     for name in names:
         data = None
         for power in log2_C:
-            if pending := owed(name, power):
+            if pending := missing(name, power):
                 data = data or load_data(benchmark, name)
                 yield name, power, objective_for(benchmark, data, C=2.0**power, multiclass=multiclass), pending
 
@@ -231,7 +231,7 @@ def reset_high_water() -> bool:
 
 
 def machine_facts() -> dict[str, Any]:
-    """Return what a reader of the numbers wants to know of the machine, and a hash of the library's sources."""
+    """Return facts about the machine, and a hash of the library's sources."""
     from softmargin import report
 
     return {"kind": "machine", **report.machine_facts(), "source": source_digest()}

@@ -2,7 +2,7 @@
 
     minimise over w:   f(w) = lam / 2 |w|^2 + (1/n) sum_i [1 - y_i <w, phi(x_i)>]_+
 
-A model is an expansion over any samples. The judge computes f on all rows; how far it is above what no model can be
+A model is an expansion over any samples. f is computed on all rows; how far it is above what no model can be
 below is known from the dual bound of a long run of block descent.
 """
 
@@ -51,7 +51,7 @@ class Objective(BaseObjective):
         return 2.0 * self.problem.lam * result.certificate.bound
 
     def evaluate_result(self, samples: np.ndarray, alpha: np.ndarray, intercept: float) -> dict[str, float]:
-        """Judge an expansion; one with an intercept, which nobody penalises, may be below the bound."""
+        """Evaluate an expansion; one with an unpenalised intercept may be below the bound."""
         problem = self.problem
         points = problem.points(samples)
         scores = problem.sum_over(points, alpha, slice(None))

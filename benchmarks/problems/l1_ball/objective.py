@@ -1,4 +1,4 @@
-"""The judge of classification over the l1 ball: paper 001's problem, with the smooth hinge and no intercept.
+"""The objective of classification over the l1 ball: paper 001's problem, with the smooth hinge and no intercept.
 
 minimise over |w|_1 <= radius:   (1/n) sum_i h(y_i <w, x_i>) + l2 / 2 |w|^2 ,     l2 = ridge / n
 """

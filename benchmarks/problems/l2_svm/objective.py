@@ -1,4 +1,4 @@
-"""Binary SVMs with squared hinge loss and a free bias.
+"""Binary SVMs with squared hinge loss and an unpenalised bias.
 
     minimise over w, b:   1/2 |w|^2 + C/2 sum_i [1 - y_i (<w, phi(x_i)> + b)]_+^2
 
@@ -31,7 +31,7 @@ class Objective(KernelObjective):
         return L2Point(alpha, bias, weights)
 
     def zeros(self) -> np.ndarray:
-        """One a sample."""
+        """One per sample."""
         return np.zeros(len(self.problem.y))
 
     def labels(self, y: np.ndarray) -> np.ndarray:

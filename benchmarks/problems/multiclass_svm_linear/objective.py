@@ -1,9 +1,9 @@
-"""The judge of linear joint multiclass SVMs: how far a model is from the optimum, and how well it predicts.
+"""The objective of linear joint multiclass SVMs: how far a model is from the optimum, and how well it predicts.
 
     minimise over W in R^{d x k}:   1/2 |W|^2 + C sum_i l_i(W' x_i)    l: Weston-Watkins or Crammer-Singer; no intercept
 
 Dual variables, where a solver has them, prove its own gap. Where there are only weights, the bound comes from
-``benchmark_utils.bounds``. All of this happens off the solver's clock.
+``benchmark_utils.bounds``. All of this happens outside the solver's time.
 """
 
 from typing import Any
@@ -51,7 +51,7 @@ class Objective(BaseObjective):
         return self._bound
 
     def evaluate_result(self, weights: np.ndarray, alpha: np.ndarray | None = None) -> dict[str, float]:
-        """Judge weights of shape (d, k), by their own dual variables (n, k) where there are any."""
+        """Evaluate weights of shape (d, k), by their own dual variables (n, k) where there are any."""
         if alpha is None:
             with_bias = np.vstack([weights, np.zeros((1, weights.shape[1]))])
             certificate = duality_gap(self.problem.primal(with_bias), self.bound.bound)

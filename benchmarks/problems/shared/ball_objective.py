@@ -1,4 +1,4 @@
-"""The judge of a loss over a ball: the problem's own certificate, off everybody's clock.
+"""The objective of a loss over a ball: the problem's own certificate, outside every contender's time.
 
 minimise over W in the ball:   (1/n) sum_i f(W' x_i, t_i) + l2 / 2 |W|^2 ,     l2 = ridge / n
 """
@@ -32,7 +32,7 @@ class BallObjective(BaseObjective):
         return {"problem": self.problem, "C": self.radius}
 
     def evaluate_result(self, weights: Any, intercept: np.ndarray, dual: np.ndarray | None = None) -> dict[str, float]:
-        """Judge a point."""
+        """Evaluate a point."""
         certificate = self.problem.certificate(BallPoint(weights, intercept, dual))
         return {
             "value": certificate.residual,

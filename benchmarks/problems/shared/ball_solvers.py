@@ -10,7 +10,7 @@ class BallSolver(SoftmarginSolver):
     """One solver of the library; a subclass says which settings."""
 
     def fresh(self) -> Any:
-        """Return the problem without X by columns: making them is part of the time of whoever wants them."""
+        """Return the problem without X by columns: building them is part of the time of the solvers that use them."""
         again = copy.copy(self.problem)
         again.__dict__.pop("columns", None)
         return again

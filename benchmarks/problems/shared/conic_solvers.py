@@ -25,5 +25,5 @@ class ConicSolver(EpsSolver):
         """Solve a program of CVXPY's."""
         tolerances = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), min(eps, self.eps_grid[0]))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "may be inaccurate": the judge says how inaccurate
+            warnings.simplefilter("ignore")  # "may be inaccurate": the objective measures how inaccurate
             program.solve(solver="CLARABEL", **tolerances)

@@ -1,18 +1,18 @@
-"""A run as its objective sees it: looked at after every step, off the solver's clock."""
+"""The objective of a run: evaluated after every step, outside the solver's time."""
 
 import math
 from typing import Any
 
 from benchmark_utils.racing import CONVERGED, OVER_CAP, STOPPED_SHORT, Lap
 
-WALL_SHARE = 5.0  # caps: what a run may take together with the judge's looks
+WALL_SHARE = 5.0  # caps: what a run may take together with its evaluations
 
 
 class Descent:
     """A watcher that keeps when each suboptimality was reached, and ends a run that needs to go no further."""
 
-    def __init__(self, judge: Any, *, least: float, cap: float) -> None:
-        self.judge, self.least, self.cap = judge, least, cap
+    def __init__(self, objective: Any, *, least: float, cap: float) -> None:
+        self.objective, self.least, self.cap = objective, least, cap
         self.seconds: list[float] = []
         self.suboptimality: list[float] = []
 
@@ -22,7 +22,7 @@ class Descent:
     def watch(self, progress: Any) -> bool:
         """Look at the objective."""
         self.seconds.append(progress.seconds)
-        self.suboptimality.append(self.judge.suboptimality(progress.solver.point(progress.problem, progress.state)))
+        self.suboptimality.append(self.objective.suboptimality(progress.solver.point(progress.problem, progress.state)))
         return self.suboptimality[-1] <= self.least or progress.seconds > self.cap
 
     def end(self, result: Any) -> None:

@@ -1,7 +1,7 @@
-"""The judge of kernel SVMs: the problem's own certificate, off everybody's clock.
+"""The objective of kernel SVMs: the problem's own certificate, outside every contender's time.
 
-The judge has a kernel matrix of its own. A solver gets the same problem with no kernel value computed yet (``fresh``):
-the time for its kernel values is part of its time, whoever ran before it.
+The objective has a kernel matrix of its own. A solver gets the same problem with no kernel value computed yet
+(``fresh``): the time for its kernel values is part of its time, whatever ran before it.
 """
 
 import copy
@@ -58,7 +58,7 @@ class KernelObjective(BaseObjective):
         return {"problem": self.problem, "C": self.C}
 
     def evaluate_result(self, **result: Any) -> dict[str, float]:
-        """Judge a point."""
+        """Evaluate a point."""
         point = self.make_point(**result)
         certificate = self.problem.certificate(point)
         return {

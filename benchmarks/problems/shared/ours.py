@@ -53,7 +53,7 @@ class SoftmarginSolver(BaseSolver):
         self.problem = problem
 
     def fresh(self) -> Any:
-        """Return the problem as it is before anybody has worked on it."""
+        """Return the problem as it is before any solver has worked on it."""
         return self.problem
 
     def few(self) -> Any:
@@ -80,12 +80,12 @@ class SoftmarginSolver(BaseSolver):
         self,
         tols: Sequence[float],
         *,
-        judge: Any,
+        objective: Any,
         cap: float,
         repeat: int,
         settings: Mapping[float, float],
     ) -> Iterator[Lap]:
-        """Solve afresh for every tolerance; the certificate in the result is the judge's own."""
+        """Solve afresh for every tolerance; the certificate in the result is the objective's own."""
         for tol in tols:
             result = self._solve(tol, max_seconds=cap, seed=repeat)
             status = _STATUS.get(result.status, OVER_CAP)

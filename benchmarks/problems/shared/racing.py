@@ -2,12 +2,12 @@
 
 Every solver of these benchmarks has one more verb than benchopt asks for:
 
-    laps(tols, judge=objective, cap=seconds, repeat=r, settings={tol: setting}) -> iterator of Lap
+    laps(tols, objective=objective, cap=seconds, repeat=r, settings={tol: setting}) -> iterator of Lap
 
 It runs once for each tolerance, loosest first, and gives up after the first one it misses. ``seconds`` is the solver's
-own clock; whether the tolerance was met is the judge's word. ``settings`` holds what an earlier repeat found out (the
+own clock; the objective decides whether the tolerance was met. ``settings`` holds what an earlier repeat found out (the
 eps at which LIBLINEAR meets a tolerance), so that it is not searched for again. ``leans_on_bound`` says whether the
-judge needs the proven bound for this solver's answers, ``is_peer`` whether it is another library's.
+objective needs the proven bound for this solver's answers, ``is_peer`` whether it is another library's.
 """
 
 import math
@@ -32,7 +32,7 @@ _GRACE = 5.0  # seconds a child may need beside the timed call: to start, and to
 
 
 class Lap(NamedTuple):
-    """One timed run: the tolerance asked for, the solver's seconds, and what the judge said."""
+    """One timed run: the tolerance asked for, the solver's seconds, and what the objective measured."""
 
     tol: float
     seconds: float
@@ -42,7 +42,7 @@ class Lap(NamedTuple):
 
 
 class GapReached(StoppingCriterion):
-    """End a benchopt curve once the judge's relative gap is at most ``gap``, or moves no more."""
+    """End a benchopt curve once the objective's relative gap is at most ``gap``, or no longer changes."""
 
     def __init__(self, gap: float = 1e-5, strategy: Any = None, key_to_monitor: str = "value", minimize: bool = True):
         super().__init__(gap=gap, strategy=strategy, key_to_monitor=key_to_monitor, minimize=minimize)
@@ -78,15 +78,15 @@ class EpsSolver(BaseSolver):
         self,
         tols: Sequence[float],
         *,
-        judge: Any,
+        objective: Any,
         cap: float,
         repeat: int,
         settings: Mapping[float, float],
     ) -> Iterator[Lap]:
-        """Tighten eps until the judge is content.
+        """Tighten eps until the tolerance is met.
 
         Compiled code cannot be interrupted, so an eps never tried before runs in a child that can be ended; one that
-        is known to be quick enough is timed here, where memory is as warm as it is for everybody else (unless it took
+        is known to be quick enough is timed here, where memory is as warm as it is for all others (unless it took
         so long that this cannot matter).
         """
         self.seed = repeat
@@ -95,7 +95,7 @@ class EpsSolver(BaseSolver):
             start = settings.get(tol, start)
             lap = Lap(tol, math.nan, math.nan, start, STOPPED_SHORT)
             for eps in (eps for eps in self.eps_grid if eps <= start):
-                lap = self._lap(tol, eps, judge, cap, is_tried=eps == settings.get(tol))
+                lap = self._lap(tol, eps, objective, cap, is_tried=eps == settings.get(tol))
                 if lap.status != STOPPED_SHORT:
                     break
             yield lap
@@ -103,19 +103,19 @@ class EpsSolver(BaseSolver):
                 return
             start = lap.setting
 
-    def _lap(self, tol: float, eps: float, judge: Any, cap: float, *, is_tried: bool) -> Lap:
+    def _lap(self, tol: float, eps: float, objective: Any, cap: float, *, is_tried: bool) -> Lap:
         if not is_tried:
             answer = bounded(lambda: self._timed(eps), cap + _GRACE)
             if answer is None or answer[0] > cap:
                 return Lap(tol, cap, math.nan, eps, OVER_CAP)
             seconds, result = answer
-            residual = judge.evaluate_result(**result)["value"]
+            residual = objective.evaluate_result(**result)["value"]
             if residual > tol:
                 return Lap(tol, seconds, residual, eps, STOPPED_SHORT)
             if seconds > _LONG:
                 return Lap(tol, seconds, residual, eps, CONVERGED)
         seconds, result = self._timed(eps)
-        residual = judge.evaluate_result(**result)["value"]
+        residual = objective.evaluate_result(**result)["value"]
         return Lap(tol, seconds, residual, eps, CONVERGED if residual <= tol else STOPPED_SHORT)
 
     def _timed(self, eps: float) -> tuple[float, dict[str, Any]]:

@@ -21,7 +21,7 @@ TWO_CLASSES = (
     *("wdbc", "occupancy-detection", "skin-nonskin", "duke", "leukemia", "colon-cancer"),
 )
 _LARGEST_PIXEL, _LARGEST_RANK = 255.0, 13.0
-# Files that hold raw values, and how everybody scales them (LIBSVM's mnist.scale and news20.scale).
+# Files that hold raw values, and how all contenders scale them (LIBSVM's mnist.scale and news20.scale).
 _SCALING = {
     "mnist": lambda X: X * (1.0 / _LARGEST_PIXEL),
     "news20": lambda X: normalize(X, copy=False),
@@ -30,7 +30,7 @@ _SCALING = {
     "skin-nonskin": lambda X: X * (1.0 / _LARGEST_PIXEL),
     "svmguide1": lambda X: maxabs_scale(X),
 }
-_SORTED = ("skin-nonskin", "tdt2")  # by class: whoever takes the first rows wants them shuffled
+_SORTED = ("skin-nonskin", "tdt2")  # by class: the first rows alone would miss classes, so rows are shuffled
 _MOST_ROWS = {"mnist": 10_000, "w8a": 10_000}
 _USUAL_MOST_ROWS = 5000
 _MOST_TEST_ROWS = 2000

@@ -1,4 +1,4 @@
-"""The judge of multinomial logistic regression: how far a model's objective is above the least one.
+"""The objective of multinomial logistic regression: how far a model's objective is above the least one.
 
     minimise over W in R^{d x k}, b in R^k:   C sum_i [ log sum_c exp(s_ic) - s_{i,y_i} ] + g(W),    s_i = W' x_i + b
 
@@ -8,7 +8,7 @@
     squared_norm  g = |W|^2                           what paper 003 adds for the sake of SVRG
 
 All classes have weights, the intercept is not penalised; two classes have one column of weights. The least objective
-is known from ``benchmark_utils.optimum``. All of this happens off the solver's clock.
+is known from ``benchmark_utils.optimum``. All of this happens outside the solver's time.
 """
 
 from typing import Any
@@ -61,7 +61,7 @@ class Objective(BaseObjective):
         return self.bound.relative(self.problem.primal(point))
 
     def evaluate_result(self, weights: np.ndarray, intercept: np.ndarray) -> dict[str, float]:
-        """Judge weights of shape (d, k) and intercepts of shape (k,); k = 1 for two classes."""
+        """Evaluate weights of shape (d, k) and intercepts of shape (k,); k = 1 for two classes."""
         point = CompositePoint(weights, intercept)
         primal = self.problem.primal(point)
         return {

@@ -1,4 +1,4 @@
-"""The judge of matrix sensing over the trace-norm ball: paper 001's Figure 2.
+"""The objective of matrix sensing over the trace-norm ball: paper 001's Figure 2.
 
     minimise over |W|_* <= radius:   (1/n) sum_i 1/2 |W' x_i - t_i|^2 + l2 / 2 |W|^2 ,     l2 = ridge / n
 

@@ -3,7 +3,7 @@
     heart-failure, wdbc           as they are
     winequality                   red and white joined; quality 6 and more against less
     avila                         copyist A against the others
-    room-occupancy                somebody against nobody; the paper's set by its size and features
+    room-occupancy                occupied against empty; the paper's set by its size and features
     occupancy-detection           as it is
     skin-nonskin                  as it is
     others                        sets of two classes that the paper does not have
@@ -100,7 +100,7 @@ def made_up_folder(rows: int = ROWS) -> Path:
 def overlapping(n: int, rng: np.random.Generator, d: int = COLUMNS) -> tuple[np.ndarray, np.ndarray]:
     """Draw rows of two classes with the same means and variances, and labels -1 and +1.
 
-    A pair of features has its centre at s (1, y) / sqrt 2, the sign s drawn anew for every pair: no line tells the
+    A pair of features has its centre at s (1, y) / sqrt 2, the sign s drawn again for every pair: no line tells the
     classes apart, and with four pairs no rule is right in more than about 0.9 of all rows. Other features are noise.
     """
     y = rng.choice((-1.0, 1.0), n)

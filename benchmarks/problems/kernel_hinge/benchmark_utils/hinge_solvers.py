@@ -1,4 +1,4 @@
-"""Solvers of the kernel hinge SVM: ours, looked at after every step off their clock, and LIBSVM with its bias."""
+"""Solvers of the kernel hinge SVM: ours, evaluated after every step outside their time, and LIBSVM with its bias."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ _WARM_STEPS = 3
 
 
 class NearBound(GapReached):
-    """End a curve near the proven bound alone: a stochastic solver may stand still for a while and then go on."""
+    """End a curve near the proven bound alone: a stochastic solver may pause for a while and then continue."""
 
     def check_convergence(self, objective_list: list[dict[str, Any]]) -> tuple[bool, float]:
         """Return (stop, progress in [0, 1])."""
@@ -53,19 +53,19 @@ class LibsvmSolver(EpsSolver):
         self.problem = problem
         self.price = 1.0 / (problem.lam * problem.n)
 
-    def laps(self, tols: Sequence[float], *, judge: Any, **race: Any) -> Iterator[Lap]:
-        """Have the problem with a bias judge."""
-        return super().laps(tols, judge=_WithBias(self.problem, self.price), **race)
+    def laps(self, tols: Sequence[float], *, objective: Any, **race: Any) -> Iterator[Lap]:
+        """Evaluate by the problem with a bias."""
+        return super().laps(tols, objective=_WithBias(self.problem, self.price), **race)
 
 
 class _WithBias:
-    """The judge of LIBSVM's own problem."""
+    """The objective of LIBSVM's own problem."""
 
     def __init__(self, problem: KernelHinge, C: float) -> None:
         self.problem = HingeSVM(Gram(problem.kernel, problem.X), problem.y, C=C)
 
     def evaluate_result(self, samples: np.ndarray, alpha: np.ndarray, intercept: float) -> dict[str, float]:
-        """Judge dual variables and the bias."""
+        """Evaluate dual variables and the bias."""
         whole = np.zeros(self.problem.gram.n)
         whole[samples] = np.abs(alpha)
         return {"value": self.problem.certificate(HingePoint(whole, intercept)).residual}
@@ -78,7 +78,7 @@ class StepSolver(SoftmarginSolver):
     stopping_criterion = NearBound(gap=1e-5)
 
     def stated(self, problem: KernelHinge) -> Any:
-        """Return the problem as the solver wants it, with no kernel value computed yet."""
+        """Return the problem as the solver needs it, with no kernel value computed yet."""
         return problem
 
     def expansion(self, problem: Any, state: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,7 @@
 """Paper 002's method, its two baselines, and what makes them better (spec 2.4).
 
 ``scs`` and ``wolfe`` have lengths of the kernel's space and an exact search; ``scs-paper`` and ``wolfe-paper`` are as
-the paper has them, its errata mended.
+the paper has them, its errata corrected.
 """
 
 from typing import Any

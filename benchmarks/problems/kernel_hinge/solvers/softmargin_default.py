@@ -1,4 +1,4 @@
-"""What ``KernelSVC(solver="auto")`` runs where all rows can be looked at: descent by pairs on the dual."""
+"""What ``KernelSVC(solver="auto")`` runs where all rows can be used: descent by pairs on the dual."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ class Solver(StepSolver):
         self.joint = joint_of(problem)
 
     def fresh(self) -> Any:
-        """Return the joint problem without kernel values, whose judge has its own."""
+        """Return the joint problem without kernel values; the objective has its own."""
         return fresh(self.joint)
 
     def few(self) -> Any:

@@ -1,6 +1,6 @@
-"""Paper 001's Algorithm 1 with its own steps: the delta of Corollary 4.1.1 (mended, spec 1.2), or a multiple of it.
+"""Paper 001's Algorithm 1 with its own steps: the delta of Corollary 4.1.1 (corrected, spec 1.2), or a multiple of it.
 
-It is told what nobody knows beforehand: s is 1.2 times the number of weights in the solution; k = n s / d, eta = 1/2.
+It is given what is not known beforehand: s is 1.2 times the number of weights in the solution; k = n s / d, eta = 1/2.
 """
 
 import math

@@ -1,8 +1,8 @@
-"""What peers that leave a linear model, w and b, hand to a judge who wants dual variables.
+"""What other libraries that return only w and b give to an objective that needs dual variables.
 
 The dual variables that their losses suggest, Proj(C xi), prove little until w is very near the optimum. They are given
-those that our solver finds in a long run instead: any feasible dual point bounds the optimum from below, whoever found
-it, and the judge takes P(w, b) from the weights.
+those that our solver finds in a long run instead: any feasible dual point bounds the optimum from below, whatever
+found it, and P(w, b) is computed from the weights.
 """
 
 from functools import lru_cache
@@ -27,6 +27,6 @@ def proven_dual(problem: Any) -> np.ndarray:
     return solve(fresh(problem), PrimalNewton(), stop=stop, rng=0).point.alpha
 
 
-def judged(problem: Any, weights: np.ndarray, bias: float) -> dict[str, Any]:
+def evaluated(problem: Any, weights: np.ndarray, bias: float) -> dict[str, Any]:
     """Return a peer's model with the dual variables that bound the optimum best."""
     return L2Point(proven_dual(problem), bias, weights)._asdict()

@@ -1,7 +1,7 @@
 """LIBLINEAR's primal Newton method for squared hinge loss (``-s 2 -B 1 -R``), through its authors' Python package.
 
 Its C is half of ours. ``-R`` leaves the bias free; its dual method, ``-s 1``, takes no ``-R``: with a penalised
-bias it would solve another problem. Its weights are judged by a bound that it need not prove
+bias it would solve another problem. Its weights are measured against a bound that it need not prove
 (``benchmark_utils.primal_answers``).
 """
 
@@ -12,7 +12,7 @@ from liblinear.liblinearutil import parameter, train
 from liblinear.liblinearutil import problem as LiblinearProblem
 from scipy.sparse import csr_matrix
 
-from benchmark_utils.primal_answers import judged, proven_dual
+from benchmark_utils.primal_answers import evaluated, proven_dual
 from benchmark_utils.racing import EpsSolver
 
 
@@ -41,4 +41,4 @@ class Solver(EpsSolver):
         """Take the weights of +1, which are its own or those of -1 with the other sign."""
         d = self.problem.gram.X.shape[1]
         column = self.model.get_labels()[0] * np.ctypeslib.as_array(self.model.w, (d + 1,))
-        return judged(self.problem, column[:d].copy(), float(column[d]))
+        return evaluated(self.problem, column[:d].copy(), float(column[d]))

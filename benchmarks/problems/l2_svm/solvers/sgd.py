@@ -3,7 +3,7 @@
     ours / (C n / 2):   (1/n) sum_i xi_i^2 + alpha / 2 |w|^2 ,     alpha = 2 / (C n)
 
 It has no rule that ends near the optimum, so that it is given passes: 1, 2, 3, 4, 6, 8, 11, ... until the gap will do;
-eps is one over their number. Its weights are judged by a bound that it need not prove
+eps is one over their number. Its weights are measured against a bound that it need not prove
 (``benchmark_utils.primal_answers``).
 
     optimal         its default, eta = 1 / (alpha (t0 + t)): the first steps may be so long that it never comes back
@@ -14,7 +14,7 @@ from typing import Any
 
 from sklearn.linear_model import SGDClassifier
 
-from benchmark_utils.primal_answers import judged, proven_dual
+from benchmark_utils.primal_answers import evaluated, proven_dual
 from benchmark_utils.racing import EpsSolver
 from softmargin.matrices.operator import row_squares
 
@@ -60,4 +60,4 @@ class Solver(EpsSolver):
         self.model = model.fit(problem.gram.X, problem.y)
 
     def get_result(self) -> dict[str, Any]:
-        return judged(self.problem, self.model.coef_[0].astype(float), float(self.model.intercept_[0]))
+        return evaluated(self.problem, self.model.coef_[0].astype(float), float(self.model.intercept_[0]))

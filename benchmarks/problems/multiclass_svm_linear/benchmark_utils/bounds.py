@@ -2,8 +2,8 @@
 
 LIBLINEAR and its kin leave weights but no dual variables, so nothing about them can be proven from their answer alone.
 Their gap is therefore P(W) minus a bound that our solver proves beforehand: any feasible dual point bounds the optimum
-from below, whoever found it. A loose bound would make a peer look worse than it is, so it is driven to a relative gap
-of TARGET, for at most BOUND_SECONDS; what was reached is kept beside the bound.
+from below, whatever found it. A loose bound would make another library look worse than it is, so it is driven to a
+relative gap of TARGET, for at most BOUND_SECONDS; what was reached is kept beside the bound.
 """
 
 import hashlib

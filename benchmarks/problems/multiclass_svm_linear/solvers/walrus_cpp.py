@@ -84,14 +84,14 @@ class Solver(BaseSolver):
         self,
         tols: Sequence[float],
         *,
-        judge: Any,
+        objective: Any,
         cap: float,
         repeat: int,
         settings: Mapping[float, float],
     ) -> Iterator[Lap]:
         """Read off one run when its primal value first comes within each tolerance of the proven bound."""
         pending = sorted(tols, reverse=True)
-        bound = judge.bound.bound
+        bound = objective.bound.bound
         last, count, residual = _Pass(0.0, math.inf), 0, math.inf
         for count, last in enumerate(self._passes(cap), start=1):
             residual = duality_gap(last.primal, bound).residual
@@ -105,7 +105,7 @@ class Solver(BaseSolver):
         yield Lap(pending[0], last.seconds, residual, count, OVER_CAP if is_over else STOPPED_SHORT)
 
     def _passes(self, cap: float) -> Iterator[_Pass]:
-        """Run the program and yield what it prints; it is ended when nobody listens any more, or for lack of time."""
+        """Run the program and yield what it prints; stop it when no more is needed, or when time is up."""
         self.timed_out = False
         with subprocess.Popen(self._command(_ENDLESS), stdout=subprocess.PIPE, text=True) as process:
             # Its evaluations take about as long as its passes.

@@ -32,7 +32,7 @@ class EstimatorPeer(EpsSolver):
         self.X = self.data(problem.X)
 
     def data(self, X: Any) -> Any:
-        """Return X in the layout that the estimator wants: as it comes."""
+        """Return X in the layout that the estimator needs: as it comes."""
         return X
 
     @property
@@ -66,5 +66,5 @@ class EstimatorPeer(EpsSolver):
 
     def _fit(self, X: Any, y: np.ndarray, eps: float) -> Any:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # short of progress or of passes: the judge will tell
+            warnings.simplefilter("ignore")  # short of progress or of passes: the objective measures it
             return self.estimator(eps).fit(X, y)

@@ -3,7 +3,7 @@
 F* is the least value that any run has shown; our own dual bound proves how far below it the true minimum can lie. The
 solvers are run one after the other, each from the best point so far, until the proof is as tight as TARGET asks or the
 time is over. With l1 alone the bound is of first order in the distance to the optimum while F is of second order: F* is
-then known far better than can be proven, and less is asked of the proof.
+then known far better than can be proven, and the proof may be looser.
 """
 
 import json

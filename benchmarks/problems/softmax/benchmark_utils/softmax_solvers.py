@@ -1,8 +1,8 @@
 """Our solvers of multinomial regression, and how long each takes to a relative suboptimality.
 
-The objective is looked at after every step, off the solver's clock: the time of a level is that of the first step whose
-point is within it. A run thus needs no tolerance, which is what its peers are granted too: the tol that suits them
-best.
+The objective is evaluated after every step, outside the solver's time: the time of a level is that of the first step
+whose point is within it. A run thus needs no tolerance, which is what its peers are granted too: the tol that suits
+them best.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,17 +41,17 @@ class SoftmaxSolver(SoftmarginSolver):
         self,
         tols: Sequence[float],
         *,
-        judge: Any,
+        objective: Any,
         cap: float,
         repeat: int,
         settings: Mapping[float, float],
     ) -> Iterator[Lap]:
         """Read all levels off one run."""
-        looks = Descent(judge, least=min(tols), cap=cap)
+        curve = Descent(objective, least=min(tols), cap=cap)
         stop = Stop(tol=0.0, max_iter=ENDLESS, max_seconds=WALL_SHARE * cap)
-        solve(self.fresh(), self.method(), stop=stop, rng=repeat, watchers=[looks, Standstill()])
+        solve(self.fresh(), self.method(), stop=stop, rng=repeat, watchers=[curve, Standstill()])
         for tol in tols:
-            lap = looks.lap(tol)
+            lap = curve.lap(tol)
             yield lap
             if lap.status != CONVERGED:
                 return

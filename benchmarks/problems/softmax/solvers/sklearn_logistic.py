@@ -67,5 +67,5 @@ class Solver(EpsSolver):
             random_state=self.seed,
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # short of memory or of progress: the judge will tell
+            warnings.simplefilter("ignore")  # short of memory or of progress: the objective measures it
             return model.fit(X, y)

@@ -42,5 +42,5 @@ class Solver(EpsSolver):
             random_state=self.seed,
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # not certified: the judge will tell
+            warnings.simplefilter("ignore")  # not certified: the objective measures it
             return model.fit(problem.X, problem.y)
