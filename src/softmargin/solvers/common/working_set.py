@@ -1,0 +1,72 @@
+"""Working sets: the few variables that a solver optimises for a while before it returns to all of them.
+
+Every scheme takes what already moves freely and what violates its optimality condition most. They differ because the
+cost of a variable does:
+
+    solver                              the set                                         why
+    linear_svm.block_descent            rows with a gap above a share of the mean;      every visit yields the gap of its
+                                        idle rows leave early                           row: no sort, no limit, compiled
+    softmax.dual_descent                the same, with a far larger share               all rows move at first
+    kernel_svm.block_descent,           rows between corners, and those with a gap      the square of K over the set has
+    kernel_svm.projected_gradient       above a share of the mean: ``choose_rows``      to fit into memory
+    kernel_svm.pair_descent             the same, and neighbours of the margin          few support vectors: rows of K are
+                                                                                        the cost
+    squared_hinge.smo                   worst violators, upwards and downwards in       a free bias ties two variables of
+                                        turn; free variables                            opposite directions
+    softmax.prox_newton                 blocks that violate most, twice as many as      a model of the whole set is
+                                        are nonzero: ``largest``                        minimised, so the set must not grow
+    ball.working_set                    features in use, and the largest gradients:     the same, for columns of X
+                                        ``largest``
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["by_score", "choose_rows", "largest"]
+
+Array = NDArray[Any]
+
+
+def by_score(items: Array, scores: Array) -> Array:
+    """Return the items with the largest scores[item] first, equal ones in the order given."""
+    return items[np.argsort(-scores[items], kind="stable")]
+
+
+def largest(scores: Array, most: int) -> Array:
+    """Return the positions of the ``most`` largest scores, or of all, sorted; give inf to those that must stay."""
+    if most >= len(scores):
+        return np.arange(len(scores))
+    return np.sort(np.argpartition(-scores, most - 1)[:most])
+
+
+def choose_rows(
+    order: Array, is_free: Array, gaps: Array, most: int, *, share: float, sort_others: bool = True
+) -> Array:
+    """Return the free rows and those whose gap counts, at most ``most``, sorted.
+
+    Where there are too many, free rows may be half of those that stay: the ones with the largest gaps.
+
+    Parameters
+    ----------
+    order : array of shape (m,)
+        The rows to choose from.
+    is_free : bool array of shape (m,)
+        Whether order[t] is not at a bound.
+    gaps : array of shape (n,)
+        The gap of every row.
+    most : int
+        Largest size of the set.
+    share : float
+        A gap counts above this share of the mean gap.
+    sort_others : bool
+        Whether those of the largest gaps stay also among the rows at bounds; else the first of ``order``.
+    """
+    mine = gaps[order]
+    free = order[is_free]
+    others = order[~is_free & (mine > share * mine.sum() / max(len(order), 1))]
+    if len(free) + len(others) > most:
+        free = by_score(free, gaps)[: max(most // 2, most - len(others))]
+        others = by_score(others, gaps) if sort_others else others
+    return np.sort(np.concatenate([free, others])[:most])
