@@ -56,11 +56,24 @@ class Problem(Protocol):
 class BlockDualProblem(Problem, Protocol):
     """A linear problem whose dual has one small block of variables for every sample (rows of ``alpha``)."""
 
-    X: Any
+    X: Any  # (n, d) array or CSR matrix
+    y: NDArray[Any]  # (n,) class codes
+    C: NDArray[Any]  # (n,)
+    n_classes: int
+    bias: float  # value of the constant feature
     multiclass: str
+    loss: Any
 
-    def point(self, alpha: Any) -> Any:
+    def feasible(self, alpha: NDArray[Any]) -> NDArray[Any]:
+        """Return a feasible dual point near ``alpha``."""
+        ...
+
+    def point(self, alpha: NDArray[Any]) -> Any:
         """Pair dual variables with the weights they imply."""
+        ...
+
+    def settled(self, point: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the rows whose optimum is proven, and their optimal dual variables."""
         ...
 
 
@@ -69,11 +82,26 @@ class KernelBlockProblem(Problem, Protocol):
     """A problem on a kernel matrix, with one small block of dual variables for every sample (rows of ``alpha``)."""
 
     gram: Any
+    y: NDArray[Any]  # (n,) class codes
+    C: NDArray[Any]  # (n,)
+    n_classes: int
     multiclass: str
     loss: Any
 
-    def gaps(self, alpha: Any, scores: Any) -> Any:
+    def feasible(self, alpha: NDArray[Any]) -> NDArray[Any]:
+        """Return a feasible dual point near ``alpha``."""
+        ...
+
+    def point(self, alpha: NDArray[Any]) -> Any:
+        """Make a point of dual variables."""
+        ...
+
+    def gaps(self, alpha: NDArray[Any], scores: NDArray[Any]) -> NDArray[Any]:
         """Return the gap of every row, given scores = K alpha."""
+        ...
+
+    def relative_gap(self, alpha: NDArray[Any], scores: NDArray[Any]) -> float:
+        """Return the relative gap at a feasible alpha, given scores = K alpha."""
         ...
 
 
@@ -114,9 +142,9 @@ class FreeBiasProblem(Problem, Protocol):
 
 @runtime_checkable
 class ManyProblems(Problem, Protocol):
-    """Independent problems under one judge."""
+    """Independent problems with one certificate for all of them."""
 
-    parts: list[Any]
+    parts: list[Any]  # one problem per class; their points form a list
 
 
 @runtime_checkable

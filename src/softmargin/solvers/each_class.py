@@ -37,13 +37,13 @@ class EachClass:
 
     needs: ClassVar[tuple[type, ...]] = (ManyProblems,)
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> EachState:
+    def start(self, problem: ManyProblems, init: Any, rng: np.random.Generator) -> EachState:
         """Start every class."""
         firsts = [None] * len(problem.parts) if init is None else init
         states = [self.solver.start(part, first, rng) for part, first in zip(problem.parts, firsts, strict=True)]
         return EachState(states, [np.inf] * len(states))
 
-    def step(self, problem: Any, state: EachState) -> EachState:
+    def step(self, problem: ManyProblems, state: EachState) -> EachState:
         """Step every class that is not far ahead of the others."""
         worst = max(state.estimates)
         for c, part in enumerate(problem.parts):
@@ -52,11 +52,11 @@ class EachClass:
                 state.estimates[c] = self.solver.estimate(part, state.states[c])
         return state
 
-    def point(self, problem: Any, state: EachState) -> list[Any]:
+    def point(self, problem: ManyProblems, state: EachState) -> list[Any]:
         """Return one point a class."""
         return [self.solver.point(part, mine) for part, mine in zip(problem.parts, state.states, strict=True)]
 
-    def estimate(self, problem: Any, state: EachState) -> float:
+    def estimate(self, problem: ManyProblems, state: EachState) -> float:
         """Return the worst of the classes' own estimates."""
         return max(state.estimates)
 

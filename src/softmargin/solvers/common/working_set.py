@@ -3,20 +3,19 @@
 Every scheme takes what already moves freely and what violates its optimality condition most. They differ because the
 cost of a variable does:
 
-    solver                              the set                                         why
-    linear_svm.block_descent            rows with a gap above a share of the mean;      every visit yields the gap of its
-                                        idle rows leave early                           row: no sort, no limit, compiled
-    softmax.dual_descent                the same, with a far larger share               all rows move at first
-    kernel_svm.block_descent,           rows between corners, and those with a gap      the square of K over the set has
-    kernel_svm.projected_gradient       above a share of the mean: ``choose_rows``      to fit into memory
-    kernel_svm.pair_descent             the same, and neighbours of the margin          few support vectors: rows of K are
-                                                                                        the cost
-    squared_hinge.smo                   worst violators, upwards and downwards in       a free bias ties two variables of
-                                        turn; free variables                            opposite directions
-    softmax.prox_newton                 blocks that violate most, twice as many as      a model of the whole set is
-                                        are nonzero: ``largest``                        minimised, so the set must not grow
-    ball.working_set                    features in use, and the largest gradients:     the same, for columns of X
-                                        ``largest``
+    solver                          the set                                    why
+    linear_svm.block_descent        rows with a gap above a share of the       each visit yields the gap of its row: no
+                                    mean; idle rows leave early                sort, no limit, a compiled partition
+    softmax.dual_descent            the same, with a far larger share          every row keeps a part of the gap
+    kernel_svm.block_descent,       rows between corners, and rows with a      the square of K over the set has to fit
+    kernel_svm.projected_gradient   gap above a share: ``choose_rows``         into memory
+    kernel_svm.pair_descent         the same, and rows near the margin         a row of K costs more than its descent
+    squared_hinge.smo               worst violators, in turn those that rise   with a free bias one variable rises as
+                                    and those that fall; free variables        another falls: a set needs both
+    softmax.prox_newton             blocks that violate most, up to twice the  a model of the whole set is minimised, so
+                                    nonzero ones: ``largest``                  its size is limited by the support
+    ball.working_set                features in use and those of the largest   the same, for the columns of X
+                                    gradients: ``largest``
 """
 
 from typing import Any

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.blocks import NOTHING
+from softmargin.core.protocols import KernelBlockProblem
 from softmargin.losses.multiclass_hinge import margins
 
 __all__ = ["corner", "first_rows", "is_between", "nearest", "open_rows"]
@@ -112,7 +113,7 @@ def is_between(multiclass: str, alpha: Array, y: Array, C: Array) -> Array:
     return np.asarray(between.any(axis=1))
 
 
-def first_rows(problem: Any, init: Any) -> Array:
+def first_rows(problem: KernelBlockProblem, init: Any) -> Array:
     """Return a feasible alpha to start from; samples with K_ii = 0 have their optimal rows already (spec 2.5)."""
     n, k = len(problem.y), problem.n_classes
     alpha = np.zeros((n, k)) if init is None else problem.feasible(init.alpha)
@@ -121,6 +122,6 @@ def first_rows(problem: Any, init: Any) -> Array:
     return alpha
 
 
-def open_rows(problem: Any) -> Array:
+def open_rows(problem: KernelBlockProblem) -> Array:
     """Return the samples whose rows can move: K_ii > 0 and C_i > 0."""
     return np.flatnonzero((problem.gram.diagonal >= NOTHING) & (problem.C > 0.0))

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import compiled_struct, jit
+from softmargin.core.protocols import KernelBlockProblem
 from softmargin.solvers.kernel_svm._dual_rows import first_rows, open_rows
 
 __all__ = ["CORNER_RULES", "PAIR_RULES", "RowState", "pass_over_rows", "start_rows"]
@@ -187,14 +188,14 @@ class RowState:
         self.work = np.zeros((3, self.alpha.shape[1]))
 
 
-def start_rows(problem: Any, init: Any, rng: np.random.Generator) -> RowState:
+def start_rows(problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> RowState:
     """Allocate, from a first point or from nothing."""
     alpha = first_rows(problem, init)
     scores = np.ascontiguousarray(problem.gram.scores(alpha).T)
     return RowState(alpha, scores, open_rows(problem), seed=int(rng.integers(2**62)))
 
 
-def pass_over_rows(problem: Any, state: RowState, rule: Any) -> RowState:
+def pass_over_rows(problem: KernelBlockProblem, state: RowState, rule: Any) -> RowState:
     """Visit every row that can move once, in a fresh random order."""
     gram = problem.gram
     order = np.random.default_rng((state.seed, state.n_done)).permutation(state.index)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.core.protocols import KernelBlockProblem
 from softmargin.losses.multiclass_hinge import margins
 from softmargin.solvers.kernel_svm._dual_rows import is_between
 
@@ -17,7 +18,9 @@ SET_TARGET = 0.1  # a round brings the gap of its rows down to this share; spec 
 NEAR = 0.2  # a margin this far from being violated may well be violated after a deep round
 
 
-def choose_rows(problem: Any, alpha: Array, gaps: Array, order: Array, most: int, *, by_gap: bool = True) -> Array:
+def choose_rows(
+    problem: KernelBlockProblem, alpha: Array, gaps: Array, order: Array, most: int, *, by_gap: bool = True
+) -> Array:
     """Return the rows of ``order`` between corners and those with a gap that counts, sorted.
 
     Where there are too many, rows between corners may be half of those that stay. The largest gaps stay; unless asked
@@ -38,7 +41,7 @@ def _by_gap(rows: Array, gaps: Array) -> Array:
     return np.asarray(rows[np.argsort(-gaps[rows], kind="stable")])
 
 
-def with_neighbours(problem: Any, scores: Array, order: Array, rows: Array, most: int) -> Array:
+def with_neighbours(problem: KernelBlockProblem, scores: Array, order: Array, rows: Array, most: int) -> Array:
     """Add the rows of ``order`` whose margins are nearly violated, the nearest first, while there is room; sorted."""
     rest = np.setdiff1d(order, rows, assume_unique=True)
     y = problem.y[rest]

@@ -85,7 +85,7 @@ class KernelBlockDescent:
 
     needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> KernelDescentState:
+    def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> KernelDescentState:
         """Allocate; put in a warm start; settle the rows whose optimum needs no descent."""
         find_block(problem.multiclass, self.block)
         alpha = first_rows(problem, init)
@@ -94,7 +94,7 @@ class KernelBlockDescent:
         random = rng.integers(1, 2**63, size=1, dtype=np.uint64)
         return KernelDescentState(alpha, scores, problem.gaps(alpha, scores), order, random, FIRST_SET)
 
-    def step(self, problem: Any, state: KernelDescentState) -> KernelDescentState:
+    def step(self, problem: KernelBlockProblem, state: KernelDescentState) -> KernelDescentState:
         """Make one round on a working set, or one pass over all rows."""
         if self.working_set:
             n = problem.gram.n
@@ -117,11 +117,11 @@ class KernelBlockDescent:
         state.gaps = problem.gaps(state.alpha, state.scores)
         return state
 
-    def point(self, problem: Any, state: KernelDescentState) -> Any:
+    def point(self, problem: KernelBlockProblem, state: KernelDescentState) -> Any:
         """Return the dual rows."""
         return problem.point(state.alpha.copy())
 
-    def estimate(self, problem: Any, state: KernelDescentState) -> float:
+    def estimate(self, problem: KernelBlockProblem, state: KernelDescentState) -> float:
         """Return the relative gap by the scores that were kept."""
         return float(problem.relative_gap(state.alpha, state.scores))
 
@@ -129,7 +129,9 @@ class KernelBlockDescent:
         """Rebuild the state from a checkpoint."""
         return KernelDescentState(**arrays, **plain)
 
-    def _descend(self, problem: Any, state: KernelDescentState, rows: Array, share: float, epochs: int) -> int:
+    def _descend(
+        self, problem: KernelBlockProblem, state: KernelDescentState, rows: Array, share: float, epochs: int
+    ) -> int:
         """Descend on some rows until their gap is this share of what it was, then tell all; return how many moved."""
         if len(rows) == 0:
             return 0
@@ -149,7 +151,9 @@ class KernelBlockDescent:
 class _Part:
     """A working set with its square of K."""
 
-    def __init__(self, problem: Any, state: KernelDescentState, rows: Array, block: Any, *, is_once: bool) -> None:
+    def __init__(
+        self, problem: KernelBlockProblem, state: KernelDescentState, rows: Array, block: Any, *, is_once: bool
+    ) -> None:
         self.k, self.m = problem.n_classes, len(rows)
         self.size = padded(self.k)
         self.K = problem.gram.square(rows)

@@ -49,20 +49,20 @@ class BlockFrankWolfe:
         if self.step_rule not in _STEPS:
             raise IncompatibleError(f"step_rule={self.step_rule!r} is unknown; choose {' or '.join(_STEPS)}.")
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> RowState:
+    def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> RowState:
         """Allocate, from a first point or from nothing."""
         return start_rows(problem, init, rng)
 
-    def step(self, problem: Any, state: RowState) -> RowState:
+    def step(self, problem: KernelBlockProblem, state: RowState) -> RowState:
         """Visit every sample once."""
         rule = CORNER_RULES[problem.multiclass](self.step_rule == "oblivious")
         return pass_over_rows(problem, state, rule)
 
-    def point(self, problem: Any, state: RowState) -> Any:
+    def point(self, problem: KernelBlockProblem, state: RowState) -> Any:
         """Return the dual rows."""
         return problem.point(state.alpha.copy())
 
-    def estimate(self, problem: Any, state: RowState) -> float:
+    def estimate(self, problem: KernelBlockProblem, state: RowState) -> float:
         """Return the relative gap by the scores that were kept."""
         return float(problem.relative_gap(state.alpha, state.scores.T))
 

@@ -46,12 +46,12 @@ class FrankWolfe:
 
     needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> CornerState:
+    def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> CornerState:
         """Allocate, from a first point or from nothing; the corners begin at 0."""
         alpha = first_rows(problem, init)
         return CornerState(alpha, problem.gram.scores(alpha), np.zeros_like(alpha), np.zeros_like(alpha))
 
-    def step(self, problem: Any, state: CornerState) -> CornerState:
+    def step(self, problem: KernelBlockProblem, state: CornerState) -> CornerState:
         """Find every row's corner and go towards all of them by one common step."""
         corners = corner(problem.multiclass, state.scores, problem.y, problem.C)
         state.corner_scores += problem.gram.scores(corners - state.corners)
@@ -64,11 +64,11 @@ class FrankWolfe:
             kept += step * towards
         return state
 
-    def point(self, problem: Any, state: CornerState) -> Any:
+    def point(self, problem: KernelBlockProblem, state: CornerState) -> Any:
         """Return the dual rows."""
         return problem.point(state.alpha.copy())
 
-    def estimate(self, problem: Any, state: CornerState) -> float:
+    def estimate(self, problem: KernelBlockProblem, state: CornerState) -> float:
         """Return the relative gap by the scores that were kept."""
         return float(problem.relative_gap(state.alpha, state.scores))
 

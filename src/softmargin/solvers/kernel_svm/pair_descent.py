@@ -63,7 +63,7 @@ class KernelPairDescent:
 
     needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> KernelPairState:
+    def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> KernelPairState:
         """Begin at zero, or at a feasible point near ``init``."""
         if problem.n_classes != 2:
             raise IncompatibleError(
@@ -74,7 +74,7 @@ class KernelPairDescent:
         order = rng.permutation(open_rows(problem))
         return KernelPairState(u, scores, order, u != 0.0, ALONE if len(order) <= ALONE else FIRST_SET)
 
-    def step(self, problem: Any, state: KernelPairState) -> KernelPairState:
+    def step(self, problem: KernelBlockProblem, state: KernelPairState) -> KernelPairState:
         """Make one round."""
         S, rise, fall = _slopes(problem, state)
         gaps = np.maximum(S * rise, S * fall)
@@ -100,11 +100,11 @@ class KernelPairDescent:
         state.largest_set = max(GROWTH * m, state.largest_set)
         return state
 
-    def point(self, problem: Any, state: KernelPairState) -> Any:
+    def point(self, problem: KernelBlockProblem, state: KernelPairState) -> Any:
         """Return the dual rows."""
         return problem.point(np.outer(state.u, (-0.5, 0.5)))
 
-    def estimate(self, problem: Any, state: KernelPairState) -> float:
+    def estimate(self, problem: KernelBlockProblem, state: KernelPairState) -> float:
         """Return the relative gap by the scores that were kept."""
         S, rise, fall = _slopes(problem, state)
         dual = float(np.abs(state.u).sum()) - 0.5 * float(state.u @ state.scores[:, 0])
@@ -115,7 +115,7 @@ class KernelPairDescent:
         return KernelPairState(**arrays, **plain)
 
 
-def _slopes(problem: Any, state: KernelPairState) -> tuple[Array, Array, Array]:
+def _slopes(problem: KernelBlockProblem, state: KernelPairState) -> tuple[Array, Array, Array]:
     """Return the gradient of (1), and how far every variable may rise and fall."""
     is_positive = problem.y == 1
     used = np.abs(state.u)
@@ -124,7 +124,7 @@ def _slopes(problem: Any, state: KernelPairState) -> tuple[Array, Array, Array]:
     return S, np.where(is_positive, left, used), -np.where(is_positive, used, left)
 
 
-def _working_set(problem: Any, state: KernelPairState, S: Array, gaps: Array) -> Array:
+def _working_set(problem: KernelBlockProblem, state: KernelPairState, S: Array, gaps: Array) -> Array:
     """Return the samples of a round, sorted; those inside their bounds may be half of it where there are too many.
 
     Neighbours take the room that is left. Those that never moved, whose rows are not at hand, are asked in only where

@@ -34,19 +34,19 @@ class PairwiseFrankWolfe:
 
     needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> RowState:
+    def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> RowState:
         """Allocate, from a first point or from nothing."""
         return start_rows(problem, init, rng)
 
-    def step(self, problem: Any, state: RowState) -> RowState:
+    def step(self, problem: KernelBlockProblem, state: RowState) -> RowState:
         """Visit every sample once: one exchange (Crammer-Singer) or one coordinate (Weston-Watkins) each."""
         return pass_over_rows(problem, state, PAIR_RULES[problem.multiclass]())
 
-    def point(self, problem: Any, state: RowState) -> Any:
+    def point(self, problem: KernelBlockProblem, state: RowState) -> Any:
         """Return the dual rows."""
         return problem.point(state.alpha.copy())
 
-    def estimate(self, problem: Any, state: RowState) -> float:
+    def estimate(self, problem: KernelBlockProblem, state: RowState) -> float:
         """Return the relative gap by the scores that were kept."""
         return float(problem.relative_gap(state.alpha, state.scores.T))
 

@@ -80,7 +80,7 @@ class ProjectedGradient:
 
     needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> GradientState:
+    def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> GradientState:
         """Allocate, from a first point or from nothing."""
         alpha = first_rows(problem, init)
         scores = problem.gram.scores(alpha)
@@ -88,18 +88,18 @@ class ProjectedGradient:
         lipschitz = 1.0 if self.working_set else _largest_eigenvalue(problem.gram.scores, problem.gram.diagonal, rng)
         return GradientState(alpha, scores, alpha.copy(), scores.copy(), lipschitz, 1.0, order)
 
-    def step(self, problem: Any, state: GradientState) -> GradientState:
+    def step(self, problem: KernelBlockProblem, state: GradientState) -> GradientState:
         """Make one iteration on all rows, or one round on a working set."""
         if self.working_set:
             return _solve_set(problem, state)
         _advance(state, problem.multiclass, problem.y, problem.C, problem.gram.scores)
         return state
 
-    def point(self, problem: Any, state: GradientState) -> Any:
+    def point(self, problem: KernelBlockProblem, state: GradientState) -> Any:
         """Return the dual rows."""
         return problem.point(state.alpha.copy())
 
-    def estimate(self, problem: Any, state: GradientState) -> float:
+    def estimate(self, problem: KernelBlockProblem, state: GradientState) -> float:
         """Return the relative gap by the scores that were kept."""
         return float(problem.relative_gap(state.alpha, state.scores))
 
@@ -131,7 +131,7 @@ def _advance(at: Iterate, multiclass: str, y: Array, C: Array, product: Product)
     at.alpha, at.scores = new, new_scores
 
 
-def _solve_set(problem: Any, state: GradientState) -> GradientState:
+def _solve_set(problem: KernelBlockProblem, state: GradientState) -> GradientState:
     """Choose a working set, bring its gap down to a tenth, and tell all rows."""
     gaps = problem.gaps(state.alpha, state.scores)
     most = min(state.largest_set, problem.gram.largest_square)

@@ -100,7 +100,7 @@ class DualBlockDescent:
         if self.order not in ("permuted", "cyclic"):
             raise IncompatibleError(f"order={self.order!r} is unknown; choose permuted or cyclic.")
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> DescentState:
+    def start(self, problem: BlockDualProblem, init: Any, rng: np.random.Generator) -> DescentState:
         """Allocate; put in a warm start; settle the rows whose optimum needs no descent."""
         find_block(problem.multiclass, self.block)
         n, k = len(problem.y), problem.n_classes
@@ -139,7 +139,7 @@ class DualBlockDescent:
         state.rows = X
         return state
 
-    def step(self, problem: Any, state: DescentState) -> DescentState:
+    def step(self, problem: BlockDualProblem, state: DescentState) -> DescentState:
         """Make one full pass, or passes over the working set that cost about as much."""
         if state.n_active == 0:
             state.gap, _, _ = self._descend(problem, state, state.n_open, full=True, target=math.inf, budget=0)
@@ -168,12 +168,12 @@ class DualBlockDescent:
             state.n_active = 0
         return state
 
-    def point(self, problem: Any, state: DescentState) -> Any:
+    def point(self, problem: BlockDualProblem, state: DescentState) -> Any:
         """Return the dual rows with weights recomputed from them: what the descent accumulated has drifted."""
         n, k = len(problem.y), problem.n_classes
         return problem.point(state.alpha.reshape(n, -1)[:, :k].copy())
 
-    def estimate(self, problem: Any, state: DescentState) -> float:
+    def estimate(self, problem: BlockDualProblem, state: DescentState) -> float:
         """Guess the relative gap from the rows' gaps, summed as the last pass met them."""
         primal = dual_value(problem.y, state.alpha, state.weights, padded(problem.n_classes)) + state.gap
         return STALE * state.gap / primal if primal > 0 else math.inf
@@ -185,12 +185,12 @@ class DualBlockDescent:
             array[:] = arrays[name]
         return DescentState(**{**arrays, **aligned}, **plain)
 
-    def _words(self, problem: Any, state: DescentState) -> int:
+    def _words(self, problem: BlockDualProblem, state: DescentState) -> int:
         """Return the number of words that hold a row's tiles; 0 where there are too few classes to leave any out."""
         return len(state.live) // len(problem.y) if self.working_set and padded(problem.n_classes) > 2 * WIDTH else 0
 
     def _descend(
-        self, problem: Any, state: DescentState, m: int, *, full: bool, target: float, budget: int
+        self, problem: BlockDualProblem, state: DescentState, m: int, *, full: bool, target: float, budget: int
     ) -> tuple[float, int, int]:
         if state.rows is None:
             state.rows = as_rows(problem.X, problem.bias)
@@ -217,7 +217,7 @@ class DualBlockDescent:
             budget,
         )
 
-    def _screen(self, problem: Any, state: DescentState) -> None:
+    def _screen(self, problem: BlockDualProblem, state: DescentState) -> None:
         """Fix the rows whose optimum is proven, with its value, and take them out of the game."""
         state.screened = state.gap
         rows, values = problem.settled(self.point(problem, state))
