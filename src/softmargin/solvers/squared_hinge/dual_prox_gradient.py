@@ -1,23 +1,22 @@
-"""Projected gradient steps on the dual of the binary L2-SVM: paper 000, Algorithm 1, and what makes it fast.
+"""Projected gradient steps on the dual of the binary L2-SVM: paper 000, Algorithm 1, and an accelerated form.
 
     minimise over a >= 0, y'a = 0:   f(a) = 1/2 (ya)'K(ya) + 1/2 sum_i a_i^2 / C_i - sum a ;   D = -f      spec 1.1
     a <- Proj(v - grad f(v) / L) ,   grad f(v) = y K(yv) + v / C - 1 ,   L = sigma_1(K) + 1 / min C          spec 1.5
 
-The paper takes v = a and finds the projection by bisection. Here v runs ahead (FISTA) and starts again where the
-gradient says that it ran too far; the projection is found by Newton steps from the last multiplier; and as y'a = 0,
-K may be centred on both sides (HKH), which changes no solution but lowers L.
+The paper takes v = a and finds the projection by bisection. Here v is extrapolated (FISTA), the momentum restarts
+where the gradient says that a step went too far, and Newton steps from the last multiplier find the projection. As
+y'a = 0, K may be centred on both sides (HKH), which changes no solution but lowers L.
 
     paper 000   here
     alpha       state.alpha                 (n,)
     lambda      state.multiplier            b = L lambda (- the mean score, where K is centred)              spec 1.2
-    sigma       state.lipschitz             power iteration finds sigma_1 from below: raised where a step shows it
+    sigma       state.lipschitz             the power method underestimates sigma_1: raised where a step shows it
 
-One product with K a step: that of v follows from those of the last two a.
+Each iteration needs one product with K: that of v follows from those of the last two a.
 """
 
-import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,22 +25,28 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import FreeBiasProblem
 from softmargin.problems.l2_svm import L2Point
 from softmargin.sets import BALANCERS
+from softmargin.solvers.common.momentum import extrapolate, next_momentum
+from softmargin.solvers.common.power_method import largest_eigenvalue
 
-__all__ = ["DualProxGradient", "GradientState"]
+__all__ = ["DualProxGradient", "DualProxGradientTuning", "GradientState"]
 
 Array = NDArray[Any]
+NOISE = 1e-12  # rounding of <d, K d>, relative to |d| |K v|: curvature below it is not resolved
 
-SAFETY = 1.02  # power iteration stops short of sigma_1
-MAX_POWERS = 50
-SETTLED = 1e-3  # relative change at which power iteration stops
-RAISE = 1.5  # factor on L where a step shows that it is too small
-NOISE = 1e-12  # rounding of <d, K d>, relative to |d| |K v|: no curvature is seen below it
-STEPS = 10  # iterations a step: Python costs nothing beside them
+
+class DualProxGradientTuning(NamedTuple):
+    """How L is found, and how many iterations make a step."""
+
+    safety: float = 1.02  # factor on sigma_1, which the power method underestimates: spec 1.5
+    max_powers: int = 50  # products of the power method; by hand
+    power_change: float = 1e-3  # relative rise at which the power method stops; by hand
+    rise: float = 1.5  # factor on L where a step shows that it is too small; by hand
+    iterations: int = 10  # of one step, so that the overhead of a step is negligible; by hand
 
 
 @dataclass
 class GradientState:
-    """Everything a run needs to go on."""
+    """Everything that a run needs to continue."""
 
     alpha: Array  # (n,)
     scores: Array  # (n,) K (ya), centred where K is
@@ -61,7 +66,7 @@ class DualProxGradient:
     accelerated : bool
         Nesterov's extrapolation (FISTA).
     restart : bool
-        Forget the momentum where it points uphill.
+        Reset the momentum where it points uphill.
     projection : {"newton", "sort", "bisection"}
         How the multiplier of the projection is found (spec 1.4).
     centred : bool
@@ -72,6 +77,7 @@ class DualProxGradient:
     restart: bool = True
     projection: str = "newton"
     centred: bool = True
+    tuning: DualProxGradientTuning = DualProxGradientTuning()
 
     needs: ClassVar[tuple[type, ...]] = (FreeBiasProblem,)
 
@@ -80,27 +86,29 @@ class DualProxGradient:
         if self.projection not in BALANCERS:
             raise IncompatibleError(f"projection={self.projection!r} is unknown; choose {', '.join(BALANCERS)}.")
 
-    def start(self, problem: FreeBiasProblem, init: Any, rng: np.random.Generator) -> GradientState:
+    def start(self, problem: FreeBiasProblem, init: L2Point | None, rng: np.random.Generator) -> GradientState:
         """Find L; begin at alpha = 0, or at a feasible point near ``init``."""
-        n = len(problem.y)
+        n, tuning = len(problem.y), self.tuning
         alpha = np.zeros(n) if init is None else problem.feasible(init.alpha)
         scores = np.zeros(n) if init is None else self._product(problem, problem.y * alpha)
         prices = problem.C[problem.C > 0]
         sharpest = 1.0 / float(prices.min()) if len(prices) else 1.0
-        lipschitz = SAFETY * self._largest_eigenvalue(problem, rng) + sharpest
-        return GradientState(alpha, scores, alpha, scores, lipschitz)
+        sigma = largest_eigenvalue(
+            lambda u: self._product(problem, u),
+            rng.standard_normal(n),
+            steps=tuning.max_powers,
+            change=tuning.power_change,
+        )
+        return GradientState(alpha, scores, alpha, scores, tuning.safety * sigma + sharpest)
 
     def step(self, problem: FreeBiasProblem, state: GradientState) -> GradientState:
-        """Make ten iterations."""
+        """Make ``tuning.iterations`` iterations."""
         y, inverse_C = problem.y, problem.inverse_C
-        for _ in range(STEPS):
-            if self.accelerated:
-                momentum = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * state.momentum**2))
-                ahead = (state.momentum - 1.0) / momentum
-            else:
-                momentum, ahead = 1.0, 0.0
-            v = state.alpha + ahead * (state.alpha - state.last_alpha)
-            scores_v = state.scores + ahead * (state.scores - state.last_scores)
+        v, scores_v = np.empty((2, len(y)))
+        for _ in range(self.tuning.iterations):
+            momentum, beta = next_momentum(state.momentum) if self.accelerated else (1.0, 0.0)
+            extrapolate(state.alpha, state.last_alpha, beta, v)
+            extrapolate(state.scores, state.last_scores, beta, scores_v)
             gradient = y * scores_v + v * inverse_C - 1.0
             while True:
                 alpha = self._project(problem, state, v - gradient / state.lipschitz)
@@ -111,7 +119,7 @@ class DualProxGradient:
                 noise = NOISE * length * float(np.linalg.norm(scores_v))
                 if not curvature > state.lipschitz * length**2 + noise:
                     break
-                state.lipschitz *= RAISE
+                state.lipschitz *= self.tuning.rise
             if self.restart and float(gradient @ (alpha - state.alpha)) > 0.0:
                 momentum = 1.0
             state.last_alpha, state.last_scores = state.alpha, state.scores
@@ -120,11 +128,12 @@ class DualProxGradient:
 
     def point(self, problem: FreeBiasProblem, state: GradientState) -> L2Point:
         """Return the dual variables with the best bias."""
-        return problem.point(state.alpha.copy())
+        point: L2Point = problem.point(state.alpha.copy())
+        return point
 
     def estimate(self, problem: FreeBiasProblem, state: GradientState) -> float:
         """Return the relative gap at the scores of the last iteration; centring only shifts the bias."""
-        return float(problem.relative_gap(state.alpha, state.scores))
+        return problem.relative_gap(state.alpha, state.scores)
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> GradientState:
         """Rebuild the state from a checkpoint."""
@@ -134,9 +143,8 @@ class DualProxGradient:
         """Return the nearest feasible point; keep its multiplier."""
         inside = problem.C > 0
         if problem.has_bias and inside.any():
-            balance = BALANCERS[self.projection]
-            y, near = problem.y[inside], beta[inside]
-            state.multiplier = balance(y * near, y, 1.0, state.multiplier)
+            y = problem.y[inside]
+            state.multiplier = BALANCERS[self.projection](y * beta[inside], y, 1.0, state.multiplier)
             beta = beta - state.multiplier * problem.y
         return np.where(inside, np.maximum(beta, 0.0), 0.0)
 
@@ -145,20 +153,7 @@ class DualProxGradient:
         gram, is_centred = problem.gram, self.centred and problem.has_bias
         if is_centred:
             u = u - u.mean()
-        # float32 values are summed in float64, which only ``scores`` does.
+        # Only ``gram.scores`` sums float32 values in float64.
         by_matrix = gram.is_stored and gram.dtype == np.float64 and not gram.is_linear
-        scores = gram.stored(np.arange(gram.n)) @ u if by_matrix else gram.scores(u)
+        scores: Array = gram.stored(np.arange(gram.n)) @ u if by_matrix else gram.scores(u)
         return scores - scores.mean() if is_centred else scores
-
-    def _largest_eigenvalue(self, problem: FreeBiasProblem, rng: np.random.Generator) -> float:
-        """Return sigma_1 by power iteration, a little too small; 0 where K = 0."""
-        u = rng.standard_normal(problem.gram.n)
-        u /= np.linalg.norm(u)
-        sigma = 0.0
-        for _ in range(MAX_POWERS):
-            image = self._product(problem, u)
-            longest = float(np.linalg.norm(image))
-            if not longest > 0.0 or abs(longest - sigma) <= SETTLED * longest:
-                return longest
-            sigma, u = longest, image / longest
-        return sigma
