@@ -131,8 +131,8 @@ def _spread(call: Any, a: Any, add: Any, k: int) -> Any:
 
 def _pairs(call: Any, a: Any, add: Any, k: int) -> Any:
     """Count an update as a search (8 operations a sample, five arrays) and a change of S (4, three of them)."""
-    done = call()
-    add(12.0 * a.n * done, done * a.n * (3.0 * a.K.itemsize + 8.0 * 8.0))
+    done, n = call(), a.variables.n
+    add(12.0 * n * done, done * n * (3.0 * a.variables.K.itemsize + 8.0 * 8.0))
     return done
 
 

@@ -3,12 +3,12 @@
     u = y a ,   S_i = y_i - F_i - u_i / C_i  = -y_i grad_i ,   F = K u                                  spec 1.6
     up_i  = 0 where u_i may rise, else -inf ;   low_i = 0 where u_i may fall, else +inf
 
-All is written on chunks of samples that stay in the first cache: a plain loop that the compiler vectorises, then the
-largest of the chunk in lanes (compilers leave loops that look for a maximum scalar). Arrays of samples are padded to
-whole chunks with up = -inf, low = inf; K has n columns and no padding.
+All loops go by chunks of samples that stay in the first cache: a plain loop that the compiler vectorises, then the
+largest value of the chunk in lanes (compilers leave loops that search for a maximum scalar). Arrays of samples are
+padded to whole chunks with up = -inf, low = inf; K has n columns and no padding.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,29 @@ from softmargin.backends.jit import inline, jit
 from softmargin.backends.lanes import WIDTH, largest, load, maximum, pointer
 from softmargin.backends.loops import CHUNK, largest_of
 
-__all__ = ["descend_pairs", "descend_singles"]
+__all__ = ["DualVariables", "descend_pairs", "descend_singles"]
 
 Array = NDArray[Any]
 
-LOOK = 32  # updates between two looks at the violation
+
+class DualVariables(NamedTuple):
+    """The dual variables of some samples, with their square of K; all but K and n are padded to whole chunks."""
+
+    K: Array  # (n * n,) row-major; only rows of samples with up = 0 or low = 0 are read
+    n: int
+    y: Array
+    u: Array
+    S: Array
+    up: Array
+    low: Array
+    diagonal: Array  # K_ii, in the precision of K
+    inverse_C: Array
+    gain: Array  # scratch
+
+    @property
+    def result(self) -> tuple[Array, Array]:
+        """Copies of u and S without the padding."""
+        return self.u[: self.n].copy(), self.S[: self.n].copy()
 
 
 @inline
@@ -34,7 +52,8 @@ def _largest_sum(left: Any, right: Any, first: int) -> float:
         a0 = maximum(a0, load(left, p) + load(right, p))
         a1 = maximum(a1, load(left, p + WIDTH) + load(right, p + WIDTH))
         p += 2 * WIDTH
-    return largest(maximum(a0, a1))
+    found: float = largest(maximum(a0, a1))
+    return found
 
 
 @inline
@@ -47,33 +66,15 @@ def _smallest_sum(left: Any, right: Any, n: int) -> float:
 
 
 @jit
-def descend_pairs(
-    K: Array,
-    n: int,
-    y: Array,
-    u: Array,
-    S: Array,
-    up: Array,
-    low: Array,
-    diagonal: Array,
-    inverse_C: Array,
-    gain: Array,
-    budget: int,
-    target: float,
-) -> int:
+def descend_pairs(variables: Any, budget: int, target: float, check_every: int) -> int:
     """Move pairs (i, j), u_i += step, u_j -= step, until the violation m - M is at most ``target``.
 
-    i is the worst of those that may rise; j, of those that may fall, promises the largest gain with it (second order).
-    K is flat and (n, n); only rows of samples with up = 0 or low = 0 are read. Returns the number of updates made.
+    i has the largest S of those that may rise; j, of those that may fall, has the largest gain with it (second order).
+    The violation is tested every ``check_every`` updates. Returns the number of updates made.
     """
-    K_, y_, u_, S_ = pointer(K), pointer(y), pointer(u), pointer(S)
-    up_, low_, diagonal_, inverse_, gain_ = (
-        pointer(up),
-        pointer(low),
-        pointer(diagonal),
-        pointer(inverse_C),
-        pointer(gain),
-    )
+    K, n, y, u, S, up, low, diagonal, inverse_C, gain = variables
+    K_, y_, u_, S_, up_, low_ = pointer(K), pointer(y), pointer(u), pointer(S), pointer(up), pointer(low)
+    diagonal_, inverse_, gain_ = pointer(diagonal), pointer(inverse_C), pointer(gain)
     end = (n + CHUNK - 1) // CHUNK * CHUNK
     m, at = -np.inf, 0
     for first in range(0, end, CHUNK):
@@ -82,7 +83,7 @@ def descend_pairs(
             m, at = found, first
     done = 0
     while done < budget and m > -np.inf:
-        if done % LOOK == 0 and m - _smallest_sum(S_, low_, n) <= target:
+        if done % check_every == 0 and m - _smallest_sum(S_, low_, n) <= target:
             break
         i = at
         while S_[i] + up_[i] != m:
@@ -94,7 +95,7 @@ def descend_pairs(
             for t in range(first, min(first + CHUNK, n)):
                 apart = m - (S_[t] + low_[t])
                 apart = apart if apart > 0.0 else 0.0
-                # |phi_i - phi_t|^2 is never negative, but rounding may say so.
+                # |phi_i - phi_t|^2 >= 0, but rounding may make it negative.
                 distance = own + diagonal_[t] - 2.0 * np.float64(K_[row_i + t])
                 distance = distance if distance > 0.0 else 0.0
                 gain_[t] = apart * apart / (distance + shift + inverse_[t])
@@ -137,35 +138,17 @@ def descend_pairs(
 
 
 @jit
-def descend_singles(
-    K: Array,
-    n: int,
-    y: Array,
-    u: Array,
-    S: Array,
-    up: Array,
-    low: Array,
-    diagonal: Array,
-    inverse_C: Array,
-    gain: Array,
-    budget: int,
-    target: float,
-) -> int:
-    """Without a bias no sum is fixed: move one variable at a time, until no |S_i| that can move exceeds ``target``.
+def descend_singles(variables: Any, budget: int, target: float, check_every: int) -> int:
+    """Without a bias no sum is fixed: move one variable at a time, until |S_i| <= ``target`` for all that can move.
 
     The variable is the one with the largest gain S_i^2 / (K_ii + 1 / C_i). Arguments as in ``descend_pairs``.
     """
-    K_, y_, u_, S_ = pointer(K), pointer(y), pointer(u), pointer(S)
-    up_, low_, diagonal_, inverse_, gain_ = (
-        pointer(up),
-        pointer(low),
-        pointer(diagonal),
-        pointer(inverse_C),
-        pointer(gain),
-    )
+    K, n, y, u, S, up, low, diagonal, inverse_C, gain = variables
+    K_, y_, u_, S_, up_, low_ = pointer(K), pointer(y), pointer(u), pointer(S), pointer(up), pointer(low)
+    diagonal_, inverse_, gain_ = pointer(diagonal), pointer(inverse_C), pointer(gain)
     end = (n + CHUNK - 1) // CHUNK * CHUNK
     i, step, row = 0, 0.0, 0
-    done = -1  # the first pass only looks
+    done = -1  # the first pass moves nothing
     while True:
         best, at = 0.0, -1
         for first in range(0, end, CHUNK):
@@ -181,7 +164,7 @@ def descend_singles(
         done += 1
         if at < 0 or done >= budget:
             return done
-        if done % LOOK == 0:
+        if done % check_every == 0:
             worst = 0.0
             for t in range(n):
                 worst = max(worst, max(S_[t] + up_[t], -(S_[t] + low_[t])))

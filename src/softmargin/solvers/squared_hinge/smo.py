@@ -5,10 +5,11 @@
 Squared hinge loss is hinge loss with a hard margin on K + diag(1/C), so any SMO solves it. Without a bias the sum
 y'a is free, and variables move one at a time.
 
-Rows of K are costlier than updates, so they are opened in blocks. Each step looks at all samples, opens those that
-violate optimality most, and moves pairs of open samples until their violation is a fifth of what it was overall. Rows
-that are not needed are never computed. Where K does not fit into memory, each step takes the worst violators and the
-free samples as a working set, with its own small K, and then updates all scores by one product.
+Rows of K cost more than updates, so they are opened (computed and stored) in blocks. Each step evaluates the violations
+of all samples, opens the rows of the worst violators, and moves pairs of open samples until their violation has fallen
+to a fifth. Rows that are not needed are never computed. Where K does not fit into memory, each step takes the worst
+violators and the samples with a nonzero variable as a working set, with its own small K, and then updates the scores of
+all samples by one product.
 
     spec        here
     y a         state.u                 (n,)
@@ -19,7 +20,7 @@ free samples as a working set, with its own small K, and then updates all scores
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,56 +28,63 @@ from numpy.typing import NDArray
 from softmargin.backends.loops import CHUNK
 from softmargin.core.protocols import FreeBiasProblem
 from softmargin.problems.l2_svm import L2Point
-from softmargin.solvers.squared_hinge._smo_loop import descend_pairs, descend_singles
+from softmargin.solvers.squared_hinge._smo_loop import DualVariables, descend_pairs, descend_singles
 
-__all__ = ["Smo", "SmoState"]
+__all__ = ["Smo", "SmoState", "SmoTuning"]
 
 Array = NDArray[Any]
 
-TARGET = 0.2  # how far a step drives down the violation of its samples
-VIOLATING = 0.1  # share of the worst violation from which on a sample is worth a row of K
-FIRST_SHARE = 1 / 16  # of all rows, opened at first
-FEWEST_ROWS = 256  # opened at a time: fewer are no cheaper, as a product takes them together
-GROWTH = 0.5  # of the open rows, opened next
-FIRST_SET = 2000  # samples in the first working set; it doubles (spec 2.6: keep it large)
-SET_PASSES = 10  # updates a sample in one working set
-FEWEST_UPDATES = 256
-REFRESH = 1e-3  # S is computed afresh when the violation has fallen to this share: rounding adds up
+
+class SmoTuning(NamedTuple):
+    """How many rows are opened at once, and how far a step descends on them."""
+
+    target: float = 0.2  # share to which a step reduces the violation of its samples: as in spec 2.6
+    violating: float = 0.1  # share of the worst violation from which on a sample is worth a row of K; by hand
+    first_share: float = 1 / 16  # of all rows, opened at first; by hand
+    fewest_rows: int = 256  # opened at a time: fewer are no cheaper, as one product computes them together; by hand
+    growth: float = 0.5  # of the open rows, opened next; by hand
+    first_set: int = 2000  # samples in the first working set; it doubles: spec 2.6, "keep the working set large"
+    set_passes: int = 10  # updates per sample of a working set; by hand
+    fewest_updates: int = 256  # of one step; by hand
+    refresh: float = 1e-3  # S is recomputed when the violation has fallen to this share, as rounding adds up; by hand
+    check_every: int = 32  # updates between two tests of the violation; by hand
 
 
 @dataclass
 class SmoState:
-    """Everything a run needs to go on."""
+    """Everything that a run needs to continue."""
 
     u: Array  # (n,) y * alpha
     S: Array  # (n,)
     order: Array  # (n,) breaks ties among equal violators
-    is_open: Array  # (n,) whose rows of K have been asked for
-    set_size: int = FIRST_SET
-    refreshed: float = math.inf  # violation when S was last computed afresh
+    is_open: Array  # (n,) whose rows of K have been opened
+    set_size: int
+    refreshed: float = math.inf  # violation when S was last recomputed
 
 
 @dataclass(frozen=True)
 class Smo:
     """Sequential minimal optimisation; it has no settings. One step is at most n updates, or one working set."""
 
+    tuning: SmoTuning = SmoTuning()
+
     needs: ClassVar[tuple[type, ...]] = (FreeBiasProblem,)
 
-    def start(self, problem: FreeBiasProblem, init: Any, rng: np.random.Generator) -> SmoState:
+    def start(self, problem: FreeBiasProblem, init: L2Point | None, rng: np.random.Generator) -> SmoState:
         """Begin at alpha = 0, or at a feasible point near ``init``."""
         n = len(problem.y)
         u = np.zeros(n) if init is None else problem.y * problem.feasible(init.alpha)
         S = problem.y.copy() if init is None else _fresh(problem, u)
         # Rows of a given matrix cost nothing: all are open.
-        return SmoState(u, S, rng.permutation(n), np.full(n, problem.gram.is_given))
+        return SmoState(u, S, rng.permutation(n), np.full(n, problem.gram.is_given), self.tuning.first_set)
 
     def step(self, problem: FreeBiasProblem, state: SmoState) -> SmoState:
         """Choose samples, and move their variables until their violation has clearly fallen."""
-        y, u, gram = problem.y, state.u, problem.gram
+        y, u, gram, tuning = problem.y, state.u, problem.gram, self.tuning
         rises = (problem.C > 0) & ((y > 0) | (u < 0))
         falls = (problem.C > 0) & ((y < 0) | (u > 0))
         rise, fall, violation = _violations(state.S, rises, falls, problem.has_bias)
-        if not violation > REFRESH * state.refreshed:
+        if not violation > tuning.refresh * state.refreshed:
             state.S = _fresh(problem, u)
             rise, fall, violation = _violations(state.S, rises, falls, problem.has_bias)
             state.refreshed = violation
@@ -84,17 +92,18 @@ class Smo:
             return state
         state.refreshed = max(state.refreshed, violation)
         if gram.is_stored:
-            _open_rows(state, rise, fall)
+            _open_rows(state, rise, fall, tuning)
             K = gram.stored(np.flatnonzero(state.is_open))
-            index = np.arange(gram.n)
+            index, updates = np.arange(gram.n), gram.n
             rises &= state.is_open
             falls &= state.is_open
-            budget = max(FEWEST_UPDATES, gram.n)
         else:
             index = _working_set(state, rise, fall, gram.largest_square)
-            K = gram.square(index)
-            budget = max(FEWEST_UPDATES, SET_PASSES * len(index))
-        u_new, S_new = _descend(problem, state, K, index, rises, falls, budget, TARGET * violation)
+            K, updates = gram.square(index), tuning.set_passes * len(index)
+        variables = _gathered(problem, state, K, index, rises, falls)
+        descend = descend_pairs if problem.has_bias else descend_singles
+        descend(variables, max(tuning.fewest_updates, updates), tuning.target * violation, tuning.check_every)
+        u_new, S_new = variables.result
         if len(index) == gram.n:
             state.u, state.S = u_new, S_new
             return state
@@ -110,7 +119,7 @@ class Smo:
 
     def estimate(self, problem: FreeBiasProblem, state: SmoState) -> float:
         """Return the relative gap at the scores that the steps maintain."""
-        return float(problem.relative_gap(np.abs(state.u), _scores(problem, state)))
+        return problem.relative_gap(np.abs(state.u), _scores(problem, state))
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> SmoState:
         """Rebuild the state from a checkpoint."""
@@ -119,16 +128,18 @@ class Smo:
 
 def _fresh(problem: FreeBiasProblem, u: Array) -> Array:
     """Return S from its definition."""
-    return problem.y - problem.gram.scores(u) - u * problem.inverse_C
+    S: Array = problem.y - problem.gram.scores(u) - u * problem.inverse_C
+    return S
 
 
 def _scores(problem: FreeBiasProblem, state: SmoState) -> Array:
     """Return K u, as the steps maintain it."""
-    return problem.y - state.u * problem.inverse_C - state.S
+    scores: Array = problem.y - state.u * problem.inverse_C - state.S
+    return scores
 
 
 def _violations(S: Array, rises: Array, falls: Array, has_bias: bool) -> tuple[Array, Array, float]:
-    """Return how much each sample wants to rise and to fall (-inf where it may not), and the overall violation."""
+    """Return by how much each sample should rise and fall (-inf where it may not), and the overall violation."""
     top, bottom = float(S[rises].max(initial=-np.inf)), float(S[falls].min(initial=np.inf))
     violation = top - bottom if has_bias else max(top, -bottom)
     middle = 0.5 * (top + bottom) if has_bias and math.isfinite(violation) else 0.0
@@ -136,14 +147,14 @@ def _violations(S: Array, rises: Array, falls: Array, has_bias: bool) -> tuple[A
 
 
 def _worst_first(rise: Array, fall: Array, order: Array, threshold: float) -> Array:
-    """Return the samples beyond the threshold, in turn the worst that wants to rise and the worst that wants to fall.
+    """Return the samples beyond the threshold, alternately the worst that should rise and the worst that should fall.
 
     Both sides must be there, as a pair needs one of each.
     """
     sides = []
-    for wish in (rise, fall):
-        side = order[wish[order] > threshold]
-        sides.append(side[np.argsort(-wish[side], kind="stable")])
+    for violation in (rise, fall):
+        side = order[violation[order] > threshold]
+        sides.append(side[np.argsort(-violation[side], kind="stable")])
     ranks = np.concatenate([np.arange(len(side)) for side in sides])
     return _first_seen(np.concatenate(sides)[np.argsort(ranks, kind="stable")])
 
@@ -153,16 +164,16 @@ def _first_seen(index: Array) -> Array:
     return index[np.sort(np.unique(index, return_index=True)[1])]
 
 
-def _open_rows(state: SmoState, rise: Array, fall: Array) -> None:
+def _open_rows(state: SmoState, rise: Array, fall: Array, tuning: SmoTuning) -> None:
     """Open the rows of the worst violators, and of the variables that a warm start has already moved."""
     state.is_open |= state.u != 0.0
     n_open = int(state.is_open.sum())
     if n_open == len(rise):
         return
-    size = int(max(FEWEST_ROWS, GROWTH * n_open if n_open else FIRST_SHARE * len(rise)))
+    size = int(max(tuning.fewest_rows, tuning.growth * n_open if n_open else tuning.first_share * len(rise)))
     worst = max(rise.max(), fall.max())
     closed = state.order[~state.is_open[state.order]]
-    state.is_open[_worst_first(rise, fall, closed, VIOLATING * worst)[:size]] = True
+    state.is_open[_worst_first(rise, fall, closed, tuning.violating * worst)[:size]] = True
 
 
 def _working_set(state: SmoState, rise: Array, fall: Array, largest: int) -> Array:
@@ -176,17 +187,10 @@ def _working_set(state: SmoState, rise: Array, fall: Array, largest: int) -> Arr
     return np.sort(_first_seen(np.concatenate([violators[:half], free, violators[half:]]))[:size])
 
 
-def _descend(
-    problem: FreeBiasProblem,
-    state: SmoState,
-    K: Array,
-    index: Array,
-    rises: Array,
-    falls: Array,
-    budget: int,
-    target: float,
-) -> tuple[Array, Array]:
-    """Move variables of the given samples, those that rise or fall; return their u and S."""
+def _gathered(
+    problem: FreeBiasProblem, state: SmoState, K: Array, index: Array, rises: Array, falls: Array
+) -> DualVariables:
+    """Return the variables of some samples, of which those that rise or fall may move."""
     m = len(index)
 
     def padded(values: Array, fill: float) -> Array:
@@ -194,24 +198,16 @@ def _descend(
         wide[:m] = values
         return wide
 
-    u, S = padded(state.u[index], 0.0), padded(state.S[index], 0.0)
-    up = padded(np.where(rises[index], 0.0, -np.inf), -np.inf)
-    low = padded(np.where(falls[index], 0.0, np.inf), np.inf)
-    # In the precision of K: |phi_i - phi_j|^2 of equal rows is then zero.
-    diagonal = padded(problem.gram.diagonal[index].astype(K.dtype), 1.0)
-    descend = descend_pairs if problem.has_bias else descend_singles
-    descend(
+    return DualVariables(
         K.reshape(-1),
         m,
-        padded(problem.y[index], 1.0),
-        u,
-        S,
-        up,
-        low,
-        diagonal,
-        padded(problem.inverse_C[index], 1.0),
-        np.zeros(len(u)),
-        budget,
-        target,
+        y=padded(problem.y[index], 1.0),
+        u=padded(state.u[index], 0.0),
+        S=padded(state.S[index], 0.0),
+        up=padded(np.where(rises[index], 0.0, -np.inf), -np.inf),
+        low=padded(np.where(falls[index], 0.0, np.inf), np.inf),
+        # In the precision of K: |phi_i - phi_j|^2 of equal rows is then zero.
+        diagonal=padded(problem.gram.diagonal[index].astype(K.dtype), 1.0),
+        inverse_C=padded(problem.inverse_C[index], 1.0),
+        gain=padded(np.zeros(m), 0.0),
     )
-    return u[:m].copy(), S[:m].copy()
