@@ -289,7 +289,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "solvers.squared_hinge._smo_loop:descend_pairs": _pairs,
     "solvers.kernel_svm._pair_loop:descend_free_pairs": _free_pairs,
     "kernels.points:products": _inner,
-    "kernels.tiles:add_product": _simply(
+    "kernels.points:add_product": _simply(
         lambda a, k: (2.0 * a.tile.size * a.weights.shape[1], a.tile.nbytes + 2.0 * a.out.nbytes)
     ),
     "solvers.squared_hinge.newton:_solve_dense": _simply(_by_features),

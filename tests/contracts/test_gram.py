@@ -19,11 +19,11 @@ from softmargin.kernels import (
     Rbf,
     Sigmoid,
     make_kernel,
-    tiles,
+    points,
 )
 from softmargin.matrices import gram as gram_module
 from softmargin.matrices import gram_checks, row_store
-from softmargin.matrices.gram import Gram
+from softmargin.matrices.gram import Gram, GramTuning
 
 N, D = 90, 6
 TINY = 1e-3  # megabytes: no store for N samples
@@ -44,12 +44,10 @@ FORMS = ["float64", "float32", "csr", "csr32"]
 def small_tiles(monkeypatch):
     """Make N samples many tiles."""
     monkeypatch.setattr(gram_module, "tile_shape", lambda numbers: (17, 40))
-    monkeypatch.setattr(gram_module, "TILE_ROWS", 4)
-    monkeypatch.setattr(gram_module, "TILE_COLUMNS", N)
-    monkeypatch.setattr(gram_checks, "TILE_ROWS", 4)
-    monkeypatch.setattr(gram_checks, "TILE_COLUMNS", N)
+    monkeypatch.setattr(gram_module, "TILE_NUMBERS", 4 * N)
+    monkeypatch.setattr(gram_checks, "TILE_NUMBERS", 4 * N)
     monkeypatch.setattr(row_store, "_STRIP", 3 * N)
-    monkeypatch.setattr(tiles, "_STRIP", 100)
+    monkeypatch.setattr(points, "_STRIP", 100)
 
 
 def sample(seed=0, density=0.7):
@@ -63,7 +61,7 @@ def in_form(X, form):
     return csr_matrix(X) if "csr" in form else X
 
 
-def make(kernel, form="float64", *, bias=0.5, cache_size=1000.0, X=None):
+def make(kernel, form="float64", *, bias=0.5, cache_size=1000.0, X=None, tuning=None):
     """Return a Gram and the dense matrix it stands for, in float64."""
     X = sample() if X is None else X
     if kernel.name == "precomputed":
@@ -71,7 +69,7 @@ def make(kernel, form="float64", *, bias=0.5, cache_size=1000.0, X=None):
         data = in_form(K, form)
     else:
         K, data = kernel.block(Points(X), Points(X)), in_form(X, form)
-    return Gram(kernel, data, bias=bias, cache_size=cache_size), K.astype(np.float64) + bias**2
+    return Gram(kernel, data, bias=bias, cache_size=cache_size, tuning=tuning), K.astype(np.float64) + bias**2
 
 
 def tolerance(form, K):
@@ -163,7 +161,7 @@ def test_the_store_never_exceeds_its_budget(n, cache_size):
     held = gram._store.values.nbytes
     largest = 8 * min(gram.largest_square**2 if gram.largest_square > 2 else 0, n * n)
     assert held + largest <= cache_size * 1e6, "the store and the square together"
-    assert (held == 8 * n * n) == (8 * n * n <= gram_module.STORE_SHARE * cache_size * 1e6)
+    assert (held == 8 * n * n) == (8 * n * n <= gram.tuning.store_share * cache_size * 1e6)
     assert gram.largest_rows == 1 or gram.largest_rows * n * 8 <= cache_size * 1e6
     assert gram.largest_square == 2 or gram.largest_square**2 * 8 <= cache_size * 1e6
 
@@ -249,9 +247,8 @@ def test_an_indefinite_matrix_is_found_and_the_bound_is_true(n):
         assert np.linalg.eigvalsh((K + K.T) / 2)[0] - 1e-12 <= found < 0
 
 
-def test_a_probe_of_some_rows_bounds_the_whole(monkeypatch):
-    monkeypatch.setattr(gram_module, "_PROBE", 20)
-    gram, K = make(Sigmoid(2.0, -1.0), bias=0.0)
+def test_a_probe_of_some_rows_bounds_the_whole():
+    gram, K = make(Sigmoid(2.0, -1.0), bias=0.0, tuning=GramTuning(probe_rows=20))
     assert np.linalg.eigvalsh(K)[0] - 1e-12 <= gram.negative_eigenvalue() < 0
 
 

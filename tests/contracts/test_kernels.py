@@ -22,8 +22,7 @@ from softmargin.kernels import (
     find_gamma,
     make_kernel,
 )
-from softmargin.kernels.points import FEW
-from softmargin.kernels.tiles import add_product, slices, tile_shape
+from softmargin.kernels.points import DENSE_COPIES, add_product, slices, tile_shape
 from softmargin.testing import check_kernel
 
 KERNEL_LIST = [
@@ -102,7 +101,7 @@ def test_a_polynomial_of_a_negative_constant_is_not_called_definite():
 @every_kernel
 @pytest.mark.parametrize("form", ["float32", "csr", "csr32", "csr-int64", "csr-array"])
 @pytest.mark.parametrize("density", [0.01, 0.6])
-@pytest.mark.parametrize("n", [3, 2 * FEW])
+@pytest.mark.parametrize("n", [3, 2 * DENSE_COPIES.fewest])
 def test_every_form_of_the_data_gives_the_same_values(kernel, form, density, n):
     """Sparse or dense, float32 or float64; thin rows multiply as they are, full ones as dense copies."""
     A, B = sample(n, 30, 1, density), sample(n + 1, 30, 2, density)
@@ -119,7 +118,7 @@ def test_every_form_of_the_data_gives_the_same_values(kernel, form, density, n):
 
 
 @pytest.mark.parametrize("form", ["float32", "csr32"])
-@pytest.mark.parametrize("n", [3, 2 * FEW])
+@pytest.mark.parametrize("n", [3, 2 * DENSE_COPIES.fewest])
 @pytest.mark.parametrize("shift", [0.0, 30.0, 1e3, 1e5])
 def test_rbf_far_from_the_origin_keeps_its_digits(form, n, shift):
     """|a|^2 + |b|^2 - 2 <a, b> loses the distance in float32; the answer must not."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
 from softmargin.kernels import Points
-from softmargin.kernels.tiles import slices, tile_shape
+from softmargin.kernels.points import slices, tile_shape
 
 __all__ = ["Landmarks", "choose_landmarks"]
 
@@ -35,7 +35,7 @@ class Landmarks(NamedTuple):
         points = Points(self.vectors)
         features = np.empty((X.shape[0], self.map.shape[1]), dtype=np.float32)
         narrow = self.map.astype(np.float32)
-        height, _ = tile_shape(points.numbers_a_row)
+        height, _ = tile_shape(points.numbers_per_row)
         for rows in slices(X.shape[0], height):
             tile = self.kernel.block(Points(X[rows].astype(self.vectors.dtype, copy=False)), points)
             tile = tile.astype(np.float32, copy=False)

@@ -1,4 +1,4 @@
-"""Kernels: similarity of two samples. Values come a block of pairs at a time, by GEMM, in the precision of X.
+"""Kernels: similarity of two samples. Values come one block of pairs at a time, by GEMM, in the precision of X.
 
 A kernel is a frozen dataclass with ``name``, ``is_psd``, ``block(left, right)`` and ``diagonal(points)``.
 """
@@ -12,8 +12,7 @@ from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.kernels.distance import Laplacian, Rbf
 from softmargin.kernels.dot import Linear, Polynomial, Sigmoid
 from softmargin.kernels.given import CallableKernel, Precomputed
-from softmargin.kernels.points import Points
-from softmargin.kernels.tiles import slices
+from softmargin.kernels.points import Points, slices
 
 __all__ = [
     "KERNELS",
@@ -29,15 +28,8 @@ __all__ = [
     "make_kernel",
 ]
 
-KERNELS: dict[str, Any] = {
-    "linear": Linear,
-    "rbf": Rbf,
-    "laplacian": Laplacian,
-    "polynomial": Polynomial,
-    "sigmoid": Sigmoid,
-    "precomputed": Precomputed,
-}
-_ENTRIES = 1 << 17  # entries of X looked at once for their variance
+KERNELS: dict[str, Any] = {kernel.name: kernel for kernel in (Linear, Rbf, Laplacian, Polynomial, Sigmoid, Precomputed)}
+_ENTRIES = 1 << 17  # entries of X whose squares are summed at once
 _SHORT = {"poly": "polynomial"}  # scikit-learn's SVC says "poly"
 
 
@@ -77,7 +69,7 @@ def find_gamma(gamma: Any, X: Any) -> float:
     if isinstance(gamma, str):
         if gamma not in ("scale", "auto"):
             raise DataError(f"gamma={gamma!r} is unknown; use 'scale', 'auto' or a number > 0.")
-        d = X.shape[1]
+        d = int(X.shape[1])
         if gamma == "auto":
             return 1.0 / d
         entries = X.ravel(order="K") if isinstance(X, np.ndarray) else X.data

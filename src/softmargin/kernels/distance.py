@@ -11,12 +11,12 @@ from softmargin.kernels.points import Points, are_full, products
 __all__ = ["Laplacian", "Rbf"]
 
 Array = NDArray[Any]
-_LOST = 1e-5  # rounding of the exponent beyond which float32 is not enough
+_LOST = 1e-5  # rounding of the exponent beyond which float32 does not suffice
 
 
 @dataclass(frozen=True)
 class Rbf:
-    """k(a, b) = exp(-gamma |a - b|^2), by way of |a|^2 + |b|^2 - 2 <a, b>: one GEMM and one exp."""
+    """k(a, b) = exp(-gamma |a - b|^2), computed as |a|^2 + |b|^2 - 2 <a, b>: one GEMM and one exp."""
 
     gamma: float
 
@@ -56,16 +56,17 @@ class Laplacian:
         """Return k(a, b) for all pairs; shape (len(left), len(right))."""
         if left.is_sparse and not are_full(left, right):
             from sklearn import config_context
-            from sklearn.metrics.pairwise import manhattan_distances  # the only one that knows sparse rows
+            from sklearn.metrics.pairwise import manhattan_distances  # SciPy's cdist takes no sparse rows
 
-            with config_context(assume_finite=True):  # NaN is reported by the caller, with the row
-                distances = manhattan_distances(_narrow(left.X), _narrow(right.X))
+            with config_context(assume_finite=True):  # the caller reports NaN, with the row
+                distances: Array = manhattan_distances(_narrow(left.X), _narrow(right.X))
         else:
             from scipy.spatial.distance import cdist
 
             distances = cdist(left.dense, right.dense, "cityblock")
         distances *= -self.gamma
-        return np.exp(distances, out=distances).astype(left.X.dtype, copy=False)
+        values: Array = np.exp(distances, out=distances).astype(left.X.dtype, copy=False)
+        return values
 
     def diagonal(self, points: Points) -> Array:
         """Return k(a, a) = 1; shape (n,)."""
@@ -73,7 +74,7 @@ class Laplacian:
 
 
 def _narrow(X: Any) -> Any:
-    """Return CSR with the 32-bit indices that manhattan_distances asks for."""
+    """Return CSR with the 32-bit indices that manhattan_distances requires."""
     if X.indices.dtype == X.indptr.dtype == np.int32:
         return X
     return type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)

@@ -29,6 +29,14 @@ class Linear:
         return points.sqnorms.copy()
 
 
+def _affine(left: Points, right: Points, gamma: float, coef0: float) -> Array:
+    """Return gamma <a, b> + coef0 for all pairs."""
+    inner = products(left, right)
+    inner *= gamma
+    inner += coef0
+    return inner
+
+
 @dataclass(frozen=True)
 class Polynomial:
     """k(a, b) = (gamma <a, b> + coef0)^degree."""
@@ -41,14 +49,12 @@ class Polynomial:
 
     @property
     def is_psd(self) -> bool:
-        """Say whether the kernel matrix is positive semi-definite whatever the data."""
+        """Whether the kernel matrix is positive semi-definite for all data."""
         return self.coef0 >= 0 and self.gamma >= 0
 
     def block(self, left: Points, right: Points) -> Array:
         """Return k(a, b) for all pairs; shape (len(left), len(right))."""
-        inner = products(left, right)
-        inner *= self.gamma
-        inner += self.coef0
+        inner = _affine(left, right, self.gamma, self.coef0)
         return np.power(inner, self.degree, out=inner)
 
     def diagonal(self, points: Points) -> Array:
@@ -58,7 +64,7 @@ class Polynomial:
 
 @dataclass(frozen=True)
 class Sigmoid:
-    """k(a, b) = tanh(gamma <a, b> + coef0); seldom positive semi-definite."""
+    """k(a, b) = tanh(gamma <a, b> + coef0); rarely positive semi-definite."""
 
     gamma: float
     coef0: float = 0.0
@@ -68,9 +74,7 @@ class Sigmoid:
 
     def block(self, left: Points, right: Points) -> Array:
         """Return k(a, b) for all pairs; shape (len(left), len(right))."""
-        inner = products(left, right)
-        inner *= self.gamma
-        inner += self.coef0
+        inner = _affine(left, right, self.gamma, self.coef0)
         return np.tanh(inner, out=inner)
 
     def diagonal(self, points: Points) -> Array:

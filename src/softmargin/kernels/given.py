@@ -1,4 +1,4 @@
-"""Kernels that come from outside: any callable, or a kernel matrix computed beforehand."""
+"""Kernels of the user: any callable, or a kernel matrix computed beforehand."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class CallableKernel:
     function: Callable[[Any, Any], Any]
 
     name: ClassVar[str] = "callable"
-    is_psd: ClassVar[bool] = False  # nobody knows
+    is_psd: ClassVar[bool] = False  # unknown
 
     def block(self, left: Points, right: Points) -> Array:
         """Return k(a, b) for all pairs; shape (len(left), len(right))."""
@@ -36,7 +36,7 @@ class CallableKernel:
         return values
 
     def diagonal(self, points: Points) -> Array:
-        """Return k(a, a), a small square block at a time; shape (n,)."""
+        """Return k(a, a), one small square block at a time; shape (n,)."""
         size = 128
         parts = [points.take(slice(first, first + size)) for first in range(0, len(points), size)]
         return np.concatenate([np.diagonal(self.block(part, part)) for part in parts]).astype(np.float64)
@@ -47,10 +47,10 @@ class Precomputed:
     """X is itself the kernel matrix: (n, n) for training, (m, n) against the n training samples for prediction."""
 
     name: ClassVar[str] = "precomputed"
-    is_psd: ClassVar[bool] = False  # nobody knows
+    is_psd: ClassVar[bool] = False  # unknown
 
     def block(self, left: Points, right: Points) -> Array:
-        """Refuse: entries of a given matrix are looked up by position."""
+        """Refuse: entries of a given matrix are found by position."""
         raise IncompatibleError(
             "a precomputed kernel has no function of two samples; look its values up in the matrix."
         )

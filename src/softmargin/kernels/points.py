@@ -1,22 +1,64 @@
-"""Rows of X with what kernels ask of them again and again: squared lengths, transpose, and dense copies."""
+"""Samples as kernels see them, and kernel values one tile at a time.
 
+``Points`` are rows of X with what kernels need of them repeatedly: squared norms, the transpose, dense copies. A tile
+is large enough for GEMM to run at full speed, and small enough that it takes some megabytes whatever the data.
+"""
+
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.kernels.tiles import slices
-
-__all__ = ["FEW", "Points", "are_full", "products"]
+__all__ = ["DENSE_COPIES", "TILE_NUMBERS", "Points", "add_product", "are_full", "products", "slices", "tile_shape"]
 
 Array = NDArray[Any]
-# Sparse rows that are at least this full, and no longer than this, multiply faster as dense copies (GEMM) ...
-_FULL = 0.03
-_LONG = 4096
-# ... unless there are so few of them on one side that the copy of the other costs more than the product.
-FEW = 32
+_SIDE = 2048  # rows and columns of a tile
+TILE_NUMBERS = _SIDE * _SIDE
+_COPIED = 1 << 22  # numbers of X that the rows of one tile may fill, where they have to be copied
+_STRIP = 1 << 16  # kernel values converted to float64 at once: they stay in the processor's cache until they are summed
 _ROWS = 4096  # rows of a sparse matrix squared at once
+
+
+class DenseCopies(NamedTuple):
+    """When sparse rows multiply faster as dense copies (GEMM)."""
+
+    share: float = 0.03  # of the entries that must be stored; by hand
+    longest: int = 4096  # features of a row that is copied; by hand
+    fewest: int = 32  # rows on either side: with fewer, a copy of the other side costs more than the product; by hand
+
+
+DENSE_COPIES = DenseCopies()
+
+
+def slices(n: int, size: int) -> Iterator[slice]:
+    """Yield slices of at most ``size`` that cover 0..n."""
+    for first in range(0, n, size):
+        yield slice(first, min(first + size, n))
+
+
+def tile_shape(numbers_per_row: int) -> tuple[int, int]:
+    """Return (rows, columns) of a tile between samples of so many numbers."""
+    side = min(_SIDE, max(16, _COPIED // max(1, numbers_per_row)))
+    return side, side
+
+
+def add_product(out: Array, tile: Array, weights: Array) -> None:
+    """Add ``tile @ weights`` to ``out``, in float64 whatever the tile is.
+
+    Parameters
+    ----------
+    out : float64 array of shape (m, k)
+    tile : array of shape (m, n)
+    weights : float64 array of shape (n, k)
+    """
+    if tile.dtype == np.float64:
+        out += tile @ weights
+        return
+    transposed = np.ascontiguousarray(weights.T)  # BLAS is faster on a few long rows than on a few thin columns
+    for rows in slices(len(tile), max(1, _STRIP // max(1, tile.shape[1]))):
+        out[rows] += (transposed @ tile[rows].astype(np.float64).T).T
 
 
 class Points:
@@ -39,17 +81,17 @@ class Points:
 
     @property
     def is_sparse(self) -> bool:
-        """Say whether X is a sparse matrix."""
+        """Whether X is a sparse matrix."""
         return not isinstance(self.X, np.ndarray)
 
     @cached_property
     def is_full(self) -> bool:
-        """Say whether X is sparse in form only, so that dense copies of its rows multiply faster."""
+        """Whether X is sparse in form only, so that dense copies of its rows multiply faster."""
         n, d = self.X.shape
-        return self.is_sparse and d <= _LONG and self.X.nnz >= _FULL * n * d
+        return self.is_sparse and d <= DENSE_COPIES.longest and bool(self.X.nnz >= DENSE_COPIES.share * n * d)
 
     @property
-    def numbers_a_row(self) -> int:
+    def numbers_per_row(self) -> int:
         """How many numbers a copy of one row holds, on average."""
         n, d = self.X.shape
         return int(self.X.nnz) // max(1, n) if self.is_sparse and not self.is_full else int(d)
@@ -58,7 +100,7 @@ class Points:
     def sqnorms(self) -> Array:
         """|x_i|^2, squared and summed in float64; shape (n,)."""
         if not self.is_sparse:
-            return np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64)
+            return np.asarray(np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64))
         squares = np.empty(len(self))
         for rows in slices(len(self), _ROWS):
             part = self.X[rows].astype(np.float64)
@@ -74,7 +116,7 @@ class Points:
     @cached_property
     def dense(self) -> Array:
         """X as an array."""
-        return np.asarray(self.X.toarray()) if self.is_sparse else self.X
+        return np.asarray(self.X.toarray() if self.is_sparse else self.X)
 
     def take(self, index: Any) -> "Points":
         """Return some of the rows (a slice of an array is a view)."""
@@ -87,7 +129,7 @@ class Points:
 
 def are_full(left: Points, right: Points) -> bool:
     """Say whether dense copies of both sides pay."""
-    return left.is_full and right.is_full and min(len(left), len(right)) >= FEW
+    return left.is_full and right.is_full and min(len(left), len(right)) >= DENSE_COPIES.fewest
 
 
 def products(left: Points, right: Points) -> Array:

@@ -1,1 +1,1 @@
-"""How a solver touches X: row by row in compiled loops (``rows``), as a whole in NumPy (``operator``)."""
+"""How a solver uses X: row by row in compiled loops (``rows``), as a whole in NumPy (``operator``)."""

@@ -2,14 +2,14 @@
 
     verb                   meaning                                          memory
     gram.scores(alpha)     K alpha, over the nonzero rows of alpha          one tile
-    gram.add_change(...)   scores += K[:, index] change                     one tile, and the rows that changed are kept
-    gram.square(index)     K[index][:, index]                               as asked
-    gram.rows(index)       K[index], every column                           as asked
+    gram.add_change(...)   scores += K[:, index] change                     one tile; the rows that moved are cached
+    gram.square(index)     K[index][:, index]                               the result
+    gram.rows(index)       K[index], every column                           the result
     gram.diagonal          K_ii                                             n
 
-Values come by GEMM, a tile at a time, in the precision of X; sums over them are float64. Where the whole of K fits into
-most of ``cache_size``, the rows that were asked for are kept. Where it does not, those that ``add_change`` was told of
-are kept as far as there is room: few samples ever move where few are support vectors. Others are computed again.
+Values come by GEMM, one tile at a time, in the precision of X; sums over them are float64. Where all of K fits into
+most of ``cache_size``, every row that is used is cached. Where it does not, the rows that ``add_change`` uses are
+cached as far as there is room: where few samples are support vectors, few ever move. Other rows are computed again.
 """
 
 from functools import cached_property
@@ -20,19 +20,23 @@ from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
 from softmargin.kernels import Linear, Points, Precomputed
-from softmargin.kernels.points import FEW
-from softmargin.kernels.tiles import TILE_COLUMNS, TILE_ROWS, add_product, slices, tile_shape
-from softmargin.matrices.gram_checks import ROUNDING, check_finite, check_symmetric, checked_matrix
+from softmargin.kernels.points import DENSE_COPIES, TILE_NUMBERS, add_product, slices, tile_shape
+from softmargin.matrices.gram_checks import ROUNDING, check_symmetric, checked_matrix
 from softmargin.matrices.operator import canonical, matmul, rmatmul
 from softmargin.matrices.row_store import RowStore, sum_rows
 
-__all__ = ["Gram"]
+__all__ = ["Gram", "GramTuning"]
 
 Array = NDArray[Any]
-STORE_SHARE = 0.8  # of the budget that the store may take where it holds the whole of K ...
-KEPT_SHARE = 0.4  # ... and where it holds some rows: half of the budget is for squares
-FLAT = 256  # rows of a tile: its values stay in the processor's cache from one operation to the next
-_PROBE = 400  # rows on which a kernel of unknown kind is tested for symmetry and negative eigenvalues
+
+
+class GramTuning(NamedTuple):
+    """How the kernel matrix divides its memory."""
+
+    store_share: float = 0.8  # of the budget for cached rows, where they are all of K; by hand: squares need the rest
+    kept_share: float = 0.4  # the same, where they are some rows of K; by hand: squares have half of the budget
+    tile_rows: int = 256  # of a tile, at most: its values stay in the processor's cache between operations; by hand
+    probe_rows: int = 400  # on which a kernel of unknown kind is tested for symmetry and negative eigenvalues; by hand
 
 
 class _Part(NamedTuple):
@@ -53,14 +57,18 @@ class Gram:
         Value of a constant feature beside the kernel's own: adds bias^2 to every entry.
     cache_size : float
         Megabytes that kernel values may fill.
+    tuning : GramTuning, optional
     """
 
-    def __init__(self, kernel: Any, X: Any, *, bias: float = 0.0, cache_size: float = 1000.0) -> None:
+    def __init__(
+        self, kernel: Any, X: Any, *, bias: float = 0.0, cache_size: float = 1000.0, tuning: GramTuning | None = None
+    ) -> None:
         if not (np.isfinite(cache_size) and cache_size > 0):
             raise DataError(f"cache_size must be a finite number of megabytes > 0; found {cache_size!r}.")
         if not np.isfinite(bias):
             raise DataError(f"bias must be finite; found {bias!r}.")
         self.kernel, self.bias = kernel, float(bias)
+        self.tuning = tuning = tuning or GramTuning()
         X = canonical(X)
         self.is_given = isinstance(kernel, Precomputed)
         if self.is_given:
@@ -69,11 +77,11 @@ class Gram:
         self.n = len(self.points)
         self.dtype = X.dtype
         self.budget = int(cache_size * 1e6)
-        some = int(KEPT_SHARE * self.budget) // (max(1, self.n) * int(self.dtype.itemsize))
+        some = int(tuning.kept_share * self.budget) // (max(1, self.n) * int(self.dtype.itemsize))
         self._store = RowStore(self.n, self.n if self.is_stored else some, self.dtype)
         self._last: tuple[Array, Array] = (np.empty(0, dtype=np.intp), np.empty((0, 0), dtype=self.dtype))
-        height, width = tile_shape(1 if self.is_given else self.points.numbers_a_row)
-        self._tile = min(height, FLAT), width
+        height, width = tile_shape(1 if self.is_given else self.points.numbers_per_row)
+        self._tile = min(height, tuning.tile_rows), width
 
     @property
     def X(self) -> Any:
@@ -82,16 +90,16 @@ class Gram:
 
     @property
     def is_linear(self) -> bool:
-        """Say whether K = X X' + bias^2, so that products need no kernel value."""
+        """Whether K = X X' + bias^2, so that products need no kernel value."""
         return isinstance(self.kernel, Linear)
 
     @property
     def is_stored(self) -> bool:
-        """Say whether memory may hold the whole of K: it is given, or fits into the store."""
-        return self.is_given or self._store_bytes <= STORE_SHARE * self.budget
+        """Whether memory may hold all of K: it is given, or fits into the store."""
+        return self.is_given or self._store_bytes <= self.tuning.store_share * self.budget
 
     def has_room_for(self, index: Array) -> bool:
-        """Say whether the rows at ``index`` are at hand or can be kept: then their values are computed once."""
+        """Say whether the rows at ``index`` are cached or can be: then their values are computed once."""
         return self.is_given or self.is_linear or self._store.has_room_for(index)
 
     @property
@@ -100,26 +108,26 @@ class Gram:
 
     @property
     def _room(self) -> int:
-        """Numbers that ``square`` or ``rows`` may fill: what the store leaves; where there is none, half the budget."""
+        """Numbers that ``square`` or ``rows`` may fill: what a store of all of K leaves; else half the budget."""
         left = self.budget - self._store_bytes if self.is_stored and not self.is_given else self.budget // 2
         return left // int(self.dtype.itemsize)
 
     @property
     def largest_square(self) -> int:
-        """How many rows ``square`` may be asked for within the budget."""
+        """How many rows ``square`` can return within the budget."""
         return max(2, int(self._room**0.5))
 
     @property
     def largest_rows(self) -> int:
-        """How many rows ``rows`` may be asked for within the budget."""
+        """How many rows ``rows`` can return within the budget."""
         return max(1, self._room // self.n)
 
     @cached_property
     def diagonal(self) -> Array:
         """K_ii; shape (n,), float64."""
         with np.errstate(over="ignore", invalid="ignore"):
-            values = self.kernel.diagonal(self.points) + self.bias**2
-        check_finite(values)
+            values: Array = self.kernel.diagonal(self.points) + self.bias**2
+        _check_finite(values)
         if (values < 0).any():
             i = int(values.argmin())
             raise DataError(
@@ -129,9 +137,9 @@ class Gram:
         return values
 
     def stored(self, index: Array) -> Array:
-        """Return the whole of K, (n, n), of which the rows at ``index`` hold values, where ``is_stored``.
+        """Return K, (n, n), in which the rows at ``index`` hold values; only where ``is_stored``.
 
-        It is the store itself, no copy: do not write to it. A given matrix is without the bias.
+        This is the store itself, not a copy: do not write to it. A given matrix is without the bias.
         """
         if self.is_given:
             return np.asarray(self.X)
@@ -140,7 +148,7 @@ class Gram:
         return self._store.values
 
     def keep(self, index: Array) -> None:
-        """Compute the rows at ``index`` that are not at hand and keep them, while there is room."""
+        """Compute the rows at ``index`` that are not cached and cache them, while there is room."""
         if self.is_given or self._store.has(index).all():
             return
         missing, place = self._store.places_for(index)
@@ -160,17 +168,17 @@ class Gram:
         return values
 
     def square(self, index: Array) -> Array:
-        """Return K[index][:, index]: do not write to it, as the last one asked for is kept."""
+        """Return K[index][:, index]: do not write to it, as the last one is cached."""
         if not np.array_equal(self._last[0], index):
-            self._last = (index[:0], np.empty((0, 0), dtype=self.dtype))  # two squares never are alive at once
+            self._last = (index[:0], np.empty((0, 0), dtype=self.dtype))  # there are never two squares in memory
             self._last = (index.copy(), self._square(index))
         return self._last[1]
 
     def _square(self, index: Array) -> Array:
-        everyone = np.arange(self.n)
-        if self.is_stored and not self.is_given and np.array_equal(index, everyone):
+        all_rows = np.arange(self.n)
+        if self.is_stored and not self.is_given and np.array_equal(index, all_rows):
             self.keep(index)
-            if np.array_equal(self._store.place, everyone):
+            if np.array_equal(self._store.place, all_rows):
                 return self._store.values
         values = np.empty((len(index), len(index)), dtype=self.dtype)
         new = np.flatnonzero(~self._store.has(index))
@@ -182,7 +190,7 @@ class Gram:
         return values
 
     def scores(self, alpha: Array) -> Array:
-        """Return K alpha in float64; alpha is (n,) or (n, k), only its nonzero rows are touched."""
+        """Return K alpha in float64; alpha is (n,) or (n, k), and only its nonzero rows are used."""
         columns = alpha.reshape(self.n, -1)
         index = np.flatnonzero(columns.any(axis=1))
         if len(index) == 0:
@@ -197,14 +205,14 @@ class Gram:
             kept, left = index[is_kept], index[~is_kept]
             out = self._kept_sums(kept, columns[kept])
             out += self._sums(slice(0, self.n), self.n, left, columns[left])
-        if np.isfinite(columns).all():  # else it is alpha that is to blame, and the judge will see it
-            check_finite(out)
+        if np.isfinite(columns).all():  # else the cause is alpha, and the certificate will show it
+            _check_finite(out)
         return out.reshape(alpha.shape)
 
     def add_change(self, scores: Array, index: Array, change: Array) -> None:
-        """Add K[:, index] change to scores, (n, k), just after square(index) was asked for: it is used again.
+        """Add K[:, index] change to scores, (n, k), right after ``square(index)``, which is used again.
 
-        Rows of zeros cost nothing, and the rows of K that the others need are kept while there is room.
+        Rows of zeros cost nothing; the rows of K that the others need are cached while there is room.
         """
         if self.is_linear or self.is_given:
             alpha = np.zeros_like(scores)
@@ -224,20 +232,20 @@ class Gram:
             scores[outside] += self._sums(outside, len(outside), index[left], change[left])
 
     def _kept_sums(self, index: Array, values: Array) -> Array:
-        """Return K[:, index] values, of rows that are kept or given; K is symmetric."""
+        """Return K[:, index] values, for rows that are cached or given; K is symmetric."""
         if not self.is_given:
             return sum_rows(self._store.values, self._store.place[index], values)
         return sum_rows(np.asarray(self.X), index, values) + self.bias**2 * values.sum(axis=0)
 
     def _sums(self, at: Any, m: int, index: Array, values: Array) -> Array:
-        """Return K[at][:, index] values, a tile at a time; ``at`` names m samples."""
+        """Return K[at][:, index] values, one tile at a time; ``at`` names m samples."""
         out = np.zeros((m, values.shape[1]))
         height, width = self._tile
         for part in slices(len(index), width):
             right = self._part(index[part])
             for down in slices(m, height):
                 left = self._part(down if isinstance(at, slice) else at[down])
-                # No name holds the tile, or two would be alive at once.
+                # No variable holds the tile: there would be two in memory.
                 add_product(out[down], self._between(left, right), values[part])
         return out
 
@@ -246,11 +254,12 @@ class Gram:
 
     def _between(self, left: _Part, right: _Part) -> Array:
         """Return K[left][:, right], computed; an array of the caller's own."""
+        values: Array
         if left.points is None or right.points is None:
             both = not (isinstance(left.at, slice) or isinstance(right.at, slice))
             values = np.array(self.X[np.ix_(left.at, right.at) if both else (left.at, right.at)])
         else:
-            # What overflows is found by check_finite, with a word on what to do.
+            # _check_finite reports what overflows, with advice.
             with np.errstate(over="ignore", invalid="ignore"):
                 values = self.kernel.block(left.points, right.points)
         if self.bias:
@@ -258,13 +267,13 @@ class Gram:
         return values
 
     def _fill(self, out: Array, at: Array, index: Array, columns: Array | None = None) -> None:
-        """Set out[at] = K[index][:, columns]; all columns where None are named."""
+        """Set out[at] = K[index][:, columns]; None stands for all columns."""
         height, width = self._tile
         m = self.n if columns is None else len(columns)
-        # Few rows, or thin ones, meet all samples at once: those keep the transpose that a sparse product needs.
-        whole = self.points.is_sparse and not (self.points.is_full and len(index) >= FEW)
+        # Few or thin rows are multiplied with all samples at once: these cache the transpose that sparse products need.
+        whole = self.points.is_sparse and not (self.points.is_full and len(index) >= DENSE_COPIES.fewest)
         if whole:
-            height, width = max(1, TILE_ROWS * TILE_COLUMNS // max(1, m)), max(1, m)
+            height, width = max(1, TILE_NUMBERS // max(1, m)), max(1, m)
         everything = _Part(slice(0, self.n), self.points) if columns is None else self._part(columns)
         for inner in slices(len(index), height):
             left = self._part(index[inner])
@@ -283,17 +292,22 @@ class Gram:
                 out[across, down] = out[down, across].T
 
     def negative_eigenvalue(self) -> float:
-        """Return a proven negative eigenvalue bound of K, or 0.0 where none was found.
+        """Return a negative upper bound on the smallest eigenvalue of K, or 0.0 where none was found.
 
-        The smallest eigenvalue of a principal part is never below that of K (Cauchy), so a negative one is a proof.
-        A kernel that is not symmetric is refused here, where it is one of unknown kind.
+        The smallest eigenvalue of a principal submatrix is never below that of K (Cauchy): a negative one is a proof.
+        A kernel of unknown kind that is not symmetric is refused here.
         """
         if self.kernel.is_psd:
             return 0.0
-        index = np.unique(np.linspace(0, self.n - 1, min(self.n, _PROBE)).astype(np.intp))
+        index = np.unique(np.linspace(0, self.n - 1, min(self.n, self.tuning.probe_rows)).astype(np.intp))
         probe = self._part(index)
         part = self._between(probe, probe).astype(np.float64)
-        check_finite(part)
+        _check_finite(part)
         check_symmetric(part, index)
         smallest = float(np.linalg.eigvalsh((part + part.T) / 2.0)[0])
         return smallest if smallest < -ROUNDING * len(index) * np.abs(part).max(initial=0.0) else 0.0
+
+
+def _check_finite(values: Array) -> None:
+    if not np.isfinite(values).all():
+        raise DataError("the kernel gives NaN or infinite values; scale the features, or lower gamma or degree.")

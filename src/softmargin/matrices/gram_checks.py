@@ -1,4 +1,4 @@
-"""What is no kernel matrix is refused, with a word on what to do."""
+"""Checks of a given kernel matrix, and of kernels of unknown kind: square, finite, symmetric."""
 
 from typing import Any
 
@@ -6,24 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
-from softmargin.kernels.tiles import TILE_COLUMNS, TILE_ROWS, slices
+from softmargin.kernels.points import TILE_NUMBERS, slices
 
-__all__ = ["ROUNDING", "check_finite", "check_symmetric", "checked_matrix"]
+__all__ = ["ROUNDING", "check_symmetric", "checked_matrix"]
 
 Array = NDArray[Any]
 ROUNDING = 1e-6  # eigenvalues and asymmetries below this share of the largest entry may be rounding
 
 
-def check_finite(values: Array) -> None:
-    """Refuse kernel values that are no numbers."""
-    if not np.isfinite(values).all():
-        raise DataError("the kernel gives NaN or infinite values; scale the features, or lower gamma or degree.")
-
-
 def check_symmetric(K: Array, index: Array) -> None:
     """Refuse a matrix whose entries (i, j) and (j, i) differ by more than rounding; ``index`` names its rows."""
     largest = max(float(K.max(initial=0.0)), -float(K.min(initial=0.0)))
-    for rows in slices(len(K), max(1, TILE_ROWS * TILE_COLUMNS // max(1, len(K)))):
+    for rows in slices(len(K), max(1, TILE_NUMBERS // max(1, len(K)))):
         distance = np.abs(K[rows] - K[:, rows].T)
         if distance.max(initial=0.0) > ROUNDING * largest:
             i, j = np.unravel_index(int(distance.argmax()), distance.shape)

@@ -1,4 +1,4 @@
-"""Small matrices that are sparse in name only: they are quicker as arrays."""
+"""Small matrices that are sparse in form only: BLAS on an array is faster."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ import numpy as np
 
 __all__ = ["FEW", "is_thin", "laid_out"]
 
-FEW = 1 << 22  # numbers that may be laid out as an array
-THIN = 0.2  # share of nonzero numbers up to which BLAS on all of them takes longer than a loop over these
+FEW = 1 << 22  # numbers of a matrix that may become an array: 32 MB
+THIN = 0.2  # share of stored entries up to which a loop over these beats BLAS on all; measured: race with LIBLINEAR
 
 
 def is_thin(X: Any, *, share: float = THIN, short: int = 0) -> bool:
-    """Say whether X is sparse, and its rows have few numbers: up to that share of all, or ``short`` of them."""
+    """Say whether X is sparse with short rows: up to that share of all features, or ``short`` of them."""
     return not isinstance(X, np.ndarray) and bool(X.nnz <= max(share * X.shape[1], short) * X.shape[0])
 
 

@@ -1,7 +1,7 @@
-"""X as a whole: products in NumPy and SciPy, a block of rows at a time, in float64 whatever X is.
+"""X as a whole: products in NumPy and SciPy, one block of rows at a time, in float64 whatever X is.
 
-The augmented matrix is [X, bias]: every sample carries one constant feature (0 where there is no intercept), so weights
-are (d + 1, k). Blocks bound the memory: float32 data are widened a block at a time, never as a whole.
+The augmented matrix is [X, bias]: every sample has one constant feature (0 where there is no intercept), so weights are
+(d + 1, k). Blocks bound the memory: float32 data are converted one block at a time, never as a whole.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from softmargin.core.errors import DataError
 __all__ = ["adjoint_product", "canonical", "matmul", "product", "rmatmul", "row_blocks", "row_slices", "row_squares"]
 
 Array = NDArray[Any]
-_BLOCK_NUMBERS = 1 << 17  # numbers of X handled at once: 1 MB in float64
+_BLOCK_NUMBERS = 1 << 17  # numbers of X processed at once: 1 MB in float64
 
 
 def row_slices(n: int, width: int, *, numbers: int = _BLOCK_NUMBERS) -> Iterator[slice]:
@@ -35,7 +35,7 @@ def row_blocks(X: Any, k: int, *, numbers: int = _BLOCK_NUMBERS) -> Iterator[tup
 
 
 def matmul(X: Any, W: Array, bias: float) -> Iterator[tuple[slice, Array]]:
-    """Yield (rows, scores) with scores = [X, bias] W, a block of rows at a time."""
+    """Yield (rows, scores) with scores = [X, bias] W, one block of rows at a time."""
     for rows, block in row_blocks(X, W.shape[1]):
         yield rows, np.asarray(block @ W[:-1]) + bias * W[-1]
 
@@ -72,15 +72,15 @@ def adjoint_product(X: Any, U: Array) -> Array:
 def row_squares(X: Any) -> Array:
     """Return |x_i|^2; (n,)."""
     if isinstance(X, np.ndarray):
-        return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+        return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
     return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
 
 
 def canonical(X: Any) -> Any:
-    """Return X as the solvers want it: C-ordered array or CSR, float32 or float64, sorted indices, no duplicate.
+    """Return X as the solvers need it: C-ordered array or CSR, float32 or float64, sorted indices, no duplicate.
 
-    What is already so is returned as it is, without a copy. Out-of-range indices are refused: a compiled loop would
-    read foreign memory.
+    X that already is so is returned without a copy. Indices out of range are refused: a compiled loop would read beyond
+    the array.
     """
     if isinstance(X, np.ndarray):
         if X.ndim != 2:

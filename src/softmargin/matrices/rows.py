@@ -1,15 +1,15 @@
-"""How a solver touches X one sample at a time: dense and CSR rows behind the same verbs.
+"""X one sample at a time in compiled loops: dense and CSR rows with the same verbs.
 
     verb                                        meaning                                             cost
     rows.scores(i, W, k, start, tiles, m, out)  out = start + W' x_i on m tiles of classes          nnz(x_i) m
     rows.add(i, step, tiles, m, W, k)           W += x_i step'       on m tiles of classes          nnz(x_i) m
     rows.sqnorm(i)                              |x_i|^2                                             nnz(x_i)
-    rows.bare()                                 the same rows as bare pointers, for use in a loop
+    rows.bare()                                 the same rows as bare pointers, for a loop
 
-A tile is ``lanes.WIDTH`` neighbouring classes, named by the position of its first class. W is (d + 1, k) row-major and
-flat, k padded to whole tiles, so that one feature touches one contiguous row; its last row belongs to the constant
-feature ``bias`` that every sample carries (0 where there is no intercept). X is used as it comes: float32 or float64,
-int32 or int64 indices, read-only memory maps; W and all sums are float64.
+A tile is ``lanes.WIDTH`` consecutive classes, named by the position of its first class. W is (d + 1, k) row-major and
+flat, k padded to whole tiles, so that one feature uses one contiguous row; its last row belongs to the constant feature
+``bias`` of every sample (0 where there is no intercept). X is used without conversion: float32 or float64, int32 or
+int64 indices, read-only memory maps; W and all sums are float64.
 
 The verbs are written once, on the entries of a row: entry p of sample i has ``column(i, p)`` and ``value(p)``.
 """
@@ -35,7 +35,7 @@ def _scores(self: Any, i: int, W: Array, k: int, start: Array, tiles: Array, m: 
     t = 0
     while t < m:
         if m - t > 1:
-            # Up to four tiles at once stay in registers while the features go by; a missing one repeats the last.
+            # Up to four tiles stay in registers during the loop over features; a missing one repeats the last.
             o0, o1 = tiles[t], tiles[t + 1]
             o2, o3 = tiles[min(t + 2, m - 1)], tiles[min(t + 3, m - 1)]
             a0 = load(start, o0) + bias * load(W, last + o0)
@@ -54,7 +54,7 @@ def _scores(self: Any, i: int, W: Array, k: int, start: Array, tiles: Array, m: 
             store(out, o2, a2)
             store(out, o3, a3)
         else:
-            # One tile: four features at once, so that no sum waits for the one before.
+            # One tile: four independent sums over the features, so that none waits for the one before.
             o0 = tiles[t]
             a0 = load(start, o0) + bias * load(W, last + o0)
             a1 = splat(0.0)
@@ -90,7 +90,7 @@ def _add(self: Any, i: int, step: Array, tiles: Array, m: int, W: Array, k: int)
 def _sqnorm(self: Any, i: int) -> float:
     """Return |x_i|^2, the constant feature included."""
     begin, end = self.entries(i)
-    total = self.bias * self.bias
+    total: float = self.bias * self.bias
     for p in range(begin, end):
         total += self.value(p) * self.value(p)
     return total

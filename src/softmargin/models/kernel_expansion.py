@@ -14,7 +14,7 @@ import numpy as np
 from softmargin.core.errors import DataError, ModelFileError, SoftmarginError
 from softmargin.core.files import read_archive, write_archive
 from softmargin.kernels import KERNELS, Linear, Points, Precomputed, make_kernel
-from softmargin.kernels.tiles import add_product, slices, tile_shape
+from softmargin.kernels.points import add_product, slices, tile_shape
 from softmargin.models.linear import LinearModel
 from softmargin.models.shapes import (
     check_columns,
@@ -145,7 +145,7 @@ class KernelExpansion:
         dtype = np.dtype(np.float32 if np.result_type(X.dtype, self.vectors.dtype) == np.float32 else np.float64)
         rows_of_X = _points_like(X, self.vectors, dtype)
         vectors = Points(self.vectors)
-        height, width = tile_shape(max(vectors.numbers_a_row, Points(X).numbers_a_row))
+        height, width = tile_shape(max(vectors.numbers_per_row, Points(X).numbers_per_row))
         for right in slices(len(vectors), width):
             part = vectors.take(right)
             if part.X.dtype != dtype:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError
 from softmargin.kernels import Points
-from softmargin.kernels.tiles import add_product, slices, tile_shape
+from softmargin.kernels.points import add_product, slices, tile_shape
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import canonical
 from softmargin.problems.checks import checked_prices, digest_of
@@ -133,7 +133,7 @@ class KernelHinge:
         """Return scores sum_i alpha_i k(x_i, .) at some samples (an index or a slice), a tile at a time."""
         rows = np.arange(self.n)[at] if isinstance(at, slice) else at
         scores = np.zeros((len(rows), 1))
-        height, width = tile_shape(points.numbers_a_row)
+        height, width = tile_shape(points.numbers_per_row)
         for left in slices(len(rows), height):
             here = self.points(rows[left])
             for right in slices(len(points), width):
