@@ -235,7 +235,7 @@ class Gram:
         """Return K[:, index] values, for rows that are cached or given; K is symmetric."""
         if not self.is_given:
             return sum_rows(self._store.values, self._store.place[index], values)
-        return sum_rows(np.asarray(self.X), index, values) + self.bias**2 * values.sum(axis=0)
+        return np.asarray(sum_rows(np.asarray(self.X), index, values) + self.bias**2 * values.sum(axis=0))
 
     def _sums(self, at: Any, m: int, index: Array, values: Array) -> Array:
         """Return K[at][:, index] values, one tile at a time; ``at`` names m samples."""
