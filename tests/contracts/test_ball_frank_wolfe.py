@@ -21,7 +21,7 @@ from softmargin.losses.entrywise import ENTRYWISE
 from softmargin.problems import BallPoint, Constrained
 from softmargin.run import Status, Stop, solve
 from softmargin.sets import Box, L1Ball, LowRank, Simplex, TraceBall
-from softmargin.solvers.ball._line_search import search
+from softmargin.solvers.ball._iterate import Line
 from softmargin.solvers.ball.block_frank_wolfe import BallBlockFrankWolfe, _of_low_rank, _with_few_entries
 from softmargin.solvers.ball.frank_wolfe import BallFrankWolfe
 from softmargin.solvers.ball.pairwise_frank_wolfe import BallPairwise
@@ -196,7 +196,7 @@ def test_search_finds_the_lowest_point_of_the_line(scores, move, loss, cross, sq
     def phi(t):
         return float(weights @ f.value(s + t * m, target)) + cross * t + 0.5 * square * t**2
 
-    t = search(f, weights, target, s, m, cross=cross, square=square, largest=2.0)
+    t = Line(f, weights, target, s, m, cross, square).search(2.0)
     assert 0.0 <= t <= 2.0
     values = [phi(u) for u in np.linspace(0.0, 2.0, 201)]
     assert phi(t) <= min(values) + 1e-4 * (values[0] - min(values)) + 1e-12
@@ -276,11 +276,11 @@ def test_nothing_to_learn_costs_nothing(name):
 
 
 def test_settings_and_sets_that_do_not_fit_are_refused():
-    with pytest.raises(IncompatibleError, match=r"found TraceBall\. Use BallFrankWolfe"):
+    with pytest.raises(IncompatibleError, match=r"found TraceBall.*Use BallFrankWolfe"):
         fit(make(ball="trace"), BallPairwise())
     X, target = samples("squared")
     box = Constrained(X, target, loss=ENTRYWISE["squared"], ball=Box(-1.0, 1.0), l2=0.1)
-    with pytest.raises(IncompatibleError, match=r"found Box\. Use BallFrankWolfe"):
+    with pytest.raises(IncompatibleError, match=r"found Box.*Use BallFrankWolfe"):
         fit(box, BallBlockFrankWolfe())
     with pytest.raises(IncompatibleError, match="eta='paper' needs l2 > 0"):
         fit(make(l2=0.0), BallBlockFrankWolfe(eta="paper"))

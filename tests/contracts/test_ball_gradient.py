@@ -14,8 +14,8 @@ from softmargin.matrices.rows import as_rows
 from softmargin.problems import BallPoint, Constrained
 from softmargin.run import Status, Stop, solve
 from softmargin.sets import Box, L1Ball, Simplex, TraceBall
-from softmargin.solvers.ball import working_set as ball_working_set
-from softmargin.solvers.ball._l1_loops import add_rows, fill_adjoint, fill_scores, level, shrunk
+from softmargin.solvers.ball._l1_loops import add_rows, level, shrunk
+from softmargin.solvers.ball._objective import fill_adjoint, fill_scores
 from softmargin.solvers.ball.accelerated_gradient import BallGradient
 from softmargin.solvers.ball.working_set import BallWorkingSet
 
@@ -163,7 +163,7 @@ def test_set_that_is_not_small_is_given_up():
     for _ in range(3):
         state = solver.step(problem, state)
     assert state.is_plain
-    assert np.mean(fit(problem, solver).point.weights != 0.0) > ball_working_set.LARGEST
+    assert np.mean(fit(problem, solver).point.weights != 0.0) > solver.tuning.largest_share
 
 
 @every_solver
@@ -178,9 +178,9 @@ def test_steps_stay_inside_the_ball(solver):
 def test_set_of_another_kind_is_refused():
     X, target = samples("smooth_hinge")
     settings = {"loss": ENTRYWISE["smooth_hinge"], "l2": 0.1}
-    with pytest.raises(IncompatibleError, match="BallGradient needs an l1 ball, a simplex or a box"):
+    with pytest.raises(IncompatibleError, match=r"needs a set of kind L1Ball or Simplex or Box.*Use LowRankGradient"):
         fit(Constrained(X, target, ball=TraceBall(1.0), **settings), SOLVERS["gradient"])
-    with pytest.raises(IncompatibleError, match=r"BallWorkingSet needs an l1 ball.*Use BallGradient"):
+    with pytest.raises(IncompatibleError, match=r"BallWorkingSet needs a set of kind L1Ball.*Use BallGradient"):
         fit(Constrained(X, target, ball=Box(0.0, 1.0), **settings), SOLVERS["set"])
 
 

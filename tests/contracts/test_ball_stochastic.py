@@ -21,7 +21,7 @@ from softmargin.matrices.operator import adjoint_product
 from softmargin.problems import BallPoint, Constrained
 from softmargin.run import Status, Stop, solve
 from softmargin.sets import Box, L1Ball, Simplex, TraceBall
-from softmargin.solvers.ball._batches import batch_gradient, sample_chances, slide, square_of_diameter
+from softmargin.solvers.ball._batches import batch_gradient, sampling, slide
 from softmargin.solvers.ball.scgs import Scgs
 from softmargin.solvers.ball.storc import Storc
 from softmargin.solvers.ball.svrg import BallSvrg
@@ -73,7 +73,7 @@ def test_dense_is_csr_is_float32_and_rows_without_weight_do_not_count(name, k, f
     problems = [make("logistic", "l1", k, form=f, weights=WEIGHTS, fit_intercept=fit_intercept) for f in FORMS.values()]
     values = [fit(problem, SOLVERS[name], tol=TOLS[name]).certificate.primal for problem in problems]
     np.testing.assert_allclose(values, optimum(problems[0])[0], rtol=max(TOLS[name], 1e-7))
-    chances, _ = sample_chances(problems[1])
+    chances, _ = sampling(problems[1])
     assert (chances[WEIGHTS == 0.0] == 0.0).all()
 
 
@@ -113,7 +113,7 @@ def test_scgs_draws_more_samples_as_it_goes():
     batches = []
     for state.phase in range(4):
         for state.t in (1, 2, 5):
-            batches.append(solver._schedule(problem, state)[3])
+            batches.append(solver._plan(problem, state)[0].batch)
     assert batches[0] < 60
     assert max(batches) == 60
     assert all(a <= b for a, b in zip(batches[:3], batches[3:6], strict=True))
@@ -126,7 +126,7 @@ def test_batches_tell_the_gradient_on_average(form, k):
     problem = make("logistic", k=k, form=form, weights=WEIGHTS)
     rng = np.random.default_rng(0)
     W, b = rng.standard_normal((8, k)), rng.standard_normal(k)
-    chances, total = sample_chances(problem)
+    chances, total = sampling(problem)
     dense = problem.X.toarray() if hasattr(problem.X, "toarray") else problem.X
     assert total == pytest.approx(WEIGHTS @ (dense.astype(float) ** 2).sum(axis=1))
     slopes = problem.slopes(problem.scores(0.5 * W), b)
@@ -153,7 +153,7 @@ def test_sliding_comes_near_the_projection(ball, seed, beta):
     assert ball.size(W) <= 1.0 + 1e-9
     assert slide(ball, g, start, beta, 0.0, 3)[1] <= 3 <= n_corners + 3
     corners = [ball.lmo(rng.standard_normal((5, 3))).toarray() for _ in range(2)]
-    assert ((corners[0] - corners[1]) ** 2).sum() <= square_of_diameter(ball, (5, 3)) * (1 + 1e-12)
+    assert ((corners[0] - corners[1]) ** 2).sum() <= ball.squared_diameter((5, 3)) * (1 + 1e-12)
 
 
 def test_svrg_shortens_steps_that_make_the_gap_grow():

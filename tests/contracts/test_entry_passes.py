@@ -12,7 +12,7 @@ from softmargin.losses.observed import Observed
 from softmargin.problems import Constrained
 from softmargin.run import Status, Stop, solve
 from softmargin.sets import L1Ball, TraceBall
-from softmargin.solvers.ball._entry_loops import best_intercept, conjugates, fill_slopes, losses, slope_rise
+from softmargin.solvers.ball._objective import best_intercept, conjugates, fill_slopes, losses, slope_rise
 from softmargin.solvers.ball.accelerated_gradient import BallGradient
 from softmargin.solvers.ball.low_rank_gradient import LowRankGradient
 
@@ -61,13 +61,13 @@ def slopes(problem, scores, b):
 
 
 def seen_at(problem, scores, b):
-    """Return what the compiled look gives to the problem."""
+    """Return the compiled sums that the problem is given."""
 
     class Curious:
         target, weights, loss, fit_intercept = problem.target, problem.weights, problem.loss, True
 
-        def best_intercept(self, scores, start, look):
-            return np.array(look(start))
+        def best_intercept(self, scores, start, sums_at):
+            return np.array(sums_at(start))
 
     return best_intercept(Curious(), scores, b)
 
@@ -123,7 +123,7 @@ def test_a_score_that_is_not_a_number_is_seen(loss, k):
 @every_loss
 @pytest.mark.parametrize("k", [1, 2, 4, 7])
 @pytest.mark.parametrize("n", [30, 20_000])
-def test_the_compiled_look_ends_at_the_intercept_of_the_judge(loss, k, n):
+def test_compiled_sums_lead_to_the_intercept_of_the_problem(loss, k, n):
     problem, scores, b = make(ENTRYWISE[loss], n, k, k)
     ours, judged = best_intercept(problem, scores, b), problem.best_intercept(scores, b)
     np.testing.assert_allclose(ours, judged, atol=1e-9)

@@ -313,7 +313,7 @@ def test_pdbfw_refuses_what_has_no_dual_step(settings):
 
 @every_solver
 def test_other_balls_and_starts_of_another_shape_are_refused(solver):
-    with pytest.raises(IncompatibleError, match=r"needs a TraceBall.*found L1Ball"):
+    with pytest.raises(IncompatibleError, match=r"needs a set of kind TraceBall.*found L1Ball"):
         fit(make(ball="l1"), solver)
     wrong = LowRank(np.ones((3, 1)), np.ones(1), np.ones((3, 1)))
     with pytest.raises(DataError, match=r"weights of shape \(8, 3\)"):

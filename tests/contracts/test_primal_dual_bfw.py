@@ -10,7 +10,6 @@ from softmargin.losses.entrywise import ENTRYWISE
 from softmargin.problems import BallPoint, Constrained
 from softmargin.run import Status, Stop, solve
 from softmargin.sets import Box, L1Ball
-from softmargin.solvers.ball._dual_loop import folded
 from softmargin.solvers.ball.dual_descent import BallDualDescent
 from softmargin.solvers.ball.primal_dual_bfw import PrimalDualBFW
 
@@ -88,7 +87,7 @@ def test_scores_that_follow_the_changes_are_right(solver):
 @every_loss
 def test_compiled_dual_is_the_loss(loss):
     problem = make(loss)
-    dual, signs, offsets = folded(problem)
+    compiled = problem.loss.compiled
     rng = np.random.default_rng(0)
     scores = 2.0 * rng.standard_normal(problem.target.shape)
     U = problem.loss.slope(rng.standard_normal(scores.shape), problem.target)
@@ -96,11 +95,11 @@ def test_compiled_dual_is_the_loss(loss):
         steps = problem.loss.dual_step(U, scores, problem.target, r)
         values = problem.loss.value(scores, problem.target)
         slacks = values + problem.loss.conjugate(U, problem.target) - scores * U
-        for i, (sign, m) in enumerate(zip(signs, offsets, strict=True)):
+        for i, (sign, m) in enumerate(map(compiled.folded, problem.target[:, 0])):
             w, y = sign * scores[i, 0], sign * U[i, 0]
-            assert sign * dual.dual_entry(w, m, y, 1.0 / r) == pytest.approx(steps[i, 0], abs=1e-12)
-            assert dual.loss_entry(w, m) == pytest.approx(values[i, 0], abs=1e-12)
-            assert dual.slack_entry(w, m, y) == pytest.approx(slacks[i, 0], abs=1e-12)
+            assert sign * compiled.dual_entry(w, m, y, 1.0 / r) == pytest.approx(steps[i, 0], abs=1e-12)
+            assert compiled.loss_entry(w, m) == pytest.approx(values[i, 0], abs=1e-12)
+            assert compiled.slack_entry(w, m, y) == pytest.approx(slacks[i, 0], abs=1e-12)
 
 
 def test_too_few_weights_stall_and_the_gap_shows_it():
@@ -156,7 +155,7 @@ def test_start_near_the_optimum_is_no_slower(solver):
     [
         ({"l2": 0.0}, "needs l2 > 0; found 0. Use BallGradient or BallWorkingSet"),
         ({"fit_intercept": True}, "fits no intercept; .* Use BallGradient or BallWorkingSet"),
-        ({"ball": Box(0.0, 1.0)}, "needs an l1 ball; .* Use BallGradient"),
+        ({"ball": Box(0.0, 1.0)}, "needs a set of kind L1Ball; .* Use BallGradient"),
     ],
 )
 def test_problem_without_a_smooth_dual_is_refused(solver, settings, message):

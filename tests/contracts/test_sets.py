@@ -16,9 +16,9 @@ from scipy.sparse import csc_matrix, csr_matrix
 from reference.l2_optimum import nearest_balanced
 from softmargin.core.errors import DataError
 from softmargin.core.protocols import ConvexSet
-from softmargin.sets import BALANCERS, Box, Entry, L1Ball, LowRank, Simplex, TraceBall, project_balanced
+from softmargin.sets import BALANCERS, Box, L1Ball, LowRank, Simplex, SingleEntry, TraceBall, project_balanced
 from softmargin.sets.balls import checked_radius
-from softmargin.sets.truncated import SPARE, first_basis, is_whole, leading
+from softmargin.sets.truncated import TruncationTuning, first_basis, is_whole, leading
 from softmargin.testing import check_set
 
 every_balancer = pytest.mark.parametrize("method", sorted(BALANCERS))
@@ -313,11 +313,12 @@ def test_columns_double_until_the_least_value_is_below_the_threshold():
     matrix = Counted(M)
     top = leading(matrix, first_basis(nothing(M.shape)), TraceBall(60.0).theta, accuracy=1e-6)
     widths = sorted(set(matrix.columns))
-    assert widths == [SPARE * 2**step for step in range(len(widths))]
+    spare = TruncationTuning().spare
+    assert widths == [spare * 2**step for step in range(len(widths))]
     assert len(widths) > 1
     assert len(top.s) == widths[-1]
-    capped = leading(Counted(M), first_basis(nothing(M.shape)), TraceBall(60.0).theta, most=SPARE)
-    assert len(capped.s) == SPARE
+    capped = leading(Counted(M), first_basis(nothing(M.shape)), TraceBall(60.0).theta, most=spare)
+    assert len(capped.s) == spare
     assert capped.s[-1] > TraceBall(60.0).theta(capped.s)
 
 
@@ -335,7 +336,7 @@ def test_whole_decomposition_is_for_half_of_all_triples():
 
 
 ATOMS = {
-    "entry": Entry(2, 1, -1.5, (5, 3)),
+    "entry": SingleEntry(2, 1, -1.5, (5, 3)),
     "low rank": LowRank(np.arange(10.0).reshape(5, 2), np.array([2.0, -1.0]), np.arange(6.0).reshape(3, 2) - 2.0),
     "rank 0": LowRank(np.zeros((5, 0)), np.zeros(0), np.zeros((3, 0))),
     "corner": Box(-1.0, 2.0).lmo(np.arange(15.0).reshape(5, 3) - 7.0),

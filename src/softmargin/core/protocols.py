@@ -9,6 +9,7 @@ A family of solvers names the protocol of the problems it solves in ``needs``. T
 solvers use of a problem. n is the number of samples, d of features, k of classes.
 """
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -17,10 +18,12 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import Certificate
 
 __all__ = [
+    "Atom",
     "BlockDualProblem",
     "CompositeProblem",
     "ConstrainedProblem",
     "ConvexSet",
+    "EntrywiseLoss",
     "FreeBiasProblem",
     "KernelBlockProblem",
     "ManyProblems",
@@ -229,43 +232,146 @@ class RidgeProblem(CompositeProblem, Protocol):
     ridge: float
 
 
+class EntrywiseLoss(Protocol):
+    """A loss f(s, t) of a score and its target, entry by entry; all arguments are arrays, or broadcast to one shape.
+
+    A loss may offer ``compiled``, a struct for compiled loops as in ``losses.compiled_entries``; without it, solvers
+    use the methods below, and dual coordinate ascent refuses the loss.
+    """
+
+    @property
+    def curvature(self) -> float:
+        """A bound on the second derivative."""
+        ...
+
+    @property
+    def is_margin(self) -> bool:
+        """Whether targets are -1 and +1."""
+        ...
+
+    def value(self, scores: Array, target: Array) -> Array:
+        """Return f."""
+        ...
+
+    def slope(self, scores: Array, target: Array) -> Array:
+        """Return df/ds."""
+        ...
+
+    def bend(self, scores: Array, target: Array) -> Array:
+        """Return the second derivative; any value where it jumps."""
+        ...
+
+    def conjugate(self, u: Array, target: Array) -> Array:
+        """Return f*(u, t) = sup over s of u s - f(s, t); inf outside its domain, which must hold 0."""
+        ...
+
+    def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
+        """Return argmax over v of s v - f*(v, t) - (v - u)^2 / (2 r); only primal-dual methods need it."""
+        ...
+
+
+class Atom(Protocol):
+    """A corner of a convex set: a matrix (d, k) that is cheap to multiply and to add."""
+
+    def toarray(self) -> Array:
+        """Return it as an array."""
+        ...
+
+    def times(self, X: Any) -> Array:
+        """Return X W."""
+        ...
+
+    def inner(self, G: Array) -> float:
+        """Return <W, G>."""
+        ...
+
+    def sqnorm(self) -> float:
+        """Return |W|^2."""
+        ...
+
+    def add_to(self, W: Array, step: float) -> None:
+        """Add a multiple of it to an array, in place."""
+        ...
+
+
 @runtime_checkable
 class ConvexSet(Protocol):
-    """A closed convex set of weights (d, k)."""
+    """A closed, bounded, convex set of weights (d, k)."""
 
-    def project(self, V: Any) -> Any:
+    def project(self, V: Array) -> Array:
         """Return the nearest point."""
         ...
 
-    def lmo(self, G: Any) -> Any:
-        """Return the corner at which <W, G> is least, as an atom (sets.atoms)."""
+    def lmo(self, G: Array) -> Atom:
+        """Return a corner that minimises <W, G> over the set (linear minimisation oracle)."""
         ...
 
-    def least(self, Z: Any, l2: float) -> float:
-        """Return the least value of l2 / 2 |W|^2 + <Z, W> over the set."""
+    def least(self, Z: Array, l2: float) -> float:
+        """Return the minimum of l2 / 2 |W|^2 + <Z, W> over the set."""
         ...
 
     def size(self, W: Any) -> float:
         """Return how much of the set W uses: at most 1 inside it, 1 on its boundary."""
         ...
 
+    def squared_diameter(self, shape: tuple[int, int]) -> float:
+        """Return a bound on |V - W|^2 over the set."""
+        ...
+
 
 @runtime_checkable
 class ConstrainedProblem(Problem, Protocol):
-    """An entrywise loss of linear scores over a convex set."""
+    """An entrywise loss of linear scores over a convex set: weights (d, k), scores (n, k), intercepts (k,)."""
 
-    X: Any
-    target: Any
-    loss: Any
-    ball: Any
+    X: Any  # (n, d) array or CSR matrix
+    target: Array  # (n, k)
+    weights: Array  # (n,) of the samples
+    loss: EntrywiseLoss
+    ball: ConvexSet
     l2: float
+    fit_intercept: bool
 
-    def slopes(self, scores: Any, intercept: Any) -> Any:
-        """Return the slopes of the losses, weighted: X' times them is the gradient."""
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, k)."""
         ...
 
-    def bound(self, U: Any, Z: Any) -> float:
+    def columns(self) -> Any:
+        """Return X by columns: a CSC matrix or a Fortran-ordered array."""
+        ...
+
+    def checked_point(self, init: Any) -> Any:
+        """Return the point of the set nearest to ``init``, or to zero: (weights, intercept, dual variables or None)."""
+        ...
+
+    def scores(self, weights: Any) -> Array:
+        """Return X W, without the intercept."""
+        ...
+
+    def losses(self, scores: Array, intercept: Array) -> float:
+        """Return the weighted sum of the losses."""
+        ...
+
+    def slopes(self, scores: Array, intercept: Array) -> Array:
+        """Return the derivatives of the losses times the weights of the samples: X' times them is the gradient."""
+        ...
+
+    def best_intercept(
+        self, scores: Array, start: Array | None = None, sums_at: Callable[[Array], Any] | None = None
+    ) -> Array:
+        """Return the intercepts that minimise the losses of these scores."""
+        ...
+
+    def dual_point(self, scores: Array, intercept: Array) -> Array:
+        """Return feasible dual variables (n, k) made from the derivatives of the losses."""
+        ...
+
+    def bound(self, U: Array, Z: Array) -> float:
         """Return the dual value at U, given Z = X' (p U)."""
+        ...
+
+    def relative_gap(self, W: Array, scores: Array, intercept: Array, Z: Array) -> float:
+        """Return the relative duality gap at W, given its scores, the best intercept and Z = X' slopes."""
         ...
 
 

@@ -12,8 +12,8 @@
     logistic         log(1 + exp(-w))                         -y log(-y) + (1 + y) log(1 + y)       [-1, 0]
     squared          (s - t)^2 / 2, any t                     u^2 / 2 + t u                         all u
 
-``curvature`` bounds the second derivative. All arguments are arrays of one shape, or broadcast to it; nothing is
-written in place.
+``curvature`` bounds the second derivative; ``compiled`` is the same loss for compiled loops. All arguments are arrays
+of one shape, or broadcast to it; nothing is written in place.
 """
 
 from typing import Any, NamedTuple
@@ -22,10 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, xlogy
 
+from softmargin.core.protocols import EntrywiseLoss
+from softmargin.losses.compiled_entries import LogisticEntropy, PiecewiseQuadratic
+
 __all__ = ["ENTRYWISE", "Logistic", "SmoothHinge", "Squared", "SquaredHinge"]
 
 Array = NDArray[Any]
-_MAX_STEPS = 60
+_MAX_STEPS = 60  # of Newton's method in a bracket, which halves at worst
 _ROUNDING = 4e-16
 
 
@@ -34,6 +37,11 @@ class SmoothHinge(NamedTuple):
 
     curvature: float = 1.0
     is_margin: bool = True
+
+    @property
+    def compiled(self) -> PiecewiseQuadratic:
+        """The loss in compiled loops."""
+        return PiecewiseQuadratic(-1.0, 0.0, is_margin=True)
 
     def value(self, scores: Array, target: Array) -> Array:
         """Return f."""
@@ -60,10 +68,15 @@ class SmoothHinge(NamedTuple):
 
 
 class SquaredHinge(NamedTuple):
-    """Half the square of what is missing to the margin 1."""
+    """Half the square of the hinge."""
 
     curvature: float = 1.0
     is_margin: bool = True
+
+    @property
+    def compiled(self) -> PiecewiseQuadratic:
+        """The loss in compiled loops."""
+        return PiecewiseQuadratic(-np.inf, 0.0, is_margin=True)
 
     def value(self, scores: Array, target: Array) -> Array:
         """Return f."""
@@ -92,6 +105,11 @@ class Logistic(NamedTuple):
 
     curvature: float = 0.25
     is_margin: bool = True
+
+    @property
+    def compiled(self) -> LogisticEntropy:
+        """The loss in compiled loops."""
+        return LogisticEntropy()
 
     def value(self, scores: Array, target: Array) -> Array:
         """Return f."""
@@ -142,6 +160,11 @@ class Squared(NamedTuple):
     curvature: float = 1.0
     is_margin: bool = False
 
+    @property
+    def compiled(self) -> PiecewiseQuadratic:
+        """The loss in compiled loops."""
+        return PiecewiseQuadratic(-np.inf, np.inf, is_margin=False)
+
     def value(self, scores: Array, target: Array) -> Array:
         """Return f."""
         return 0.5 * (scores - target) ** 2
@@ -163,7 +186,7 @@ class Squared(NamedTuple):
         return (u + r * (scores - target)) / (1.0 + r)
 
 
-ENTRYWISE: dict[str, Any] = {
+ENTRYWISE: dict[str, EntrywiseLoss] = {
     "smooth_hinge": SmoothHinge(),
     "squared_hinge": SquaredHinge(),
     "logistic": Logistic(),

@@ -1,4 +1,4 @@
-"""An entrywise loss over the targets that were observed: where the target is NaN, an entry costs nothing.
+"""An entrywise loss over the observed targets: entries whose target is NaN have loss 0.
 
 With X = I the scores are the weights themselves, and their loss over the observed entries is matrix completion.
 """
@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.core.protocols import EntrywiseLoss
+
 __all__ = ["Observed"]
 
 Array = NDArray[Any]
@@ -16,7 +18,7 @@ Array = NDArray[Any]
 class Observed(NamedTuple):
     """A loss of ``losses.entrywise`` that skips missing targets."""
 
-    inner: Any
+    inner: EntrywiseLoss
 
     @property
     def curvature(self) -> float:
@@ -27,6 +29,11 @@ class Observed(NamedTuple):
     def is_margin(self) -> bool:
         """Whether targets are -1 and +1."""
         return bool(self.inner.is_margin)
+
+    @property
+    def compiled(self) -> Any:
+        """The loss in compiled loops, which skip missing targets; None if the inner loss has none."""
+        return getattr(self.inner, "compiled", None)
 
     def value(self, scores: Array, target: Array) -> Array:
         """Return f."""
@@ -44,7 +51,7 @@ class Observed(NamedTuple):
         return np.where(missing, 0.0, self.inner.bend(scores, target))
 
     def conjugate(self, u: Array, target: Array) -> Array:
-        """Return f*: nothing but 0 is allowed where the target is missing."""
+        """Return f*: finite only at 0 where the target is missing."""
         missing, target = _split(target)
         return np.where(missing, np.where(u == 0.0, 0.0, np.inf), self.inner.conjugate(u, target))
 
@@ -55,6 +62,6 @@ class Observed(NamedTuple):
 
 
 def _split(target: Array) -> tuple[Array, Array]:
-    """Return which targets are missing, and all of them with +1 in the place of those."""
+    """Return which targets are missing, and the targets with +1 in their place."""
     missing = np.isnan(target)
     return missing, np.where(missing, 1.0, target)

@@ -4,9 +4,9 @@
     D(U)    = min over the ball of { l2 / 2 |W|^2 + <Z, W> } - sum_i p_i sum_c f*(u_ic, t_ic) ,   Z = X' (p U)
               with an intercept also   sum_i p_i u_ic = 0
 
-The weights p of the samples sum to one, or to what the classes' weights make of it. The dual point that judges W is
-U = f'(s) at the best intercept for W, or the solver's own, whichever proves more; the former has the gap of Frank and
-Wolfe, <G, W> - min <G, .>, where l2 = 0.
+The weights p of the samples sum to one, unless class weights scale them. The certificate takes the better of two dual
+points: U = f'(s) at the best intercept for W, and the solver's own. Where l2 = 0 the former gives the Frank-Wolfe gap
+<G, W> - min over the ball of <G, .>.
 
     paper 001        here
     x, X             weights (d, k); k = 1 for one target
@@ -16,7 +16,6 @@ Wolfe, <G, W> - min <G, .>, where l2 = 0.
 """
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError
+from softmargin.core.protocols import ConvexSet, EntrywiseLoss
 from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import adjoint_product, canonical, product
 from softmargin.problems.checks import checked_prices, digest_of
@@ -32,15 +32,15 @@ from softmargin.sets import LowRank
 __all__ = ["BallPoint", "Constrained"]
 
 Array = NDArray[Any]
-_MAX_STEPS = 100
+_MAX_STEPS = 100  # of Newton's method for the intercept; a guard, not a target
 _ROUNDING = 1e-15
-_LEVEL = 1e-13  # share of the slopes below which their sum is zero: rounding of a sum over many samples
-_FAR = 1e100  # where only a step without curvature leads
+_LEVEL = 1e-13  # relative size below which a sum of slopes over many samples is rounding
+_FAR = 1e100  # an intercept this large comes from a step without curvature
 _INSIDE = 1.0 - 1e-6  # a point that uses less of the ball does not touch its boundary
 
 
 class BallPoint(NamedTuple):
-    """Weights and intercepts, and the dual point of a solver that has one of its own."""
+    """Weights, intercepts, and the dual variables of solvers that maintain them."""
 
     weights: Any  # (d, k) array, or LowRank
     intercept: Array  # (k,)
@@ -48,21 +48,22 @@ class BallPoint(NamedTuple):
 
 
 class Constrained:
-    """A loss of linear scores with a ridge, over a set.
+    """A loss of linear scores with a ridge penalty, over a convex set.
 
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d)
-        float32 or float64; used as it comes.
+        float32 or float64; not copied.
     target : array of shape (n,) or (n, k)
         What the scores should be; -1 and +1 for a margin loss.
-    loss : a member of ``losses.entrywise``
-        Or ``losses.observed.Observed`` of one, for targets of which some are NaN.
-    ball : a member of ``sets``
+    loss : EntrywiseLoss
+        From ``losses.entrywise``; ``losses.observed.Observed`` of one where some targets are NaN.
+    ball : ConvexSet
+        From ``sets``.
     l2 : float
-        Strength of the ridge.
+        Strength of the ridge penalty.
     weights : array of shape (n,), optional
-        p; by default 1 / n.
+        Weights p of the samples; by default 1 / n.
     fit_intercept : bool, default=False
     """
 
@@ -71,8 +72,8 @@ class Constrained:
         X: Any,
         target: Array,
         *,
-        loss: Any,
-        ball: Any,
+        loss: EntrywiseLoss,
+        ball: ConvexSet,
         l2: float = 0.0,
         weights: Array | None = None,
         fit_intercept: bool = False,
@@ -90,27 +91,30 @@ class Constrained:
             raise DataError("a margin loss needs targets -1 and +1 only; use the squared loss for other numbers.")
         if not (np.isfinite(l2) and l2 >= 0.0):
             raise DataError(f"l2 must be zero or positive, and finite; found {l2}.")
-        self.loss, self.ball, self.l2 = loss, ball, float(l2)
+        self.loss, self.l2 = loss, float(l2)
+        self.ball: Any = ball  # of a known kind to most callers
         self.weights = checked_prices(1.0 / n if weights is None else weights, n)
         self.fit_intercept = fit_intercept
+        self._columns: Any = None
 
     @property
     def shape(self) -> tuple[int, int]:
         """(d, k)."""
         return self.X.shape[1], self.target.shape[1]
 
-    @cached_property
     def columns(self) -> Any:
-        """X by columns: CSC, or a Fortran-ordered array. Made when it is first asked for."""
-        return np.asfortranarray(self.X) if isinstance(self.X, np.ndarray) else self.X.tocsc()
+        """Return X by columns: CSC, or a Fortran-ordered array. The first call makes the copy."""
+        if self._columns is None:
+            self._columns = np.asfortranarray(self.X) if isinstance(self.X, np.ndarray) else self.X.tocsc()
+        return self._columns
 
     def zero(self) -> BallPoint:
-        """Return the point of the ball next to W = 0, with the best intercept for it."""
+        """Return the point of the ball nearest to W = 0, with the best intercept for it."""
         weights = self.ball.project(np.zeros(self.shape))
         return BallPoint(weights, self.best_intercept(self.scores(weights)))
 
     def checked_point(self, init: BallPoint | None) -> BallPoint:
-        """Return where to start: the point of the ball next to ``init``, if it has the right shape, or zero."""
+        """Return where to start: the point of the ball nearest to ``init``, if its shape fits, or to zero."""
         if init is None:
             return self.zero()
         if init.weights.shape != self.shape or np.shape(init.intercept) != self.shape[1:]:
@@ -138,12 +142,12 @@ class Constrained:
         self,
         scores: Array,
         start: Array | None = None,
-        look: Callable[[Array], Any] | None = None,
+        sums_at: Callable[[Array], Any] | None = None,
     ) -> Array:
         """Return the b that minimises the losses of these scores, column by column; zero without an intercept.
 
-        The slope of the losses rises with b: Newton's method inside a bracket that every look at it makes smaller.
-        ``look(b)`` returns the sums over samples of p f', p |f'| and p f'', each (k,), where a solver has its own.
+        The sum of slopes rises with b: Newton's method inside a bracket that every evaluation narrows. ``sums_at(b)``
+        returns the sums over samples of p f', p |f'| and p f'', each (k,); solvers may pass a compiled one.
         """
         k = self.shape[1]
         if not (self.fit_intercept and self.weights.any()):
@@ -151,12 +155,12 @@ class Constrained:
         b = np.zeros(k) if start is None else np.array(start, dtype=np.float64)
         low, high = np.full(k, -np.inf), np.full(k, np.inf)
         for _ in range(_MAX_STEPS):
-            slope, size, bend = self._look(scores, b) if look is None else look(b)
+            slope, size, bend = self._sums_at(scores, b) if sums_at is None else sums_at(b)
             is_done = np.abs(slope) <= _LEVEL * size
             if is_done.all():
                 break
             low, high = np.where(slope < 0.0, b, low), np.where(slope > 0.0, b, high)
-            with np.errstate(over="ignore"):  # no curvature: the step leaves the bracket, and is not taken
+            with np.errstate(over="ignore"):  # without curvature the step leaves the bracket and is not taken
                 new = b - slope / np.maximum(bend, np.finfo(float).tiny)
             outwards = b - np.sign(slope) * (1.0 + 2.0 * np.abs(b))
             is_bracketed = np.isfinite(low) & np.isfinite(high)
@@ -168,15 +172,15 @@ class Constrained:
             b = new
         return b
 
-    def _look(self, scores: Array, b: Array) -> tuple[Array, Array, Array]:
+    def _sums_at(self, scores: Array, b: Array) -> tuple[Array, Array, Array]:
         U, bends = self.loss.slope(scores + b, self.target), self.loss.bend(scores + b, self.target)
         return self.weights @ U, self.weights @ np.abs(U), self.weights @ bends
 
     def dual_point(self, scores: Array, intercept: Array) -> Array:
-        """Return U = f'(s + b), made to have sum_i p_i u_ic = 0 exactly where the intercept is free; (n, k)."""
+        """Return U = f'(s + b), scaled so that sum_i p_i u_ic = 0 exactly where there is an intercept; (n, k)."""
         U = self.loss.slope(scores + intercept, self.target)
         if self.fit_intercept:
-            # The heavier side shrinks; the conjugate's domain holds 0, so it stays inside.
+            # Shrink the side with the larger sum: the conjugate's domain holds 0, so U stays inside it.
             up = self.weights @ np.maximum(U, 0.0)
             down = self.weights @ np.maximum(-U, 0.0)
             less = np.minimum(up, down)
@@ -187,6 +191,11 @@ class Constrained:
         """Return D, given Z = X' (p U)."""
         conjugate = float(self.weights @ self.loss.conjugate(U, self.target).sum(axis=1))
         return self.ball.least(Z, self.l2) - conjugate
+
+    def relative_gap(self, W: Array, scores: Array, intercept: Array, Z: Array) -> float:
+        """Return the relative gap at W, given its scores, the best intercept for them, and Z = X' slopes."""
+        primal = self.losses(scores, intercept) + 0.5 * self.l2 * float(np.vdot(W, W))
+        return duality_gap(primal, self.bound(self.loss.slope(scores + intercept, self.target), Z)).residual
 
     def primal(self, point: BallPoint) -> float:
         """Return P; inf outside the ball."""
@@ -200,7 +209,7 @@ class Constrained:
         return self.losses(scores, point.intercept) + 0.5 * self.l2 * square
 
     def certificate(self, point: BallPoint) -> Certificate:
-        """Judge a point: the scores are computed afresh."""
+        """Return the duality gap at a point, from scores computed afresh."""
         scores = self.scores(point.weights)
         primal = self._value(point, scores)
         duals = [self.dual_point(scores, self.best_intercept(scores, point.intercept))]
@@ -211,10 +220,10 @@ class Constrained:
         return certificate if self.l2 > 0.0 else certificate._replace(kind="Frank-Wolfe gap")
 
     def is_inactive(self, point: BallPoint) -> bool:
-        """Say whether the point does not touch the boundary of the ball: then another radius changes nothing."""
+        """Say whether the point lies inside the ball: then a larger radius changes nothing."""
         return self.ball.size(point.weights) < _INSIDE
 
     def fingerprint(self) -> str:
-        """Return a hash of the data, the loss, the ball and the ridge."""
+        """Return a hash of the data, the loss, the ball and the ridge penalty."""
         settings = ("constrained", self.loss, self.ball, self.l2, self.fit_intercept)
         return digest_of(settings, self.X, self.target, self.weights)

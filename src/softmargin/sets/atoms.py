@@ -1,8 +1,8 @@
 """Corners of sets, and what else is cheap to add to weights.
 
-    Entry      value at (j, c), zero elsewhere                 a corner of the l1 ball or of the simplex
-    LowRank    U diag(s) V'                                    a corner of the trace ball has rank 1
-    Whole      an array                                        a corner of a box is nothing less
+    SingleEntry   value at (j, c), zero elsewhere              a corner of the l1 ball or of the simplex
+    LowRank       U diag(s) V'                                 a corner of the trace ball has rank 1
+    Whole         an array                                     a corner of a box
 
 All know their shape, ``toarray()``, ``times(X)`` = X W, ``inner(G)`` = <W, G>, ``sqnorm()`` = |W|^2 and
 ``add_to(W, step)``: W += step * it.
@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, svd
 
-__all__ = ["Entry", "LowRank", "Whole"]
+__all__ = ["LowRank", "SingleEntry", "Whole"]
 
 Array = NDArray[Any]
 
 
-class Entry(NamedTuple):
+class SingleEntry(NamedTuple):
     """A matrix with one entry that is not zero."""
 
     j: int

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
-from softmargin.sets.atoms import Entry, Whole
+from softmargin.sets.atoms import SingleEntry, Whole
 
 __all__ = ["Box", "L1Ball", "Simplex", "checked_radius", "threshold"]
 
@@ -63,10 +63,10 @@ class L1Ball(NamedTuple):
             W *= self.radius / total
         return np.copysign(W, V)
 
-    def lmo(self, G: Array) -> Entry:
+    def lmo(self, G: Array) -> SingleEntry:
         """Return the corner at the largest entry of G."""
         j, c = np.unravel_index(int(np.abs(G).argmax()), G.shape)
-        return Entry(int(j), int(c), float(-np.copysign(self.radius, G[j, c])), G.shape)
+        return SingleEntry(int(j), int(c), float(-np.copysign(self.radius, G[j, c])), G.shape)
 
     def least(self, Z: Array, l2: float) -> float:
         """Return the least value of l2 / 2 |W|^2 + <Z, W>: -|R|^2 / (2 l2) - theta radius, R = [|Z| - theta]_+.
@@ -80,6 +80,10 @@ class L1Ball(NamedTuple):
         theta = max(theta, 0.0)
         R = np.maximum(sizes - theta, 0.0)
         return -float(np.vdot(R, R)) / (2.0 * l2) - theta * self.radius
+
+    def squared_diameter(self, shape: tuple[int, int]) -> float:
+        """Return a bound on |V - W|^2 over the set."""
+        return 4.0 * self.radius**2
 
     def size(self, W: Array) -> float:
         """Return sum |W_jc| / radius."""
@@ -98,14 +102,18 @@ class Simplex(NamedTuple):
         theta = threshold((V + shift).ravel(), self.radius)
         return np.maximum(V + (shift - theta), 0.0)
 
-    def lmo(self, G: Array) -> Entry:
+    def lmo(self, G: Array) -> SingleEntry:
         """Return the corner at the least entry of G."""
         j, c = np.unravel_index(int(G.argmin()), G.shape)
-        return Entry(int(j), int(c), self.radius, G.shape)
+        return SingleEntry(int(j), int(c), self.radius, G.shape)
 
     def least(self, Z: Array, l2: float) -> float:
         """Return the least value of l2 / 2 |W|^2 + <Z, W>."""
         return _least(self, Z, l2)
+
+    def squared_diameter(self, shape: tuple[int, int]) -> float:
+        """Return a bound on |V - W|^2 over the set."""
+        return 4.0 * self.radius**2
 
     def size(self, W: Array) -> float:
         """Return 1: every point is on the boundary; inf outside."""
@@ -129,6 +137,10 @@ class Box(NamedTuple):
     def least(self, Z: Array, l2: float) -> float:
         """Return the least value of l2 / 2 |W|^2 + <Z, W>."""
         return _least(self, Z, l2)
+
+    def squared_diameter(self, shape: tuple[int, int]) -> float:
+        """Return a bound on |V - W|^2 over the set."""
+        return float((self.high - self.low) ** 2 * shape[0] * shape[1])
 
     def size(self, W: Array) -> float:
         """Return how far W goes from the middle of the box, as a share of the way to its sides."""

@@ -18,7 +18,7 @@ from softmargin.sets.truncated import Triples
 __all__ = ["TraceBall"]
 
 Array = NDArray[Any]
-SMALL = 64  # a matrix with fewer rows or columns is decomposed as a whole
+SMALL = 64  # a matrix with at most so many rows or columns gets a full decomposition; by hand
 
 
 class TraceBall(NamedTuple):
@@ -53,12 +53,17 @@ class TraceBall(NamedTuple):
         """Return by how much singular values shrink."""
         return 0.0 if s.sum() <= self.radius else threshold(s, self.radius)
 
+    def leading(self, G: Array, size: int) -> tuple[Array, Array, Array]:
+        """Return U, s and V' of the ``size`` largest singular values; their order is not fixed."""
+        if min(G.shape) <= SMALL or 2 * size >= min(G.shape) or not G.any():
+            U, s, Vt = svd(G, full_matrices=False)
+            return U[:, :size], s[:size], Vt[:size]
+        U, s, Vt = svds(G, k=size, rng=0)
+        return U, s, Vt
+
     def lmo(self, G: Array) -> LowRank:
         """Return the corner at the largest singular value of G."""
-        if min(G.shape) <= SMALL or not G.any():
-            U, _, Vt = svd(G, full_matrices=False)
-        else:
-            U, _, Vt = svds(G, k=1, rng=0)
+        U, _, Vt = self.leading(G, 1)
         return LowRank(-U[:, :1], np.array([self.radius]), Vt[:1].T)
 
     def least(self, Z: Array, l2: float) -> float:
@@ -76,6 +81,10 @@ class TraceBall(NamedTuple):
         theta = max(TraceBall(l2 * self.radius).theta(s), 0.0)
         p = np.maximum(s - theta, 0.0)
         return -float(p @ p) / (2.0 * l2) - theta * self.radius
+
+    def squared_diameter(self, shape: tuple[int, int]) -> float:
+        """Return a bound on |V - W|^2 over the set."""
+        return 4.0 * self.radius**2
 
     def size(self, W: Any) -> float:
         """Return the sum of singular values / radius."""

@@ -4,11 +4,11 @@ Block subspace iteration: Q = orth(M V), B = M' Q, and the singular triples of B
 starts from the right basis of an earlier, similar matrix, so that one sweep is often enough. Two tests end it:
 
     enough columns     the least singular value computed is at most theta, the threshold of those computed: then all
-                       that were not computed would be shrunk to zero; else the columns double
-    enough sweeps      M' u - s v is small for all triples above theta, u and v being what the sweep began with; where
-                       values are so close that many sweeps do not do, more columns will
+                       others would be shrunk to zero; else the columns double
+    enough sweeps      M' u - s v is small for all triples above theta, with u and v from the start of the sweep; where
+                       close values keep this from happening, more columns help
 
-Where half of all triples are asked for, M is formed and decomposed as a whole.
+From half of all triples on, M is formed and decomposed in full.
 """
 
 from collections.abc import Callable
@@ -20,13 +20,21 @@ from scipy.linalg import qr, svd
 
 from softmargin.sets.atoms import LowRank
 
-__all__ = ["SPARE", "Matrix", "Triples", "first_basis", "is_whole", "leading"]
+__all__ = ["Matrix", "Triples", "TruncationTuning", "first_basis", "is_whole", "leading"]
 
 Array = NDArray[Any]
-SPARE = 8  # columns beyond the rank: they make room for a growing rank, and sweeps quick
-MAX_SWEEPS = 10
-WHOLE = 0.5  # from this share of all triples on, a whole decomposition is cheaper
-ROUNDING = 1e-13  # singular values and errors below this share of the largest value are none
+_ROUNDING = 1e-13  # singular values and errors below this share of the largest value are zero
+
+
+class TruncationTuning(NamedTuple):
+    """Constants of the subspace iteration."""
+
+    spare: int = 8  # columns beyond the rank: they let the rank grow and speed up the sweeps; spec 1.5
+    max_sweeps: int = 10  # before the columns double; by hand
+    whole: float = 0.5  # from this share of all triples on, decompose in full; spec 1.5
+
+
+_TUNING = TruncationTuning()
 
 
 class Matrix(Protocol):
@@ -48,26 +56,32 @@ class Matrix(Protocol):
 
 
 class Triples(NamedTuple):
-    """The leading singular triples, the largest first; U = Q rotation for the last Q that was given to ``adjoint``."""
+    """The leading singular triples, the largest first; U = Q rotation for the last argument Q of ``adjoint``."""
 
     U: Array  # (d, b)
     s: Array  # (b,)
     V: Array  # (k, b)
-    rotation: Array | None  # (b, b); None where M was decomposed as a whole
+    rotation: Array | None  # (b, b); None after a full decomposition
 
 
-def is_whole(columns: int, shape: tuple[int, int]) -> bool:
-    """Say whether so many triples are better had from a whole decomposition."""
-    return columns >= WHOLE * min(shape)
+def is_whole(columns: int, shape: tuple[int, int], tuning: TruncationTuning = _TUNING) -> bool:
+    """Say whether a full decomposition gives so many triples at a lower cost."""
+    return columns >= tuning.whole * min(shape)
 
 
-def first_basis(W: LowRank) -> Array:
-    """Return a right basis to begin with: V of a first guess, and SPARE columns more where there is room."""
-    return _more_columns(W.V, min(W.rank + SPARE, *W.shape))
+def first_basis(W: LowRank, tuning: TruncationTuning = _TUNING) -> Array:
+    """Return a first right basis: V of a first guess, and spare columns where there is room."""
+    return _more_columns(W.V, min(W.rank + tuning.spare, *W.shape))
 
 
 def leading(
-    matrix: Matrix, basis: Array, theta: Callable[[Array], float], *, accuracy: float = 0.0, most: int | None = None
+    matrix: Matrix,
+    basis: Array,
+    theta: Callable[[Array], float],
+    *,
+    accuracy: float = 0.0,
+    most: int | None = None,
+    tuning: TruncationTuning = _TUNING,
 ) -> Triples:
     """Return all singular triples above the threshold, and a few more.
 
@@ -80,24 +94,25 @@ def leading(
     theta : callable
         The threshold for given singular values, sorted.
     accuracy : float
-        How small M' u - s v must be, all triples above the threshold together.
+        Bound on |M' u - s v| over all triples above the threshold.
     most : int, optional
-        The columns do not double beyond these, whatever the threshold: then the least value may stay above it.
+        The columns do not double beyond these: then the least value may stay above the threshold.
+    tuning : TruncationTuning
     """
     V = basis
-    while not is_whole(V.shape[1], matrix.shape):
+    while not is_whole(V.shape[1], matrix.shape, tuning):
         is_exact = False
-        for _ in range(MAX_SWEEPS):
+        for _ in range(tuning.max_sweeps):
             Q, R = qr(matrix.times(V), mode="economic", check_finite=False)
             B = matrix.adjoint(Q)
             right, s, rotation = svd(B, full_matrices=False, check_finite=False)
             rotation = rotation.T
-            level = max(theta(s), ROUNDING * float(s[0]))
+            level = max(theta(s), _ROUNDING * float(s[0]))
             if s[-1] > level:
                 break
             change = (B - V @ R.T) @ rotation[:, s > level]
             V = right
-            is_exact = not np.linalg.norm(change) > accuracy + ROUNDING * float(s[0])
+            is_exact = not np.linalg.norm(change) > accuracy + _ROUNDING * float(s[0])
             if is_exact:
                 break
         columns = len(s)
@@ -109,7 +124,7 @@ def leading(
 
 
 def _more_columns(V: Array, columns: int) -> Array:
-    """Return an orthonormal basis whose first columns are those of V, the others at random but always the same."""
+    """Return an orthonormal basis whose first columns are those of V; the others are random with a fixed seed."""
     k, b = V.shape
     new = np.random.default_rng(columns).standard_normal((k, columns - b))
     return qr(np.hstack([V, new]), mode="economic", check_finite=False)[0]

@@ -1,44 +1,71 @@
-"""What stochastic solvers of a loss over a ball do alike: samples and their gradients, and the sliding inner loop.
+"""What stochastic solvers over a ball share: batches and their gradients, and sliding.
 
-Sample i is drawn with chance q_i in proportion to p_i |x_i|^2, so that no single one decides how long a step may be; a
+Sample i is drawn with probability q_i in proportion to p_i |x_i|^2, so that no single sample limits the step size; a
 batch B of m draws then gives  1/m sum over B of  p_i f'(s_i) x_i / q_i,  whose mean is the gradient of the losses.
 
-Sliding (Lan and Zhou 2016, procedure CndG) solves a step of projected gradient by corners alone:
+Sliding (Lan and Zhou 2016, procedure CndG) solves a projected-gradient step by corners alone:
 
     minimise over the ball  <g, W> + beta / 2 |W - W0|^2 ,   by Frank-Wolfe until its gap is at most ``tol``
 """
 
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.matrices.operator import row_squares
-from softmargin.sets import Box
+from softmargin.core.errors import IncompatibleError
+from softmargin.core.protocols import ConstrainedProblem, ConvexSet
+from softmargin.matrices.operator import adjoint_product, product, row_squares
 
-__all__ = ["SCAN", "batch_gradient", "sample_chances", "slide", "square_of_diameter", "widest"]
+__all__ = ["Anchor", "Averaging", "SlidingPlan", "batch_gradient", "check_counts", "sampling", "slide", "sliding_step"]
 
 Array = NDArray[Any]
-SCAN = 0.5  # what a corner costs for each entry of the weights, in entries of X
+_SCAN_COST = 0.5  # of a corner per entry of the weights, in entries of X read; by hand
 
 
-def sample_chances(problem: Any) -> tuple[Array, float]:
-    """Return the chances q (n,), and sum_i p_i |x_i|^2."""
+class SlidingPlan(NamedTuple):
+    """The numbers of one iteration of accelerated sliding."""
+
+    gamma: float  # weight of the new point in the average Y
+    beta: float
+    tol: float
+    batch: int  # n: the exact gradient
+    max_corners: int
+
+
+class Anchor(NamedTuple):
+    """The full gradient at another point, which reduces the variance of a batch."""
+
+    slopes: Array  # (n, k)
+    Z: Array  # (d, k) X' slopes
+
+
+class Averaging(Protocol):
+    """What sliding reads and moves of a solver's state."""
+
+    Y: Array  # (d, k) the average of the points
+    intercept: Array  # (k,)
+    chances: Array  # (n,) the probabilities q
+
+
+def check_counts(**counts: int | None) -> None:
+    """Refuse counts below 1."""
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise IncompatibleError(f"{name}={count!r} was asked for; give at least 1.")
+
+
+def sampling(problem: ConstrainedProblem) -> tuple[Array, float]:
+    """Return the probabilities q (n,), and sum_i p_i |x_i|^2."""
     squares = problem.weights * row_squares(problem.X)
     total = float(squares.sum())
     return (squares / total if total > 0.0 else np.full(len(squares), 1.0 / len(squares))), total
 
 
-def widest(problem: Any, W: Array) -> int:
-    """Return how many samples have as many entries as the weights: a batch should not be smaller."""
-    n = len(problem.target)
-    return min(n, max(1, round(n * W.size / max(problem.X.size, 1))))
-
-
 def batch_gradient(
-    problem: Any, drawn: Array, chances: Array, W: Array, intercept: Array, slopes: Array | None = None
+    problem: ConstrainedProblem, drawn: Array, chances: Array, W: Array, intercept: Array, slopes: Array | None = None
 ) -> Array:
-    """Return the gradient of the losses as a batch sees it, or its difference to where all slopes were ``slopes``."""
+    """Return the gradient of the losses by a batch, or its change since all slopes were ``slopes``."""
     rows = problem.X[drawn].astype(np.float64, copy=False)
     U = problem.loss.slope(np.asarray(rows @ W) + intercept, problem.target[drawn])
     U *= problem.weights[drawn, None]
@@ -48,14 +75,35 @@ def batch_gradient(
     return np.asarray(rows.T @ U)
 
 
-def square_of_diameter(ball: Any, shape: tuple[int, int]) -> float:
-    """Return a bound on |V - W|^2 over the ball."""
-    if isinstance(ball, Box):
-        return float((ball.high - ball.low) ** 2 * shape[0] * shape[1])
-    return float(4.0 * ball.radius**2)
+def sliding_step(
+    problem: ConstrainedProblem,
+    state: Averaging,
+    V: Array,
+    plan: SlidingPlan,
+    rng: np.random.Generator,
+    anchor: Anchor | None = None,
+) -> tuple[Array, float]:
+    """Take the gradient between V and Y, slide from V, and average into Y; return the new V and the cost.
+
+    The cost counts entries of X read.
+    """
+    n, X, Y = len(problem.target), problem.X, state.Y
+    M = (1.0 - plan.gamma) * Y + plan.gamma * V
+    n_products = 1.0 if plan.batch < n and anchor is None else 2.0
+    if plan.batch < n:
+        drawn = rng.choice(n, size=plan.batch, p=state.chances)
+        g = batch_gradient(problem, drawn, state.chances, M, state.intercept, None if anchor is None else anchor.slopes)
+        if anchor is not None:
+            g += anchor.Z
+    else:
+        g = adjoint_product(X, problem.slopes(product(X, M), state.intercept))
+    g += problem.l2 * M
+    V, n_corners = slide(problem.ball, g, V, plan.beta, plan.tol, plan.max_corners)
+    Y += plan.gamma * (V - Y)
+    return V, n_products * X.size * plan.batch / n + _SCAN_COST * n_corners * V.size
 
 
-def slide(ball: Any, g: Array, start: Array, beta: float, tol: float, max_corners: int) -> tuple[Array, int]:
+def slide(ball: ConvexSet, g: Array, start: Array, beta: float, tol: float, max_corners: int) -> tuple[Array, int]:
     """Return a point of the ball near the minimum of <g, W> + beta / 2 |W - start|^2, and how many corners it took."""
     W, h = start.copy(), g.copy()
     for count in range(1, max_corners + 1):

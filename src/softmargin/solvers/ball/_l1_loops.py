@@ -1,14 +1,14 @@
-"""Compiled helpers of the l1 ball: the exact level of its projection, and products with X that skip what is zero.
+"""Compiled loops of the l1 ball: the threshold of its projection, and products with X that skip zeros.
 
     level(V, radius, guess)          the theta >= 0 with sum [|V_j| - theta]_+ = radius; 0 inside the ball
     shrunk(V, theta, scale, r, out)  out = scale * sign(V) [|V| - theta]_+ , inside the ball of radius r
     times(rows, W, k, out)           out = X W
-    add_rows(rows, D, k, out)        out += X' D, skipping zeros of D; returns how many products the others need
+    add_rows(rows, D, k, out)        out += X' D, skipping zeros of D; returns the number of products made
 
-V, W, D and out are flat, row-major, float64. ``add_rows`` on the rows of X' (matrices.columns) adds X D.
+V, W, D and out are flat, row-major, float64. ``add_rows`` on the rows of X' adds X D.
 
-A tile is four classes of one sample; the last one reaches back where k is no multiple of four, so that nothing needs
-padding. Fewer than four classes are visited one by one.
+A tile is four classes of one sample. Where k is no multiple of four, the last tile overlaps the one before, so that
+nothing is padded. Fewer than four classes are visited one by one.
 """
 
 import math
@@ -19,22 +19,8 @@ from numpy.typing import NDArray
 
 from softmargin.backends.jit import inline, jit
 from softmargin.backends.lanes import WIDTH, any_nonzero, load, pointer, splat, store
-from softmargin.matrices.operator import adjoint_product, product
-from softmargin.matrices.rows import as_rows
-from softmargin.sets import L1Ball
 
-__all__ = [
-    "add_rows",
-    "columns_of",
-    "fill_adjoint",
-    "fill_scores",
-    "fresh_lanes",
-    "level",
-    "nearest_level",
-    "project_into",
-    "shrunk",
-    "tile_at",
-]
+__all__ = ["add_rows", "fresh_lanes", "level", "nearest_level", "shrunk", "tile_at", "times"]
 
 Array = NDArray[Any]
 _FRESH = np.repeat([0.0, 1.0], WIDTH)
@@ -42,9 +28,9 @@ _FRESH = np.repeat([0.0, 1.0], WIDTH)
 
 @inline
 def nearest_level(V: Any, radius: float, guess: float) -> float:
-    """Return the theta of the projection: Newton's method on a convex, falling, piecewise linear function.
+    """Return the theta of the projection: Newton's method on a convex, decreasing, piecewise linear function.
 
-    From the left it climbs and ends after finitely many steps; a guess to the right lands on the left at once.
+    From the left of the root it rises and ends after finitely many steps; from the right, one step leads to the left.
     """
     theta = max(guess, 0.0)
     is_left = False
@@ -75,7 +61,7 @@ def level(V: Array, radius: float, guess: float) -> float:
 
 @jit
 def shrunk(V: Array, theta: float, scale: float, radius: float, out: Array) -> None:
-    """Write scale * sign(V) [|V| - theta]_+ , made to sum to ``radius`` at most: a large theta leaves few digits."""
+    """Write scale * sign(V) [|V| - theta]_+ , rescaled to sum to at most ``radius``: a large theta cancels digits."""
     total = 0.0
     for j in range(V.shape[0]):
         rest = abs(scale) * max(abs(V[j]) - theta, 0.0)
@@ -88,13 +74,13 @@ def shrunk(V: Array, theta: float, scale: float, radius: float, out: Array) -> N
 
 @inline
 def tile_at(c: int, k: int) -> int:
-    """Return where the tile of class c begins: further back for the last one, if k is no multiple of four."""
+    """Return where the tile of class c begins: earlier for the last one, if k is no multiple of four."""
     return min(c, k - WIDTH)
 
 
 @inline
 def fresh_lanes(c: int, k: int) -> Any:
-    """Return 1 in the lanes of that tile that no tile before it holds, else 0."""
+    """Return 1 in the lanes of that tile that no earlier tile holds, else 0."""
     return load(pointer(_FRESH), WIDTH + min(k - WIDTH - c, 0))
 
 
@@ -124,7 +110,7 @@ def times(rows: Any, W: Array, k: int, out: Array) -> None:
 
 @jit
 def add_rows(rows: Any, D: Array, k: int, out: Array) -> int:
-    """Add X' D, touching only the tiles of D that are not zero; return how many products its entries need."""
+    """Add X' D by the non-zero tiles of D; return how many products the non-zero entries of D need."""
     bare, D_, out_ = rows.bare(), pointer(D), pointer(out)
     touched = 0
     for i in range(D.shape[0] // k):
@@ -146,35 +132,3 @@ def add_rows(rows: Any, D: Array, k: int, out: Array) -> int:
                         q = bare.column(i, p) * k + o
                         store(out_, q, load(out_, q) + splat(bare.value(p)) * steps)
     return touched
-
-
-def columns_of(problem: Any) -> Any:
-    """View the columns of X as rows of X'."""
-    return as_rows(problem.columns.T)
-
-
-def fill_scores(X: Any, W: Array, out: Array) -> None:
-    """Write X W, (n, k): BLAS where X is dense, compiled where it is sparse."""
-    if isinstance(X, np.ndarray):
-        out[:] = product(X, W)
-    else:
-        times(as_rows(X), W.reshape(-1), W.shape[1], out.reshape(-1))
-
-
-def fill_adjoint(X: Any, U: Array, out: Array) -> None:
-    """Write X' U, (d, k)."""
-    if isinstance(X, np.ndarray):
-        out[:] = adjoint_product(X, U)
-    else:
-        out[:] = 0.0
-        add_rows(as_rows(X), U.reshape(-1), U.shape[1], out.reshape(-1))
-
-
-def project_into(ball: Any, V: Array, guess: float, out: Array) -> float:
-    """Write the point of the ball next to V; return the level of an l1 ball, a good guess for the next."""
-    if not isinstance(ball, L1Ball):
-        out[:] = ball.project(V)
-        return 0.0
-    theta = level(V.reshape(-1), ball.radius, guess)
-    shrunk(V.reshape(-1), theta, 1.0, ball.radius, out.reshape(-1))
-    return float(theta)

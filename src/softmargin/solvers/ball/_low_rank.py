@@ -1,4 +1,4 @@
-"""What solvers with weights of low rank share: the matrix of a step by its products, sums and distances by factors."""
+"""What solvers with weights of low rank share: the matrix of a step by its products; sums and distances of factors."""
 
 import math
 from typing import Any
@@ -7,13 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigvalsh
 
-from softmargin.core.errors import IncompatibleError
+from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.operator import adjoint_product, product
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank, TraceBall
 from softmargin.sets.truncated import Triples
+from softmargin.solvers.ball._objective import checked_ball
 
-__all__ = ["StepMatrix", "distance", "first_factors", "nothing", "singular_values", "stack"]
+__all__ = ["StepMatrix", "distance", "first_factors", "singular_values", "stack", "trace_ball", "zero_factors"]
 
 Array = NDArray[Any]
 
@@ -24,26 +25,26 @@ class StepMatrix:
     def __init__(self, X: Any, W: LowRank, R: Array, step: float) -> None:
         self.X, self.W, self.R, self.step = X, W, R, step
         self.shape = W.shape
-        self.XQ = np.zeros((X.shape[0], 0))  # X times what ``adjoint`` was last given
-        self._seen: list[Array] = []  # products of X' R, those of the last sweep
+        self.XQ = np.zeros((X.shape[0], 0))  # X times the last argument of ``adjoint``
+        self._products: list[Array] = []  # products with X' R in the last sweep
 
     def times(self, V: Array) -> Array:
         """Return M V."""
         G = adjoint_product(self.X, self.R @ V)
-        self._seen = [G]
+        self._products = [G]
         return (self.W.U * self.W.s) @ (self.W.V.T @ V) - self.step * G
 
     def adjoint(self, Q: Array) -> Array:
         """Return M' Q."""
         self.XQ = product(self.X, Q)
         G = self.R.T @ self.XQ
-        self._seen.append(G)
+        self._products.append(G)
         return np.asarray((self.W.V * self.W.s) @ (self.W.U.T @ Q) - self.step * G)
 
     def toarray(self) -> Array:
         """Return M."""
         G = adjoint_product(self.X, self.R)
-        self._seen = [G if G.shape[0] >= G.shape[1] else G.T]
+        self._products = [G if G.shape[0] >= G.shape[1] else G.T]
         M = -self.step * G
         self.W.add_to(M, 1.0)
         return M
@@ -55,34 +56,32 @@ class StepMatrix:
 
     def gradient_values(self) -> Array:
         """Return the leading singular values of X' R, from below: those of its products in the last sweep."""
-        return np.asarray(np.max([singular_values(G) for G in self._seen], axis=0))
+        return np.asarray(np.max([singular_values(G) for G in self._products], axis=0))
 
 
-def first_factors(problem: Any, init: BallPoint | None, asked: str) -> tuple[LowRank, Array]:
-    """Return the point of the ball next to ``init``, by its singular triples, or zero; and the intercept."""
-    ball = problem.ball
-    if not isinstance(ball, TraceBall):
-        raise IncompatibleError(
-            f"{asked} needs a TraceBall, whose points have few singular values; found {type(ball).__name__}. "
-            "Use BallGradient."
-        )
-    d, k = problem.shape
+def trace_ball(problem: ConstrainedProblem, name: str) -> TraceBall:
+    """Return the problem's trace ball, whose points have few singular values; refuse other sets."""
+    return checked_ball(problem, TraceBall, name, "BallGradient")
+
+
+def first_factors(problem: ConstrainedProblem, ball: TraceBall, init: BallPoint | None) -> tuple[LowRank, Array]:
+    """Return the point of the ball nearest to ``init``, by its singular triples, or zero; and the intercept."""
     if init is None:
-        return nothing(problem.shape), np.zeros(k)
-    if not isinstance(init.weights, LowRank) or init.weights.shape != (d, k):
+        return zero_factors(problem.shape), np.zeros(problem.shape[1])
+    if not isinstance(init.weights, LowRank) or init.weights.shape != problem.shape:
         point = problem.checked_point(init)
         return ball.nearest(point.weights), point.intercept
     W = init.weights.orthogonal()
     return ball.shrink(Triples(*W, None)), np.array(init.intercept, dtype=np.float64)
 
 
-def nothing(shape: tuple[int, int]) -> LowRank:
+def zero_factors(shape: tuple[int, int]) -> LowRank:
     """Return the zero matrix, of rank 0."""
     return LowRank(np.zeros((shape[0], 0)), np.zeros(0), np.zeros((shape[1], 0)))
 
 
 def stack(*terms: tuple[float, LowRank]) -> LowRank:
-    """Return the sum of multiples of matrices, by their factors side by side."""
+    """Return the sum of multiples of matrices: their factors side by side."""
     return LowRank(
         np.hstack([W.U for _, W in terms]),
         np.concatenate([weight * W.s for weight, W in terms]),
@@ -91,7 +90,7 @@ def stack(*terms: tuple[float, LowRank]) -> LowRank:
 
 
 def distance(W: LowRank, Z: LowRank) -> float:
-    """Return |W - Z|, W with orthonormal factors near Z: no squares of their own sizes are subtracted."""
+    """Return |W - Z| for W with orthonormal factors near Z, without cancellation of |W|^2 and |Z|^2."""
     C = Z.V.T @ W.V
     along = W.U * W.s - (Z.U * Z.s) @ C
     across = (Z.V - W.V @ C.T) * Z.s
@@ -100,5 +99,5 @@ def distance(W: LowRank, Z: LowRank) -> float:
 
 
 def singular_values(G: Array) -> Array:
-    """Return the singular values of a tall matrix, sorted, to half of the digits: enough for a guess of the gap."""
+    """Return the singular values of a tall matrix, sorted, to half of the digits: enough to estimate the gap."""
     return np.asarray(np.sqrt(np.maximum(eigvalsh(G.T @ G, check_finite=False)[::-1], 0.0)))

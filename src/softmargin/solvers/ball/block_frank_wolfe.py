@@ -10,168 +10,145 @@ largest singular values. Both are exact (spec 1.1, 1.5).
 
     paper 001       here                shape
     x, x~           W, towards          (d, k)
-    eta             eta                 ()     share of L that W~ is found with
+    eta             eta                 ()     share of L in (3)
     s               size                ()     doubled where it was too small and the gap did not fall
     L, mu           lipschitz, l2       ()     L of F, ridge included
 
 Source: paper 001, eq. (3); Allen-Zhu, Hazan, Hu and Li (2017), Algorithm 1; spec 1.1, 1.4, 1.5. We differ: the length
-is searched for, and L eta is the curvature that F had along the last line; ``eta="paper"`` keeps both at mu / (2 L).
+comes from a line search, and L eta is the curvature of F along the last line; ``eta="paper"`` fixes both at mu / (2 L).
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import svd
-from scipy.sparse.linalg import svds
 
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import ConstrainedProblem
-from softmargin.matrices.operator import adjoint_product, product
+from softmargin.core.protocols import ConstrainedProblem, ConvexSet
+from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import L1Ball, LowRank, TraceBall
-from softmargin.sets.trace_ball import SMALL
-from softmargin.solvers.ball._gap import smoothness
-from softmargin.solvers.ball._line_search import answer_of_intercept, gap_at_hand, look, search
+from softmargin.solvers.ball._iterate import Iterate, IterateSolver, IterateTuning, line_along
+from softmargin.solvers.ball._objective import checked_ball, smoothness
 
-__all__ = ["BallBlockFrankWolfe", "BlockState"]
+__all__ = ["BallBlockFrankWolfe", "BallBlockFrankWolfeTuning", "BallBlockState"]
 
 Array = NDArray[Any]
-FEW = 0.1  # share of the entries up to which a product by columns is the quicker one
-FALL = 0.5  # the gap must fall to this share in a step, or a size that was too small is doubled
-FIRST_ENTRIES, FIRST_RANK = 100, 4
-LONGEST = 1e-4  # least eta
+
+
+class BallBlockFrankWolfeTuning(NamedTuple):
+    """Constants of block Frank-Wolfe over a ball."""
+
+    first_entries: int = 100  # s at first, in an l1 ball; by hand
+    first_rank: int = 4  # s at first, in a trace ball; by hand
+    enough: float = 0.5  # s doubles if it was too small and the gap stays above this share of the last; by hand
+    least_eta: float = 1e-4  # of the adaptive eta; by hand
+    few: float = 0.1  # X W is computed by columns up to this share of non-zero rows of W; by hand
+    iterate: IterateTuning = IterateTuning()
 
 
 @dataclass
-class BlockState:
+class BallBlockState(Iterate):
     """Where the run stands, and how large a step may be."""
 
-    W: Array  # (d, k)
-    scores: Array  # (n, k) X W
-    intercept: Array  # (k,)
-    Z: Array  # (d, k)
-    lipschitz: float
-    eta: float
-    size: int
-    gap: float
-    n_steps: int = 0
+    lipschitz: float = field(kw_only=True)
+    eta: float = field(kw_only=True)
+    size: int = field(kw_only=True)
+    gap: float = field(kw_only=True)
 
 
 @dataclass(frozen=True)
-class BallBlockFrankWolfe:
+class BallBlockFrankWolfe(IterateSolver[BallBlockState]):
     """Settings of block Frank-Wolfe.
 
     Parameters
     ----------
     size : int, optional
-        s, the most entries or the largest rank of a step; by default it grows as the gap asks for it.
+        s, the most entries or the largest rank of a step; by default it grows while the gap falls too little.
     eta : "search" or "paper"
         The best length on every line, or mu / (2 L).
     """
 
     size: int | None = None
     eta: Literal["search", "paper"] = "search"
+    tuning: BallBlockFrankWolfeTuning = BallBlockFrankWolfeTuning()
 
-    needs: ClassVar[tuple[type, ...]] = (ConstrainedProblem,)
+    state: ClassVar = BallBlockState
 
     def __post_init__(self) -> None:
-        """Refuse settings that mean nothing."""
+        """Refuse meaningless settings."""
         if self.size is not None and self.size < 1:
             raise IncompatibleError(f"size={self.size!r} was asked for; give at least 1, or None.")
         if self.eta not in ("search", "paper"):
             raise IncompatibleError(f"eta={self.eta!r} is unknown; choose search, paper.")
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> BlockState:
+    def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> BallBlockState:
         """Compute the scores and the gradient of a first point, or of zero, and the smoothness."""
-        is_trace = isinstance(problem.ball, TraceBall)
-        if not (is_trace or isinstance(problem.ball, L1Ball)):
-            raise IncompatibleError(
-                f"BallBlockFrankWolfe needs an L1Ball or a TraceBall; found {type(problem.ball).__name__}. "
-                "Use BallFrankWolfe."
-            )
+        checked_ball(problem, (L1Ball, TraceBall), "BallBlockFrankWolfe", "BallFrankWolfe")
         if self.eta == "paper" and problem.l2 == 0.0:
             raise IncompatibleError("eta='paper' needs l2 > 0: it is l2 / (2 L). Use eta='search'.")
-        weights, intercept, _ = problem.checked_point(init)
-        scores = problem.scores(weights)
-        b = problem.best_intercept(scores, intercept)
-        Z = adjoint_product(problem.X, problem.slopes(scores, b))
         lipschitz = smoothness(problem, rng) + problem.l2
-        state = BlockState(
-            weights,
-            scores,
-            b,
-            Z,
+        is_trace = isinstance(problem.ball, TraceBall)
+        state = BallBlockState.at(
+            problem,
+            init,
             lipschitz=lipschitz or 1.0,
             eta=problem.l2 / (2.0 * lipschitz) if self.eta == "paper" else 1.0,
-            size=self.size or (FIRST_RANK if is_trace else FIRST_ENTRIES),
+            size=self.size or (self.tuning.first_rank if is_trace else self.tuning.first_entries),
             gap=np.inf,
         )
-        state.gap = gap_at_hand(problem, state)
+        state.gap = state.relative_gap(problem)
         return state
 
-    def step(self, problem: Any, state: BlockState) -> BlockState:
-        """Find the point ahead and go towards it."""
-        W = state.W
+    def step(self, problem: ConstrainedProblem, state: BallBlockState) -> BallBlockState:
+        """Find W~ and go towards it."""
+        W, ball = state.W, problem.ball
         V = W - (state.Z + problem.l2 * W) / (state.lipschitz * state.eta)
-        if isinstance(problem.ball, TraceBall):
-            factors, is_short = _of_low_rank(problem.ball, V, state.size)
+        if isinstance(ball, TraceBall):
+            factors, is_short = _of_low_rank(ball, V, state.size)
             towards, scores = factors.toarray(), factors.times(problem.X)
         else:
-            towards, is_short = _with_few_entries(problem.ball, V, state.size)
-            scores = _scores(problem, towards)
+            towards, is_short = _with_few_entries(ball, V, state.size)
+            scores = self._scores(problem, towards)
         D, move = towards - W, scores - state.scores
-        length = state.eta
-        if self.eta == "search":
-            length = self._search(problem, state, D, move)
+        length = self._search(problem, state, D, move) if self.eta == "search" else state.eta
         W += length * D
         state.scores += length * move
-        look(problem, state)
-        gap = gap_at_hand(problem, state)
-        if self.size is None and is_short and gap > FALL * state.gap:
+        state.update(problem, self.tuning.iterate.refresh)
+        gap = state.relative_gap(problem)
+        if self.size is None and is_short and gap > self.tuning.enough * state.gap:
             state.size *= 2
         state.gap = gap
         return state
 
-    def _search(self, problem: Any, state: BlockState, D: Array, move: Array) -> float:
-        """Return the best length; the intercept follows, and eta becomes what this line has shown."""
-        shift = answer_of_intercept(problem, state.scores, state.intercept, move)
-        here, square = state.scores + state.intercept, float(np.vdot(D, D))
-        length = search(
-            problem.loss,
-            problem.weights[:, None],
-            problem.target,
-            here,
-            move + shift,
-            cross=problem.l2 * float(np.vdot(state.W, D)),
-            square=problem.l2 * square,
-            largest=1.0,
-        )
+    def _search(self, problem: ConstrainedProblem, state: BallBlockState, D: Array, move: Array) -> float:
+        """Return the best length; move the intercept with it, and set eta by the curvature along this line."""
+        square = float(np.vdot(D, D))
+        line, shift = line_along(problem, state, move, cross=float(np.vdot(state.W, D)), square=square)
+        length = line.search(1.0, self.tuning.iterate)
+        state.eta = 1.0
         if length > 0.0:
-            end = here + length * (move + shift)
-            change = problem.loss.slope(end, problem.target) - problem.loss.slope(here, problem.target)
-            bend = float(np.vdot(problem.weights[:, None] * change, move)) / length + problem.l2 * square
-            state.eta = min(max(bend / (square * state.lipschitz), LONGEST), 1.0)
-        else:
-            state.eta = 1.0
+            end = line.scores + length * line.move
+            change = problem.loss.slope(end, problem.target) - problem.loss.slope(line.scores, problem.target)
+            bend = float(np.vdot(line.weights * change, move)) / length + line.square
+            state.eta = min(max(bend / (square * state.lipschitz), self.tuning.least_eta), 1.0)
         state.intercept = state.intercept + length * shift
         return length
 
-    def point(self, problem: Any, state: BlockState) -> BallPoint:
-        """Return the weights and the intercept."""
-        return BallPoint(state.W.copy(), state.intercept.copy())
+    def _scores(self, problem: ConstrainedProblem, W: Array) -> Array:
+        """Return X W; by columns where few rows of W are non-zero."""
+        used = np.flatnonzero((W != 0.0).any(axis=1))
+        if len(used) > self.tuning.few * len(W):
+            return product(problem.X, W)
+        return np.asarray(problem.columns()[:, used] @ W[used])
 
-    def estimate(self, problem: Any, state: BlockState) -> float:
-        """Return the gap at hand."""
+    def estimate(self, problem: ConstrainedProblem, state: BallBlockState) -> float:
+        """Return the gap of the last update."""
         return state.gap
 
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> BlockState:
-        """Rebuild the state from a checkpoint."""
-        return BlockState(**arrays, **plain)
 
-
-def _with_few_entries(ball: L1Ball, V: Array, size: int) -> tuple[Array, bool]:
+def _with_few_entries(ball: ConvexSet, V: Array, size: int) -> tuple[Array, bool]:
     """Return the point of the ball nearest to V with at most ``size`` entries, and whether more would be nearer."""
     if size >= V.size:
         return ball.project(V), False
@@ -184,19 +161,7 @@ def _with_few_entries(ball: L1Ball, V: Array, size: int) -> tuple[Array, bool]:
 
 def _of_low_rank(ball: TraceBall, V: Array, size: int) -> tuple[LowRank, bool]:
     """Return the point of the ball nearest to V of rank at most ``size``, and whether a higher rank would be nearer."""
-    if min(V.shape) <= SMALL or 2 * size >= min(V.shape) or not V.any():
-        U, s, Vt = svd(V, full_matrices=False)
-        U, s, Vt = U[:, :size], s[:size], Vt[:size]
-    else:
-        U, s, Vt = svds(V, k=size, rng=0)
+    U, s, Vt = ball.leading(V, size)
     s = ball.shrunk(s)
     used = s > 0.0
     return LowRank(U[:, used], s[used], Vt[used].T), bool(used.all() and size < min(V.shape))
-
-
-def _scores(problem: Any, W: Array) -> Array:
-    """Return X W; by columns where few rows of W are not zero."""
-    used = np.flatnonzero((W != 0.0).any(axis=1))
-    if len(used) > FEW * len(W):
-        return product(problem.X, W)
-    return np.asarray(problem.columns[:, used] @ W[used])

@@ -4,15 +4,15 @@
 
     Z = W_t + beta (W_t - W_{t-1});   W_{t+1} = nearest point of the ball to M = Z - (X' R + l2 Z) / L , R: slopes at Z
 
-W is U diag(s) V', so Z is two such stacked, and M is only multiplied with: its leading triples come from the last ones
-by a sweep or two of subspace iteration (sets.truncated), at four products of X and R with as many columns as the rank.
-No array of shape (d, k) is made until the rank nears half of the smaller side. Scores are linear in W: those of Z are
-combined from two points, and those of W_{t+1} = X U diag(s) V' use the product X U of the sweep.
+W is U diag(s) V', so Z is two such matrices stacked, and M is known by its products: one or two sweeps of subspace
+iteration (sets.truncated) update its leading triples, at four products of X and R with as many columns as the rank. No
+array of shape (d, k) is allocated until the rank nears half of the smaller side. Scores are linear in W: those of Z are
+combined from two points, and those of W_{t+1}, X U diag(s) V', use the product X U of the sweep.
 
 L shrinks a little every time and doubles where <R(W_{t+1}) - R(Z), X D> + l2 |D|^2 > L |D|^2, D = W_{t+1} - Z.
-Singular vectors are as exact as the steps are long: what M' u - s v leaves is at most a share of the last |D|. A step
-looks for a few times more triples than the last one at most, so that first steps, whose rank may be high, stay cheap;
-then it is a step to a point of lower rank, and the next looks further.
+The error of the triples, M' u - s v, is at most a share of the last |D|. A step computes at most a few times more
+triples than the last one, so that first steps, whose rank may be high, stay cheap; such a step leads to a point of
+lower rank, and the next one computes more.
 
     spec 1.5     here              shape
     X            U, s, V           (d, r), (r,), (k, r)
@@ -25,7 +25,7 @@ Source: spec 1.4 and 1.5 (stacked factors); Beck and Teboulle (2009), restarted 
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,20 +34,27 @@ from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.operator import row_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank
-from softmargin.sets.truncated import SPARE, first_basis, leading
-from softmargin.solvers.ball._entry_loops import best_intercept, fill_slopes, losses, slope_rise
-from softmargin.solvers.ball._low_rank import StepMatrix, distance, first_factors, stack
+from softmargin.sets.truncated import TruncationTuning, first_basis, leading
+from softmargin.solvers.ball._low_rank import StepMatrix, distance, first_factors, stack, trace_ball
+from softmargin.solvers.ball._objective import best_intercept, fill_slopes, losses, slope_rise
+from softmargin.solvers.common.momentum import extrapolate, next_momentum
 
-__all__ = ["LowRankGradient", "LowRankState"]
+__all__ = ["LowRankGradient", "LowRankGradientTuning", "LowRankState"]
 
 Array = NDArray[Any]
-EASIER = 0.95  # how much smaller a constant is tried every time
-HARDER = 2.0
-LEAST = 1e-20  # but never below this share of one that holds anywhere: slopes may vanish for ever
-GROWTH = 4  # how many times more singular triples a step looks for, at most
-ROUNDING = 1e-14  # a step of this share of W says nothing about the curvature
-STALE = 0.5  # P is computed again when the gap has fallen so much
-INEXACT = 0.1  # error of the singular triples, as a share of the last step
+_LEAST_SHARE = 1e-20  # L stays above this share of a bound that always holds: where slopes vanish it would underflow
+_ROUNDING = 1e-14  # a step of this share of W says nothing about the curvature
+
+
+class LowRankGradientTuning(NamedTuple):
+    """Constants of accelerated gradient with factors."""
+
+    shrink: float = 0.95  # factor of L before every iteration; by hand
+    growth: float = 2.0  # least factor of L after a step that was too long; by hand
+    more_triples: int = 4  # a step computes at most so many times the triples of the last one; by hand
+    stale: float = 0.5  # P is computed again when the gap has fallen to this share; by hand
+    accuracy: float = 0.1  # error of the singular triples, as a share of the last step; by hand
+    triples: TruncationTuning = TruncationTuning()
 
 
 @dataclass
@@ -92,16 +99,17 @@ class LowRankGradient:
     Parameters
     ----------
     restart : bool
-        Forget the momentum when a step turned back.
+        Drop the momentum when a step turns back.
     """
 
     restart: bool = True
+    tuning: LowRankGradientTuning = LowRankGradientTuning()
 
     needs: ClassVar[tuple[type, ...]] = (ConstrainedProblem,)
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> LowRankState:
+    def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> LowRankState:
         """Allocate, from a first point or from zero."""
-        W, intercept = first_factors(problem, init, "LowRankGradient")
+        W, intercept = first_factors(problem, trace_ball(problem, "LowRankGradient"), init)
         scores = np.ascontiguousarray(problem.scores(W))
         # The square of the norm of X lies between the sum of the squares and its share of the smaller side.
         most = problem.loss.curvature * float(problem.weights @ row_squares(problem.X)) or 1.0
@@ -111,26 +119,23 @@ class LowRankGradient:
             *W,
             scores.copy(),
             best_intercept(problem, scores, intercept),
-            first_basis(W),
+            first_basis(W, self.tuning.triples),
             most / min(problem.X.shape) + problem.l2,
             most + problem.l2,
         )
 
-    def step(self, problem: Any, state: LowRankState) -> LowRankState:
+    def step(self, problem: ConstrainedProblem, state: LowRankState) -> LowRankState:
         """Make one iteration."""
-        before = state.lipschitz
-        state.lipschitz = max(EASIER * before, LEAST * state.ceiling)
-        following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * state.lipschitz / before * state.momentum**2))
-        beta = (state.momentum - 1.0) / following
+        ball, tuning, before = trace_ball(problem, "LowRankGradient"), self.tuning, state.lipschitz
+        state.lipschitz = max(tuning.shrink * before, _LEAST_SHARE * state.ceiling)
+        momentum, beta = next_momentum(state.momentum, state.lipschitz / before)
         S, change, R = state.Z_scores, state.change, state.R
-        np.subtract(state.scores, state.last_scores, out=S)
-        S *= beta
-        S += state.scores
+        extrapolate(state.scores, state.last_scores, beta, S)
         b = state.intercept = best_intercept(problem, S, state.intercept)
         fill_slopes(problem, S, b, R)
         W, last = state.weights, LowRank(state.last_U, state.last_s, state.last_V)
         Z = stack((1.0 + beta, W), (-beta, last)) if beta > 0.0 else W
-        # What was the last point becomes room for the scores of the new one.
+        # The scores of the new point overwrite those of the one before last.
         new_scores = state.last_scores
         while True:
             L = state.lipschitz
@@ -138,47 +143,48 @@ class LowRankGradient:
             top = leading(
                 matrix,
                 state.basis,
-                problem.ball.theta,
-                accuracy=INEXACT * state.length,
-                most=GROWTH * state.basis.shape[1],
+                ball.theta,
+                accuracy=tuning.accuracy * state.length,
+                most=tuning.more_triples * state.basis.shape[1],
+                tuning=tuning.triples,
             )
-            new = problem.ball.shrink(top)
+            new = ball.shrink(top)
             matrix.scores(top, new, new_scores)
             np.subtract(new_scores, S, out=change)
             bend = _most_bend(problem, change)
             length = distance(new, Z)
             allowed = (L - problem.l2) * length**2
-            is_rounding = length <= ROUNDING * float(np.linalg.norm(new.s))
+            is_rounding = length <= _ROUNDING * float(np.linalg.norm(new.s))
             if not bend > allowed or is_rounding or state.lipschitz >= state.ceiling:
                 break
             rise = slope_rise(problem, new_scores, best_intercept(problem, new_scores, b), R, S)
             if not rise > allowed:
                 break
-            state.lipschitz = min(max(HARDER * L, rise / length**2 + problem.l2), state.ceiling)
+            state.lipschitz = min(max(tuning.growth * L, rise / length**2 + problem.l2), state.ceiling)
         # P(W) - D(R) with f(W) <= f(Z) + <R, change> + bend / 2, and Fenchel's equality at Z.
-        least = problem.ball.least_by(matrix.gradient_values(), problem.l2)
+        least = ball.least_by(matrix.gradient_values(), problem.l2)
         ridge = 0.5 * problem.l2 * float(new.s @ new.s)
         state.gap = max(float(np.vdot(R, new_scores)) + ridge + 0.5 * bend - least, 0.0)
-        if not state.gap > STALE * state.gap_then:
+        if not state.gap > tuning.stale * state.gap_then:
             state.primal, state.gap_then = losses(problem, new_scores, b) + ridge, state.gap
-        # The turn is seen in the scores: <change, moved> there is what <D, W_{t+1} - W_t> is here.
+        # <change, moved> of the scores stands for <D, W_{t+1} - W_t> in the restart test.
         moved = np.subtract(new_scores, state.scores, out=S)
         turn = float(problem.weights @ np.einsum("ic,ic->i", change, moved))
-        state.momentum = 1.0 if self.restart and turn < 0.0 else following
+        state.momentum = 1.0 if self.restart and turn < 0.0 else momentum
         state.length = length
-        state.basis = top.V[:, : new.rank + SPARE].copy()
+        state.basis = top.V[:, : new.rank + tuning.triples.spare].copy()
         state.last_U, state.last_s, state.last_V = W
         state.U, state.s, state.V = new
         state.scores, state.last_scores = new_scores, state.scores
         return state
 
-    def point(self, problem: Any, state: LowRankState) -> BallPoint:
+    def point(self, problem: ConstrainedProblem, state: LowRankState) -> BallPoint:
         """Return the weights by their factors, and the best intercept for them."""
         W = LowRank(*(factor.copy() for factor in state.weights))
         return BallPoint(W, best_intercept(problem, state.scores, state.intercept))
 
-    def estimate(self, problem: Any, state: LowRankState) -> float:
-        """Guess the relative gap by the singular values at hand."""
+    def estimate(self, problem: ConstrainedProblem, state: LowRankState) -> float:
+        """Estimate the relative gap by the singular values of the last sweep."""
         return state.gap / state.primal if state.primal > 0.0 else 0.0
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> LowRankState:
@@ -186,8 +192,8 @@ class LowRankGradient:
         return LowRankState(**arrays, **plain)
 
 
-def _most_bend(problem: Any, change: Array) -> float:
-    """Return the most that <R(W) - R(Z), change> can be, by the curvature; a free intercept takes the mean away."""
+def _most_bend(problem: ConstrainedProblem, change: Array) -> float:
+    """Bound <R(W) - R(Z), change> by the curvature; the intercept, which is free, absorbs the mean."""
     p = problem.weights
     most = p @ np.einsum("ic,ic->i", change, change)
     if problem.fit_intercept and p.any():

@@ -6,13 +6,13 @@
     W~ = nearest point of the ball, of rank s at most, to W_t - (Z + l2 W_t) / (l2 eta) ,   Z = X' (p Y_{t+1})
     W_{t+1} = (1 - eta) W_t + eta W~ ,   S = (1 - eta) S + eta X W~
 
-By default eta = 1: W is the minimiser for Y, the nearest point to -Z / l2, and has no more than its rank. Then
-q(Y) = min over W of L + f* is at hand, and r, common to all samples, is kept by a test: a step is taken where
+By default eta = 1: W is the minimiser for Y, the nearest point to -Z / l2. Then q(Y) = min over W of L + f* is known,
+and a test controls r, common to all samples: a step is accepted where
 
     q(Y_{t+1}) >= q(Y_t) + <p S, dY> - sum_i p_i |dY_i|^2 / (2 r) ,   so that the dual value rises;   else r is halved
 
-and r grows after some steps in a row. Z is never formed: products with it are products with X and Y, which cost what
-the paper's updates cost with the number of rows it recommends. So by default all rows move.
+and r grows after several accepted steps in a row. Z is never formed: products with it are products with X and Y, which
+cost what the paper's updates cost with the number of rows it recommends. So by default all rows move.
 
     paper 001     here            shape
     X             U, s, V         (d, r), (r,), (k, r)
@@ -29,7 +29,7 @@ sequence, as W_1 = 0; the triples are exact (sets.truncated) where ``rank`` does
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,24 +39,30 @@ from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.operator import adjoint_product, row_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank
-from softmargin.sets.truncated import SPARE, first_basis, leading
+from softmargin.sets.truncated import TruncationTuning, first_basis, leading
 from softmargin.solvers.ball._low_rank import (
     StepMatrix,
     distance,
     first_factors,
-    nothing,
     singular_values,
     stack,
+    trace_ball,
+    zero_factors,
 )
+from softmargin.solvers.ball.primal_dual_bfw import DualStepTuning, keep_largest_rows
 
-__all__ = ["LowRankPDBFW", "PDBFWState"]
+__all__ = ["LowRankPDBFW", "LowRankPDBFWTuning", "PDBFWState"]
 
 Array = NDArray[Any]
-SHORTER = 0.5  # r after a step that was refused
-LONGER = 1.5  # and after so many in a row that were taken
-IN_A_ROW = 5
-ACCURACY = 1e-3  # error of the singular triples, as a share of the last change of W
-ROUNDING = 1e-14  # singular values below this share of the largest are none
+_ROUNDING = 1e-14  # singular values below this share of the largest are zero
+
+
+class LowRankPDBFWTuning(NamedTuple):
+    """Constants of primal-dual block Frank-Wolfe over the trace ball."""
+
+    dual_step: DualStepTuning = DualStepTuning()
+    accuracy: float = 1e-3  # error of the singular triples, as a share of the last change of W; by hand
+    triples: TruncationTuning = TruncationTuning()
 
 
 @dataclass
@@ -72,7 +78,7 @@ class PDBFWState:
     r: float  # length of dual steps, where delta is not set
     q: float  # min over W of l2 / 2 |W|^2 + <Z, W>, where eta = 1
     length: float  # |W_{t+1} - W_t|; at first the radius
-    taken: int = 0  # steps in a row
+    taken: int = 0  # accepted steps in a row
     room: Array = field(init=False, repr=False)  # scratch, for scores
 
     def __post_init__(self) -> None:
@@ -96,7 +102,7 @@ class LowRankPDBFW:
     rows : int, optional
         The paper's k: how many rows of Y move in a step. By default all.
     delta : float, optional
-        The paper's dual step, r = delta / n. By default r is found by a test.
+        The paper's dual step, r = delta / n. By default a test finds r.
     eta : float
         The paper's primal step, in (0, 1]; below 1 it needs ``delta``.
     """
@@ -105,6 +111,7 @@ class LowRankPDBFW:
     rows: int | None = None
     delta: float | None = None
     eta: float = 1.0
+    tuning: LowRankPDBFWTuning = LowRankPDBFWTuning()
 
     needs: ClassVar[tuple[type, ...]] = (ConstrainedProblem,)
 
@@ -113,36 +120,38 @@ class LowRankPDBFW:
         counts = [count for count in (self.rank, self.rows) if count is not None]
         if not (0.0 < self.eta <= 1.0) or min(counts, default=1) < 1 or not (self.delta is None or self.delta > 0.0):
             raise IncompatibleError(
-                f"LowRankPDBFW needs rank and rows of at least 1, delta above 0 and eta in (0, 1]; found {self}."
+                f"LowRankPDBFW needs rank and rows of at least 1, delta above 0 and eta in (0, 1]; found rank="
+                f"{self.rank}, rows={self.rows}, delta={self.delta}, eta={self.eta}."
             )
         if self.eta < 1.0 and self.delta is None:
             raise IncompatibleError(
-                f"eta={self.eta} needs a delta: only with eta=1 the dual step is found by a test. Set delta, or eta=1."
+                f"eta={self.eta} needs a delta: only with eta=1 a test finds the dual step. Set delta, or eta=1."
             )
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> PDBFWState:
+    def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> PDBFWState:
         """Allocate, from a first point, with its own Y or the slopes at it, or from zero."""
         if not problem.l2 > 0.0 or problem.fit_intercept:
             raise IncompatibleError(
                 f"LowRankPDBFW needs l2 > 0 and no intercept; found l2={problem.l2} and "
                 f"fit_intercept={problem.fit_intercept}. Use LowRankGradient."
             )
-        W, _ = first_factors(problem, init, "LowRankPDBFW")
+        ball = trace_ball(problem, "LowRankPDBFW")
+        W, _ = first_factors(problem, ball, init)
         scores = problem.scores(W)
         Y = np.zeros(scores.shape)
         if init is not None:
             Y = problem.loss.slope(scores, problem.target) if init.dual is None else np.array(init.dual)
         largest = float((problem.weights * row_squares(problem.X)).max())
         r = problem.l2 / largest if largest > 0.0 else 1.0
-        # The first step of a warm start is taken in any case: it finds the W and q that belong to Y.
+        # The first step of a warm start is always accepted: it finds the W and q that belong to Y.
         q = 0.0 if init is None else -math.inf
-        return PDBFWState(*W, scores, Y, first_basis(W), r, q, problem.ball.radius)
+        return PDBFWState(*W, scores, Y, first_basis(W, self.tuning.triples), r, q, ball.radius)
 
-    def step(self, problem: Any, state: PDBFWState) -> PDBFWState:
+    def step(self, problem: ConstrainedProblem, state: PDBFWState) -> PDBFWState:
         """Move rows of Y, then W."""
-        p, ball, l2, eta = problem.weights[:, None], problem.ball, problem.l2, self.eta
-        before = state.weights
-        old = nothing(problem.shape) if eta == 1.0 else before._replace(s=(1.0 - 1.0 / eta) * before.s)
+        p, l2, eta, tuning = problem.weights[:, None], problem.l2, self.eta, self.tuning
+        ball, before, spare = trace_ball(problem, "LowRankPDBFW"), state.weights, tuning.triples.spare
+        old = zero_factors(problem.shape) if eta == 1.0 else before._replace(s=(1.0 - 1.0 / eta) * before.s)
         while True:
             dY = self._dual_move(problem, state)
             Y = state.Y + dY
@@ -151,52 +160,53 @@ class LowRankPDBFW:
                 matrix,
                 state.basis,
                 lambda s: ball.theta(s[: self.rank]),
-                accuracy=ACCURACY * state.length,
-                most=None if self.rank is None else self.rank + SPARE,
+                accuracy=tuning.accuracy * state.length,
+                most=None if self.rank is None else self.rank + spare,
+                tuning=tuning.triples,
             )
             new = ball.shrink(top, self.rank)
             q = 0.5 * l2 * float(new.s @ new.s) - l2 * float(top.s[: new.rank] @ new.s)
             scores = state.room
             matrix.scores(top, new, scores)
-            if self.delta is not None or _is_taken(state, q, scores, p * dY, dY):
+            if self.delta is not None or _is_accepted(state, q, scores, p * dY, dY):
                 break
-            state.r *= SHORTER
+            state.r *= tuning.dual_step.shorter
             state.taken = 0
-        state.basis = top.V[:, : new.rank + SPARE].copy()
+        state.basis = top.V[:, : new.rank + spare].copy()
         if eta < 1.0:
             scores += (1.0 / eta - 1.0) * state.scores
             scores *= eta
             new = _positive(stack((1.0 - eta, before), (eta, new)).orthogonal())
         state.taken += 1
-        if state.taken == IN_A_ROW:
-            state.r, state.taken = LONGER * state.r, 0
+        if state.taken == tuning.dual_step.patience:
+            state.r, state.taken = tuning.dual_step.longer * state.r, 0
         state.length = distance(new, before)
         state.U, state.s, state.V = new
         state.scores, state.room, state.Y, state.q = scores, state.scores, Y, q
         return state
 
-    def _dual_move(self, problem: Any, state: PDBFWState) -> Array:
+    def _dual_move(self, problem: ConstrainedProblem, state: PDBFWState) -> Array:
         """Return Y~ - Y in the rows that move most, zero elsewhere."""
         r: Any = state.r
         if self.delta is not None:
-            # A sample without weight may go anywhere, but a step of length zero is no step.
+            # A sample without weight may move freely, but a step of length zero divides by zero.
             r = self.delta * np.where(problem.weights > 0.0, problem.weights, 1.0)[:, None]
         dY: Array = problem.loss.dual_step(state.Y, state.scores, problem.target, r) - state.Y
-        if self.rows is not None and self.rows < len(dY):
-            least = np.argpartition(np.einsum("ic,ic->i", dY, dY), len(dY) - self.rows)[: len(dY) - self.rows]
-            dY[least] = 0.0
+        if self.rows is not None:
+            keep_largest_rows(dY, self.rows)
         return dY
 
-    def point(self, problem: Any, state: PDBFWState) -> BallPoint:
+    def point(self, problem: ConstrainedProblem, state: PDBFWState) -> BallPoint:
         """Return the weights by their factors, and the dual variables."""
         W = LowRank(*(factor.copy() for factor in state.weights))
         return BallPoint(W, np.zeros(problem.shape[1]), state.Y.copy())
 
-    def estimate(self, problem: Any, state: PDBFWState) -> float:
-        """Guess the gap between W and the slopes at W, or Y, whichever is smaller, as the judge does."""
+    def estimate(self, problem: ConstrainedProblem, state: PDBFWState) -> float:
+        """Estimate the gap between W and the slopes at W, or Y, whichever is smaller, as the certificate does."""
         none = np.zeros(problem.shape[1])
         R = problem.slopes(state.scores, none)
-        least = problem.ball.least_by(singular_values(adjoint_product(problem.X, R @ state.basis)), problem.l2)
+        ball = trace_ball(problem, "LowRankPDBFW")
+        least = ball.least_by(singular_values(adjoint_product(problem.X, R @ state.basis)), problem.l2)
         ridge = 0.5 * problem.l2 * float(state.s @ state.s)
         primal = problem.losses(state.scores, none) + ridge
         gap = float(np.vdot(R, state.scores)) + ridge - least
@@ -210,17 +220,17 @@ class LowRankPDBFW:
         return PDBFWState(**arrays, **plain)
 
 
-def _is_taken(state: PDBFWState, q: float, scores: Array, weighted: Array, dY: Array) -> bool:
-    """Say whether q is at least what a step of length r promises, so that the dual value rises."""
+def _is_accepted(state: PDBFWState, q: float, scores: Array, weighted: Array, dY: Array) -> bool:
+    """Say whether q is at least what a step of length r predicts, so that the dual value rises."""
     linear = float(np.vdot(weighted, state.scores))
     room = float(np.vdot(weighted, dY)) / (2.0 * state.r)
     if q >= state.q + linear - room:
         return True
-    # q is concave, with the scores as slopes: this implies the above, and no rounding of q hides it.
+    # q is concave, with the scores as gradient: this implies the above, and does not suffer from the rounding of q.
     return linear - float(np.vdot(weighted, scores)) <= room
 
 
 def _positive(W: LowRank) -> LowRank:
-    """Return the triples whose singular values are more than rounding."""
-    r = int((W.s > ROUNDING * W.s.max(initial=0.0)).sum())
+    """Drop the triples whose singular values are rounding."""
+    r = int((W.s > _ROUNDING * W.s.max(initial=0.0)).sum())
     return LowRank(W.U[:, :r].copy(), W.s[:r].copy(), W.V[:, :r].copy())

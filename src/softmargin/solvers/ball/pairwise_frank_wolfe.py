@@ -1,16 +1,16 @@
-"""Pairwise Frank-Wolfe over the corners of an l1 ball or a simplex: weight moves from the worst corner to the best.
+"""Pairwise Frank-Wolfe over the corners of an l1 ball or a simplex: move weight from the worst corner to the best.
 
     minimise over W in the ball:   sum_i p_i sum_c f(s_ic, t_ic) + l2 / 2 |W|^2 ,     s = X W + b
 
     S = the corner with the least <G, S> ;    V = the corner in use with the largest <G, V>
     W <- W + eta (S - V) ,    eta in [0, weight of V] the best on the line
 
-W itself tells the weights of the corners: entry W_jc is |W_jc| / radius of the corner of its sign. In an l1 ball the
-rest of the weight is on the origin, which counts as one corner more: +e and -e at once would be nothing but that.
+W itself holds the weights of the corners: entry W_jc puts |W_jc| / radius on the corner of its sign. In an l1 ball the
+rest of the weight is on the origin, which counts as one more corner: it is the mean of +e and -e.
 
-Two entries of W change at a time, so a move touches the samples of two columns, and the gradient only changes by the
-rows of those whose slopes did. A step is as many moves as cost a pass, then a full gradient; the intercept is found
-there, and held in between.
+Two entries of W change at a time, so a move reads the samples of two columns, and the gradient changes by the rows of
+those samples whose slopes change. A step makes as many moves as cost a pass, then computes the full gradient and the
+intercept, which is fixed in between.
 
     Lacoste-Julien  here                        shape
     s_t, v_t        (best, up), (worst, down)   an entry and its sign
@@ -21,36 +21,36 @@ Source: Lacoste-Julien and Jaggi (2015), Algorithm 2; spec 1.4. Linear in the nu
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
-from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import ConstrainedProblem
-from softmargin.matrices.operator import adjoint_product
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import L1Ball, Simplex
-from softmargin.solvers.ball._line_search import gap_at_hand, look, search
+from softmargin.solvers.ball._iterate import Iterate, IterateSolver, IterateTuning, Line
+from softmargin.solvers.ball._objective import checked_ball
 
-__all__ = ["BallPairwise", "PairwiseState"]
+__all__ = ["BallPairwise", "BallPairwiseState", "BallPairwiseTuning"]
 
 Array = NDArray[Any]
-SCAN = 0.1  # what looking at one entry of the gradient costs, in entries of X
-NOTHING = 1e-12  # share of the radius below which weight on the origin is rounding
+_ROUNDING = 1e-12  # share of the radius below which weight on the origin is rounding
+
+
+class BallPairwiseTuning(NamedTuple):
+    """Constants of pairwise Frank-Wolfe over a ball."""
+
+    scan_cost: float = 0.1  # of one entry of the gradient, in entries of X read; by hand
+    iterate: IterateTuning = IterateTuning()
 
 
 @dataclass
-class PairwiseState:
+class BallPairwiseState(Iterate):
     """Where the run stands."""
 
-    W: Array  # (d, k)
-    scores: Array  # (n, k) X W
-    intercept: Array  # (k,)
-    Z: Array  # (d, k)
-    n_steps: int = 0
     move: Array = field(init=False, repr=False)  # (n * k,) scratch, zero between moves
     is_touched: Array = field(init=False, repr=False)  # (n * k,) scratch, False between moves
 
@@ -61,60 +61,82 @@ class PairwiseState:
 
 
 @dataclass(frozen=True)
-class BallPairwise:
-    """Pairwise Frank-Wolfe with the best step; it has no settings."""
+class BallPairwise(IterateSolver[BallPairwiseState]):
+    """Pairwise Frank-Wolfe with an exact line search; it has no settings."""
 
-    needs: ClassVar[tuple[type, ...]] = (ConstrainedProblem,)
+    tuning: BallPairwiseTuning = BallPairwiseTuning()
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> PairwiseState:
-        """Compute the scores and the gradient of a first point, or of the one next to zero."""
-        if not isinstance(problem.ball, L1Ball | Simplex):
-            raise IncompatibleError(
-                f"BallPairwise needs the corners of an L1Ball or a Simplex; found {type(problem.ball).__name__}. "
-                "Use BallFrankWolfe."
-            )
-        weights, intercept, _ = problem.checked_point(init)
-        weights = np.ascontiguousarray(weights)
-        scores = np.ascontiguousarray(problem.scores(weights))
-        b = problem.best_intercept(scores, intercept)
-        return PairwiseState(weights, scores, b, adjoint_product(problem.X, problem.slopes(scores, b)))
+    state: ClassVar = BallPairwiseState
 
-    def step(self, problem: Any, state: PairwiseState) -> PairwiseState:
-        """Make as many moves as cost a pass, then look at the whole gradient."""
+    def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> BallPairwiseState:
+        """Compute the scores and the gradient of a first point, or of the one nearest to zero."""
+        checked_ball(problem, (L1Ball, Simplex), "BallPairwise", "BallFrankWolfe")
+        return BallPairwiseState.at(problem, init)
+
+    def step(self, problem: ConstrainedProblem, state: BallPairwiseState) -> BallPairwiseState:
+        """Make as many moves as cost a pass, then compute the full gradient."""
         W, state.Z = state.W.reshape(-1), np.ascontiguousarray(state.Z)
-        radius, has_origin = problem.ball.radius, isinstance(problem.ball, L1Ball)
+        ball = problem.ball
+        assert isinstance(ball, L1Ball | Simplex)  # checked by start
+        radius, has_origin = ball.radius, isinstance(ball, L1Ball)
         slack = radius - float(np.abs(W).sum()) if has_origin else 0.0
         cost = 0.0
         while cost < problem.X.size:
-            slack = slack if slack > NOTHING * radius else 0.0
+            slack = slack if slack > _ROUNDING * radius else 0.0
             directions, worst, room = _pair(W, (state.Z + problem.l2 * state.W).reshape(-1), has_origin, slack)
             before = sum(abs(W[entry]) for entry in directions)
-            length, touched = _move(problem, state, directions, room)
+            length, touched = self._move(problem, state, directions, room)
             if length == 0.0:
                 break
             if length == room and worst >= 0 and len(directions) == 2:
-                W[worst] = 0.0  # not what rounding leaves
+                W[worst] = 0.0  # exactly: rounding would leave a rest
             if has_origin:
                 slack += before - sum(abs(W[entry]) for entry in directions)
-            cost += touched + SCAN * W.size
-        look(problem, state)
+            cost += touched + self.tuning.scan_cost * W.size
+        state.update(problem, self.tuning.iterate.refresh)
         return state
 
-    def point(self, problem: Any, state: PairwiseState) -> BallPoint:
-        """Return the weights and the intercept."""
-        return BallPoint(state.W.copy(), state.intercept.copy())
+    def _move(
+        self, problem: ConstrainedProblem, state: BallPairwiseState, directions: dict[int, float], room: float
+    ) -> tuple[float, int]:
+        """Move the entries by the best length up to ``room``; return it, and how many entries of X were read."""
+        k = state.W.shape[1]
+        W, scores = state.W.reshape(-1), state.scores.reshape(-1)
+        parts = []
+        for entry, direction in directions.items():
+            j, c = divmod(entry, k)
+            samples, values = _column(problem.columns(), j)
+            at = samples * k + c
+            state.move[at] += direction * values
+            parts.append(at[~state.is_touched[at]])
+            state.is_touched[at] = True
+        entries = np.concatenate(parts)
+        move = state.move[entries]
+        state.move[entries], state.is_touched[entries] = 0.0, False
 
-    def estimate(self, problem: Any, state: PairwiseState) -> float:
-        """Return the gap at hand."""
-        return gap_at_hand(problem, state)
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> PairwiseState:
-        """Rebuild the state from a checkpoint."""
-        return PairwiseState(**arrays, **plain)
+        here = scores[entries] + state.intercept[entries % k]
+        weights, target = problem.weights[entries // k], problem.target.reshape(-1)[entries]
+        line = Line(
+            problem.loss,
+            weights,
+            target,
+            here,
+            move,
+            cross=problem.l2 * sum(direction * float(W[entry]) for entry, direction in directions.items()),
+            square=problem.l2 * sum(direction**2 for direction in directions.values()),
+        )
+        length = line.search(room, self.tuning.iterate)
+        for entry, direction in directions.items():
+            W[entry] += length * direction
+        scores[entries] += length * move
+        change = weights * (problem.loss.slope(here + length * move, target) - problem.loss.slope(here, target))
+        changed = np.flatnonzero(change)
+        touched = _add_rows(as_rows(problem.X), entries[changed], change[changed], k, state.Z.reshape(-1))
+        return length, len(entries) + touched
 
 
 def _pair(W: Array, G: Array, has_origin: bool, slack: float) -> tuple[dict[int, float], int, float]:
-    """Return how each entry moves, which is emptied (-1: the origin), and how far they may move."""
+    """Return the direction of each entry, which entry is emptied (-1: the origin), and the longest move."""
     used = np.flatnonzero(W != 0.0)
     if has_origin:
         best = int(np.abs(G).argmax())
@@ -129,43 +151,6 @@ def _pair(W: Array, G: Array, has_origin: bool, slack: float) -> tuple[dict[int,
     worst = int(used[heights.argmax()])
     directions[worst] = directions.get(worst, 0.0) - float(np.sign(W[worst]))
     return directions, worst, float(abs(W[worst]))
-
-
-def _move(problem: Any, state: PairwiseState, directions: dict[int, float], room: float) -> tuple[float, int]:
-    """Move the entries by the best length up to ``room``; return it, and how many entries of X were touched."""
-    k = state.W.shape[1]
-    W, scores = state.W.reshape(-1), state.scores.reshape(-1)
-    parts = []
-    for entry, direction in directions.items():
-        j, c = divmod(entry, k)
-        samples, values = _column(problem.columns, j)
-        at = samples * k + c
-        state.move[at] += direction * values
-        parts.append(at[~state.is_touched[at]])
-        state.is_touched[at] = True
-    entries = np.concatenate(parts)
-    move = state.move[entries]
-    state.move[entries], state.is_touched[entries] = 0.0, False
-
-    here = scores[entries] + state.intercept[entries % k]
-    weights, target = problem.weights[entries // k], problem.target.reshape(-1)[entries]
-    length = search(
-        problem.loss,
-        weights,
-        target,
-        here,
-        move,
-        cross=problem.l2 * sum(direction * float(W[entry]) for entry, direction in directions.items()),
-        square=problem.l2 * sum(direction**2 for direction in directions.values()),
-        largest=room,
-    )
-    for entry, direction in directions.items():
-        W[entry] += length * direction
-    scores[entries] += length * move
-    change = weights * (problem.loss.slope(here + length * move, target) - problem.loss.slope(here, target))
-    changed = np.flatnonzero(change)
-    touched = _add_rows(as_rows(problem.X), entries[changed], change[changed], k, state.Z.reshape(-1))
-    return length, len(entries) + touched
 
 
 def _column(columns: Any, j: int) -> tuple[Array, Array]:

@@ -7,12 +7,12 @@
         scores = (1 - eta) scores + eta X V                                                  columns of V's support
         U~ = the dual step of length r = delta / n from U;  the k rows that move most:  U = U~,  Z += X' (p dU)
     automatic (the default)                                                                                   spec 1.3
-        eta = 1: W is the point of the ball next to -Z / l2, its own support is s
-        r halves where the dual value would not rise as the step promises, and grows after five steps that it allows
-        k makes the rows of a step cost what its columns cost
+        eta = 1: W is the point of the ball nearest to -Z / l2, its own support is s
+        r halves where the dual value would rise less than the step predicts, and grows after five accepted steps
+        k balances the cost of the rows and the columns of a step
 
-X W and X' (p U) follow what changed: columns where W changed, rows where U changed. Now and then both are computed
-anew, against rounding.
+X W and X' (p U) are updated by what changed: columns where W changed, rows where U changed. Every 50 iterations both
+are computed afresh, against rounding.
 
     paper 001        here
     x, y             W (d, k), U (n, k) without the 1/n
@@ -26,7 +26,7 @@ Source: Lei, Zhuo, Caramanis, Dhillon, Dimakis (2019), Algorithm 1, eqs. (8)-(12
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,32 +37,43 @@ from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.operator import row_squares
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.constrained import BallPoint
-from softmargin.solvers.ball._dual_loop import check_dual
-from softmargin.solvers.ball._gap import square_of_norm
-from softmargin.solvers.ball._l1_loops import (
-    add_rows,
-    columns_of,
+from softmargin.solvers.ball._l1_loops import add_rows, level, shrunk
+from softmargin.solvers.ball._objective import (
+    check_dual,
     fill_adjoint,
     fill_scores,
-    level,
+    n_numbers,
     project_into,
-    shrunk,
+    square_of_norm,
 )
 
-__all__ = ["BlockState", "PrimalDualBFW"]
+__all__ = ["DualStepTuning", "PrimalDualBFW", "PrimalDualBFWTuning", "PrimalDualState", "keep_largest_rows"]
 
 Array = NDArray[Any]
-REFRESH = 50  # iterations after which scores and Z are computed anew
-MOST_ITERATIONS = 50  # in one step
-PATIENCE = 5  # steps allowed in a row before a longer one is tried
-LONGER, SHORTER = 1.5, 0.5
-FEWEST = 200  # at least one row in so many moves
-LONGEST = 1e12  # a step of this length already goes all the way
-LEAST_RISE = 1e-14  # of the dual value, relative: below it, rounding decides whether a step is allowed
+_LONGEST = 1e12  # a dual step of this length already goes all the way
+_LEAST_RISE = 1e-14  # of the dual value, relative: below it, rounding decides whether a step is accepted
+_TINY = float(np.finfo(float).tiny)
+
+
+class DualStepTuning(NamedTuple):
+    """How the length r of dual steps adapts; spec 1.3."""
+
+    shorter: float = 0.5  # factor of r after a step that is refused
+    longer: float = 1.5  # factor of r after ...
+    patience: int = 5  # ... so many accepted steps in a row
+
+
+class PrimalDualBFWTuning(NamedTuple):
+    """Constants of primal-dual block Frank-Wolfe over the l1 ball."""
+
+    dual_step: DualStepTuning = DualStepTuning()
+    fewest_rows: int = 200  # at least one row in so many moves; spec 1.3
+    refresh: int = 50  # iterations after which scores and Z are computed afresh; spec 1.2: every 50 to 100
+    max_iterations: int = 50  # in one step; by hand
 
 
 @dataclass
-class BlockState:
+class PrimalDualState:
     """Everything a run needs to go on: arrays and plain numbers, so that a checkpoint can hold it, and scratch."""
 
     W: Array  # (d, k)
@@ -70,7 +81,7 @@ class BlockState:
     U: Array  # (n, k)
     Z: Array  # (d, k)
     r: float
-    safe: float  # an r that holds for any data
+    safe: float  # an r that every step accepts
     n_rows: int
     theta: float = 0.0
     n_allowed: int = 0
@@ -89,8 +100,8 @@ class BlockState:
 class PrimalDualBFW:
     """Settings of primal-dual block Frank-Wolfe. One step is as many iterations as cost about one pass.
 
-    With nothing set it is automatic; with anything set it is the paper's Algorithm 1, where what is not set does not
-    restrict: all weights, all rows, eta = 1, and the delta that is safe for any data.
+    Without settings it is automatic; with any setting it is the paper's Algorithm 1, in which a missing setting means
+    no restriction: all weights, all rows, eta = 1, and the delta that is safe for any data.
 
     Parameters
     ----------
@@ -108,11 +119,12 @@ class PrimalDualBFW:
     k: int | None = None
     delta: float | None = None
     eta: float | None = None
+    tuning: PrimalDualBFWTuning = PrimalDualBFWTuning()
 
     needs: ClassVar[tuple[type, ...]] = (ConstrainedProblem,)
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no step."""
+        """Refuse settings without a step."""
         for name in ("s", "k", "delta", "eta"):
             value = getattr(self, name)
             if value is not None and not (value > 0 and (name != "eta" or value <= 1)):
@@ -124,9 +136,9 @@ class PrimalDualBFW:
         """Whether nothing is set."""
         return self.s is None and self.k is None and self.delta is None and self.eta is None
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> BlockState:
-        """Allocate, from the slopes at a first point or from nothing."""
-        check_dual("PrimalDualBFW", problem)
+    def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> PrimalDualState:
+        """Allocate, from the slopes at a first point or from zero."""
+        check_dual(problem, "PrimalDualBFW")
         W = np.array(problem.checked_point(init).weights)
         scores = problem.scores(W)
         n = len(scores)
@@ -134,66 +146,66 @@ class PrimalDualBFW:
         if init is not None:
             U = problem.dual_point(scores, np.zeros(W.shape[1]))
         squares = problem.weights * row_squares(problem.X)
-        safe = problem.l2 / max(float(squares.sum()), np.finfo(float).tiny)
+        safe = problem.l2 / max(float(squares.sum()), _TINY)
         if self.is_automatic:
-            r = problem.l2 / max(float(squares.max()), np.finfo(float).tiny)
+            r = problem.l2 / max(float(squares.max()), _TINY)
         elif self.delta is not None:
             r = self.delta / n
         else:
-            r = problem.l2 / max(square_of_norm(problem.X, problem.weights, rng), np.finfo(float).tiny)
-        return BlockState(W, scores, U, Z, min(r, LONGEST), min(safe, LONGEST), min(self.k or n, n))
+            r = problem.l2 / max(square_of_norm(problem, rng), _TINY)
+        return PrimalDualState(W, scores, U, Z, min(r, _LONGEST), min(safe, _LONGEST), min(self.k or n, n))
 
-    def step(self, problem: Any, state: BlockState) -> BlockState:
-        """Make iterations until about as many numbers of X were touched as it has."""
-        touched, n_numbers = 0, _n_numbers(problem.X)
-        for _ in range(MOST_ITERATIONS):
-            if state.n_done % REFRESH == 0:
+    def step(self, problem: ConstrainedProblem, state: PrimalDualState) -> PrimalDualState:
+        """Make iterations until they have read about as many numbers as X holds."""
+        touched = 0
+        for _ in range(self.tuning.max_iterations):
+            if state.n_done % self.tuning.refresh == 0:
                 self._refresh(problem, state)
             touched += self._ascend(problem, state) if self.is_automatic else self._iterate(problem, state)
             state.n_done += 1
-            if touched >= n_numbers:
+            if touched >= n_numbers(problem.X):
                 break
         return state
 
-    def _refresh(self, problem: Any, state: BlockState) -> None:
-        """Compute anew what follows the changes."""
+    def _refresh(self, problem: ConstrainedProblem, state: PrimalDualState) -> None:
+        """Compute Z, W and the scores afresh."""
         fill_adjoint(problem.X, problem.weights[:, None] * state.U, state.Z)
         if self.is_automatic:
             state.theta = _weights_of(problem, state.Z, state.theta, state.W)
         fill_scores(problem.X, state.W, state.scores)
 
-    def _ascend(self, problem: Any, state: BlockState) -> int:
-        """Make one iteration of spec 1.3; return how many numbers of X it touched."""
-        p, k = problem.weights[:, None], state.U.shape[1]
+    def _ascend(self, problem: ConstrainedProblem, state: PrimalDualState) -> int:
+        """Make one iteration of spec 1.3; return how many numbers of X it read."""
+        p, k, tuning = problem.weights[:, None], state.U.shape[1], self.tuning
         value, touched = _smooth_part(problem, state.Z, state.W), 0
         while True:
             _fill_moves(problem, state)
             D = p * state.D
-            promised = float(np.vdot(D, state.scores)) - float(np.vdot(D, state.D)) / (2.0 * state.r)
+            predicted = float(np.vdot(D, state.scores)) - float(np.vdot(D, state.D)) / (2.0 * state.r)
             np.copyto(state.new_Z, state.Z)
             touched += add_rows(as_rows(problem.X), D.reshape(-1), k, state.new_Z.reshape(-1))
             theta = _weights_of(problem, state.new_Z, state.theta, state.new_W)
             rise = _smooth_part(problem, state.new_Z, state.new_W) - value
-            if rise >= promised - LEAST_RISE * abs(value) or state.r <= state.safe:
+            if rise >= predicted - _LEAST_RISE * abs(value) or state.r <= state.safe:
                 break
-            state.r = max(SHORTER * state.r, state.safe)
+            state.r = max(tuning.dual_step.shorter * state.r, state.safe)
             state.n_allowed = 0
         state.n_allowed += 1
-        if state.n_allowed >= PATIENCE:
-            state.r, state.n_allowed = min(LONGER * state.r, LONGEST), 0
+        if state.n_allowed >= tuning.dual_step.patience:
+            state.r, state.n_allowed = min(tuning.dual_step.longer * state.r, _LONGEST), 0
         state.U += state.D
         state.theta = theta
         state.Z, state.new_Z = state.new_Z, state.Z
         np.subtract(state.new_W, state.W, out=state.W)
-        by_columns = int(add_rows(columns_of(problem), state.W.reshape(-1), k, state.scores.reshape(-1)))
+        by_columns = int(add_rows(as_rows(problem.columns().T), state.W.reshape(-1), k, state.scores.reshape(-1)))
         state.W, state.new_W = state.new_W, state.W
         n = len(state.U)
-        wanted = -(-by_columns * n // max(_n_numbers(problem.X) * k, 1))
-        state.n_rows = min(max(wanted, -(-n // FEWEST)), n)
+        wanted = -(-by_columns * n // max(n_numbers(problem.X) * k, 1))
+        state.n_rows = min(max(wanted, -(-n // tuning.fewest_rows)), n)
         return (int(touched) + by_columns) // k
 
-    def _iterate(self, problem: Any, state: BlockState) -> int:
-        """Make one iteration of Algorithm 1; return how many numbers of X it touched."""
+    def _iterate(self, problem: ConstrainedProblem, state: PrimalDualState) -> int:
+        """Make one iteration of Algorithm 1; return how many numbers of X it read."""
         p, (d, k) = problem.weights[:, None], problem.shape
         eta, V = self.eta or 1.0, state.new_W
         np.multiply(state.Z, -1.0 / (problem.l2 * eta), out=V)
@@ -206,46 +218,48 @@ class PrimalDualBFW:
         state.W *= 1.0 - eta
         state.W += V
         state.scores *= 1.0 - eta
-        touched = add_rows(columns_of(problem), V.reshape(-1), k, state.scores.reshape(-1))
+        touched = add_rows(as_rows(problem.columns().T), V.reshape(-1), k, state.scores.reshape(-1))
         _fill_moves(problem, state)
         touched += add_rows(as_rows(problem.X), (p * state.D).reshape(-1), k, state.Z.reshape(-1))
         state.U += state.D
         return int(touched) // k
 
-    def point(self, problem: Any, state: BlockState) -> BallPoint:
+    def point(self, problem: ConstrainedProblem, state: PrimalDualState) -> BallPoint:
         """Return the weights."""
         return BallPoint(state.W.copy(), np.zeros(problem.shape[1]))
 
-    def estimate(self, problem: Any, state: BlockState) -> float:
+    def estimate(self, problem: ConstrainedProblem, state: PrimalDualState) -> float:
         """Return the relative gap between the weights and the dual variables."""
         primal = problem.losses(state.scores, np.zeros(state.U.shape[1]))
         primal += 0.5 * problem.l2 * float(np.vdot(state.W, state.W))
         return duality_gap(primal, problem.bound(state.U, state.Z)).residual
 
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> BlockState:
+    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> PrimalDualState:
         """Rebuild the state from a checkpoint."""
-        return BlockState(**arrays, **plain)
+        return PrimalDualState(**arrays, **plain)
 
 
-def _n_numbers(X: Any) -> int:
-    return int(X.size if isinstance(X, np.ndarray) else X.nnz)
-
-
-def _fill_moves(problem: Any, state: BlockState) -> None:
-    """Write the dual steps of the rows that move most, zero elsewhere."""
-    D, rest = state.D, len(state.D) - state.n_rows
-    np.subtract(problem.loss.dual_step(state.U, state.scores, problem.target, state.r), state.U, out=D)
+def keep_largest_rows(D: Array, count: int) -> None:
+    """Set all but the ``count`` rows of the largest norm to zero, in place."""
+    rest = len(D) - count
     if rest > 0:
         D[np.argpartition(np.einsum("ic,ic->i", D, D), rest)[:rest]] = 0.0
 
 
-def _weights_of(problem: Any, Z: Array, guess: float, out: Array) -> float:
-    """Write the point of the ball next to -Z / l2; return its level, times l2."""
-    theta = level(Z.reshape(-1), problem.l2 * problem.ball.radius, guess)
-    shrunk(Z.reshape(-1), theta, -1.0 / problem.l2, problem.ball.radius, out.reshape(-1))
+def _fill_moves(problem: ConstrainedProblem, state: PrimalDualState) -> None:
+    """Write the dual steps of the rows that move most, zero elsewhere."""
+    np.subtract(problem.loss.dual_step(state.U, state.scores, problem.target, state.r), state.U, out=state.D)
+    keep_largest_rows(state.D, state.n_rows)
+
+
+def _weights_of(problem: ConstrainedProblem, Z: Array, guess: float, out: Array) -> float:
+    """Write the point of the ball nearest to -Z / l2; return its threshold, times l2."""
+    radius = check_dual(problem, "PrimalDualBFW").radius
+    theta = level(Z.reshape(-1), problem.l2 * radius, guess)
+    shrunk(Z.reshape(-1), theta, -1.0 / problem.l2, radius, out.reshape(-1))
     return float(theta)
 
 
-def _smooth_part(problem: Any, Z: Array, W: Array) -> float:
-    """Return l2 / 2 |W|^2 + <Z, W>: the dual value without the conjugates, at the W that makes it least."""
+def _smooth_part(problem: ConstrainedProblem, Z: Array, W: Array) -> float:
+    """Return l2 / 2 |W|^2 + <Z, W>: the dual value without the conjugates, at the minimiser W."""
     return 0.5 * problem.l2 * float(np.vdot(W, W)) + float(np.vdot(Z, W))

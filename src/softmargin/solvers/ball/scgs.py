@@ -1,4 +1,4 @@
-"""Stochastic conditional gradient sliding: accelerated gradient on batches, with corners in the place of projections.
+"""Stochastic conditional gradient sliding: accelerated gradient on batches, with corners instead of projections.
 
     minimise over W in the ball:   F(W) = sum_i p_i sum_c f(s_ic, t_ic) + l2 / 2 |W|^2 ,     s = X W + b
 
@@ -18,9 +18,8 @@ With l2 > 0 a phase has N = 4 sqrt(2 L / l2) iterations, begins again at Y with 
     D               diameter            ()         of the ball
     sigma^2         v = variance        ()         of a gradient by one sample, at the first point
 
-Source: Lan and Zhou (2016); spec 1.4. We differ: a batch that would be all samples or more is the
-exact gradient; the ridge is never sampled; the corners of one iteration are at most ``max_corners``; the intercept is
-found anew after every step.
+Source: Lan and Zhou (2016); spec 1.4. We differ: a batch of all samples or more is the exact gradient; the ridge is
+never sampled; an iteration uses at most ``max_corners`` corners; every step ends with the best intercept.
 """
 
 import math
@@ -30,16 +29,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import ConstrainedProblem
-from softmargin.matrices.operator import adjoint_product, product
+from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
-from softmargin.solvers.ball._batches import SCAN, batch_gradient, sample_chances, slide, square_of_diameter
-from softmargin.solvers.ball._gap import smoothness
+from softmargin.solvers.ball._batches import SlidingPlan, check_counts, sampling, sliding_step
+from softmargin.solvers.ball._objective import smoothness
 
 __all__ = ["Scgs", "ScgsState"]
 
 Array = NDArray[Any]
+_LEAST_EXCESS = 1e-300  # a tolerance below rounding changes nothing, but zero would be divided by
 
 
 @dataclass
@@ -75,15 +74,14 @@ class Scgs:
 
     def __post_init__(self) -> None:
         """Refuse an iteration without a corner."""
-        if self.max_corners < 1:
-            raise IncompatibleError(f"max_corners={self.max_corners!r} was asked for; give at least 1.")
+        check_counts(max_corners=self.max_corners)
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> ScgsState:
-        """Measure smoothness, variance and excess at a first point, or at the one next to zero."""
+    def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> ScgsState:
+        """Measure smoothness, variance and excess at a first point, or at the one nearest to zero."""
         weights, intercept, _ = problem.checked_point(init)
         scores = problem.scores(weights)
         b = problem.best_intercept(scores, intercept)
-        chances, total = sample_chances(problem)
+        chances, total = sampling(problem)
         slopes = problem.loss.slope(scores + b, problem.target)
         return ScgsState(
             weights,
@@ -96,59 +94,45 @@ class Scgs:
             seed=int(rng.integers(1 << 62)),
         )
 
-    def step(self, problem: Any, state: ScgsState) -> ScgsState:
+    def step(self, problem: ConstrainedProblem, state: ScgsState) -> ScgsState:
         """Iterate for about a pass, then find the intercept."""
-        n = len(problem.target)
         rng = np.random.default_rng([state.seed, state.n_steps])
         state.n_steps += 1
-        cost = 0.0
-        while cost < problem.X.size:
-            gamma, beta, tol, batch, is_last = self._schedule(problem, state)
-            M = (1.0 - gamma) * state.Y + gamma * state.W
-            if batch < n:
-                drawn = rng.choice(n, size=batch, p=state.chances)
-                g = batch_gradient(problem, drawn, state.chances, M, state.intercept)
-            else:
-                batch = 2 * n  # a product on either side
-                g = adjoint_product(problem.X, problem.slopes(product(problem.X, M), state.intercept))
-            g += problem.l2 * M
-            state.W, n_corners = slide(problem.ball, g, state.W, beta, tol, self.max_corners)
-            state.Y += gamma * (state.W - state.Y)
+        total = 0.0
+        while total < problem.X.size:
+            plan, is_last = self._plan(problem, state)
+            state.W, cost = sliding_step(problem, state, state.W, plan, rng)
+            total += cost
             state.t += 1
             if is_last:
                 state.W, state.t = state.Y.copy(), 1
                 state.phase += 1
-            cost += problem.X.size * batch / n + SCAN * n_corners * state.W.size
         if problem.fit_intercept:
             state.intercept = problem.best_intercept(product(problem.X, state.Y), state.intercept)
         return state
 
-    def _schedule(self, problem: Any, state: ScgsState) -> tuple[float, float, float, int, bool]:
-        """Return gamma, beta, tol, the batch, and whether this iteration ends a phase."""
-        L, v, t, l2 = state.lipschitz, state.variance, state.t, problem.l2
+    def _plan(self, problem: ConstrainedProblem, state: ScgsState) -> tuple[SlidingPlan, bool]:
+        """Return gamma, beta, tol and the batch, and whether this iteration ends a phase."""
+        L, v, t, l2, n = state.lipschitz, state.variance, state.t, problem.l2, len(problem.target)
         if l2 == 0.0:
-            square = square_of_diameter(problem.ball, problem.shape)
+            square, N = problem.ball.squared_diameter(problem.shape), math.inf
+            gamma, beta, tol = 3.0 / (t + 2), 4.0 * L / (t + 2), L * square / (t * (t + 1))
             batch = v * (t + 2) ** 3 / (L**2 * square)
-            return 3.0 / (t + 2), 4.0 * L / (t + 2), L * square / (t * (t + 1)), _whole(problem, batch), False
-        N = math.ceil(4.0 * math.sqrt(2.0 * L / l2))
-        # A tolerance below rounding asks for nothing more; zero would be divided by.
-        e = max(state.excess * 0.5**state.phase, 1e-300)
-        batch = l2 * v * N * (t + 1) ** 2 / (4.0 * L**2 * e)
-        return 2.0 / (t + 1), 2.0 * L / t, 8.0 * L * e / (l2 * N * t), _whole(problem, batch), t >= N
+        else:
+            N = math.ceil(4.0 * math.sqrt(2.0 * L / l2))
+            e = max(state.excess * 0.5**state.phase, _LEAST_EXCESS)
+            gamma, beta, tol = 2.0 / (t + 1), 2.0 * L / t, 8.0 * L * e / (l2 * N * t)
+            batch = l2 * v * N * (t + 1) ** 2 / (4.0 * L**2 * e)
+        return SlidingPlan(gamma, beta, tol, max(1, math.ceil(min(batch, n))), self.max_corners), t >= N
 
-    def point(self, problem: Any, state: ScgsState) -> BallPoint:
+    def point(self, problem: ConstrainedProblem, state: ScgsState) -> BallPoint:
         """Return the averaged weights and the intercept."""
         return BallPoint(state.Y.copy(), state.intercept.copy())
 
-    def estimate(self, problem: Any, state: ScgsState) -> float:
-        """No gradient of all samples is at hand: nothing is known."""
+    def estimate(self, problem: ConstrainedProblem, state: ScgsState) -> float:
+        """Return inf: without a full gradient nothing is known."""
         return math.inf
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> ScgsState:
         """Rebuild the state from a checkpoint."""
         return ScgsState(**arrays, **plain)
-
-
-def _whole(problem: Any, batch: float) -> int:
-    """Return a number of samples, at most all."""
-    return max(1, math.ceil(min(batch, len(problem.target))))

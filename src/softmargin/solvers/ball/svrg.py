@@ -4,8 +4,8 @@
 
     W <- project(W - length (Z~ + l2 W + 1/m sum over a batch of (slope_i(W) - slope_i(W~)) x_i / q_i))
 
-W~ is where the last full gradient Z~ = X' slopes was computed, at the end of the step before. A projection touches all
-of W: a batch is as large as makes its own entries as many as those. The intercept is found anew at every W~.
+W~ is where the last full gradient Z~ = X' slopes was computed, at the end of the step before. A projection reads all of
+W, so a batch holds as many entries of X as W has entries. Every W~ gets the best intercept.
 
     Xiao, Zhang     here                shape
     x, x~           W, and W at a step's start
@@ -14,49 +14,48 @@ of W: a batch is as large as makes its own entries as many as those. The interce
     q_i             chances             (n,)
 
 Source: Johnson and Zhang (2013); Xiao and Zhang (2014), with the last inner point kept; spec 1.4. We differ: their
-proofs ask for shorter steps, which are not taken until the gap asks too. The objective may rise: only
-its expectation falls.
+proofs need shorter steps, which we take only after the gap has grown. The objective may rise: only its expectation
+falls.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import ConstrainedProblem
-from softmargin.matrices.operator import adjoint_product, product
+from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
-from softmargin.solvers.ball._batches import batch_gradient, sample_chances, widest
-from softmargin.solvers.ball._gap import smoothness
-from softmargin.solvers.ball._line_search import gap_at_hand, look
+from softmargin.solvers.ball._batches import batch_gradient, check_counts, sampling
+from softmargin.solvers.ball._iterate import Iterate, IterateSolver
+from softmargin.solvers.ball._objective import smoothness
 
-__all__ = ["BallSvrg", "BallSvrgState"]
+__all__ = ["BallSvrg", "BallSvrgState", "BallSvrgTuning"]
 
 Array = NDArray[Any]
-SHORTER = 0.5
+
+
+class BallSvrgTuning(NamedTuple):
+    """Constants of projected SVRG over a ball."""
+
+    shorter: float = 0.5  # factor of the step length after a step in which the gap grew; by hand
 
 
 @dataclass
-class BallSvrgState:
+class BallSvrgState(Iterate):
     """Where the run stands, with the full gradient there, and how it draws."""
 
-    W: Array  # (d, k)
-    scores: Array  # (n, k) X W
-    intercept: Array  # (k,)
-    Z: Array  # (d, k)
-    chances: Array  # (n,)
-    batch: int
-    length: float
-    gap: float
-    seed: int
-    n_steps: int = 0
+    chances: Array = field(kw_only=True)  # (n,)
+    batch: int = field(kw_only=True)
+    length: float = field(kw_only=True)
+    gap: float = field(kw_only=True)
+    seed: int = field(kw_only=True)
 
 
 @dataclass(frozen=True)
-class BallSvrg:
+class BallSvrg(IterateSolver[BallSvrgState]):
     """Settings of projected stochastic variance reduced gradient. One step is n samples and a full gradient.
 
     Parameters
@@ -66,43 +65,38 @@ class BallSvrg:
     """
 
     batch: int | None = None
+    tuning: BallSvrgTuning = BallSvrgTuning()
 
-    needs: ClassVar[tuple[type, ...]] = (ConstrainedProblem,)
+    state: ClassVar = BallSvrgState
 
     def __post_init__(self) -> None:
-        """Refuse a batch that is none."""
-        if self.batch is not None and self.batch < 1:
-            raise IncompatibleError(f"batch={self.batch!r} was asked for; give at least 1, or None.")
+        """Refuse an empty batch."""
+        check_counts(batch=self.batch)
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> BallSvrgState:
-        """Compute the gradient of a first point, or of the one next to zero; choose the batch and the step size."""
-        weights, intercept, _ = problem.checked_point(init)
-        scores = problem.scores(weights)
-        b = problem.best_intercept(scores, intercept)
-        chances, total = sample_chances(problem)
-        batch = min(len(scores), self.batch or widest(problem, weights))
+    def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> BallSvrgState:
+        """Compute the gradient of a first point, or of the one nearest to zero; choose the batch and the step size."""
+        chances, total = sampling(problem)
+        n, (d, k) = len(problem.target), problem.shape
+        batch = min(n, self.batch or max(1, round(n * d * k / max(problem.X.size, 1))))
         curvature = (1.0 - 1.0 / batch) * smoothness(problem, rng) + problem.loss.curvature * total / batch
-        state = BallSvrgState(
-            weights,
-            scores,
-            b,
-            adjoint_product(problem.X, problem.slopes(scores, b)),
-            chances,
+        state = BallSvrgState.at(
+            problem,
+            init,
+            chances=chances,
             batch=batch,
             length=1.0 / ((curvature + problem.l2) or 1.0),
             gap=math.inf,
             seed=int(rng.integers(1 << 62)),
         )
-        state.gap = gap_at_hand(problem, state)
+        state.gap = state.relative_gap(problem)
         return state
 
-    def step(self, problem: Any, state: BallSvrgState) -> BallSvrgState:
-        """Walk over n samples, then compute the gradient of all."""
+    def step(self, problem: ConstrainedProblem, state: BallSvrgState) -> BallSvrgState:
+        """Take batches of n samples in all, then compute the full gradient."""
         n = len(state.scores)
         rng = np.random.default_rng([state.seed, state.n_steps])
-        n_batches = -(-n // state.batch)
         slopes = problem.slopes(state.scores, state.intercept)
-        for drawn in rng.choice(n, size=(n_batches, state.batch), p=state.chances):
+        for drawn in rng.choice(n, size=(-(-n // state.batch), state.batch), p=state.chances):
             V = batch_gradient(problem, drawn, state.chances, state.W, state.intercept, slopes)
             V += state.Z
             V += problem.l2 * state.W
@@ -110,21 +104,13 @@ class BallSvrg:
             V += state.W
             state.W = problem.ball.project(V)
         state.scores = product(problem.X, state.W)
-        look(problem, state)
-        gap = gap_at_hand(problem, state)
+        state.update(problem)
+        gap = state.relative_gap(problem)
         if gap > state.gap:
-            state.length *= SHORTER
+            state.length *= self.tuning.shorter
         state.gap = gap
         return state
 
-    def point(self, problem: Any, state: BallSvrgState) -> BallPoint:
-        """Return the weights and the intercept."""
-        return BallPoint(state.W.copy(), state.intercept.copy())
-
-    def estimate(self, problem: Any, state: BallSvrgState) -> float:
-        """Return the gap at hand."""
+    def estimate(self, problem: ConstrainedProblem, state: BallSvrgState) -> float:
+        """Return the gap of the last update."""
         return state.gap
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> BallSvrgState:
-        """Rebuild the state from a checkpoint."""
-        return BallSvrgState(**arrays, **plain)

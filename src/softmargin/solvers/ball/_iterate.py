@@ -1,0 +1,158 @@
+"""What Frank-Wolfe and stochastic methods over a ball share: a point with its gradient and gap, and the line search.
+
+    phi(t) = sum_ic p_i f(s_ic + t m_ic, t_ic) + l2 / 2 |W + t D|^2 ,     m = X D + shift
+
+The search is Newton's method on phi', inside a bracket; on losses that are piecewise quadratic it ends exactly after a
+few trials. The intercept moves along the line by ``shift``, its Newton step for the move of the scores.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.certificate import duality_gap
+from softmargin.core.protocols import Atom, ConstrainedProblem, EntrywiseLoss
+from softmargin.matrices.operator import adjoint_product, product
+from softmargin.problems.constrained import BallPoint
+from softmargin.sets import TraceBall
+from softmargin.sets.trace_ball import SMALL
+
+__all__ = ["Iterate", "IterateSolver", "IterateTuning", "Line", "line_along"]
+
+Array = NDArray[Any]
+State = TypeVar("State", bound="Iterate")
+
+
+class IterateTuning(NamedTuple):
+    """Constants that methods with an ``Iterate`` share."""
+
+    refresh: int = 50  # steps after which the scores are computed afresh, against rounding; spec 1.2: every 50 to 100
+    flat: float = 1e-4  # a line search ends where phi' has fallen to this share; by hand
+    max_trials: int = 30  # of a line search; by hand
+
+
+_TUNING = IterateTuning()
+
+
+@dataclass
+class Iterate:
+    """A point of the ball with its scores, the best intercept for them, and the gradient of the losses there."""
+
+    W: Array  # (d, k)
+    scores: Array  # (n, k) X W
+    intercept: Array  # (k,)
+    Z: Array  # (d, k) X' slopes
+    n_steps: int = field(default=0, kw_only=True)
+
+    @classmethod
+    def at(cls, problem: ConstrainedProblem, init: BallPoint | None, **more: Any) -> Self:
+        """Start from a first point, or from the one nearest to zero."""
+        W, intercept, _ = problem.checked_point(init)
+        W, scores = np.ascontiguousarray(W), np.ascontiguousarray(problem.scores(W))
+        b = problem.best_intercept(scores, intercept)
+        return cls(W, scores, b, adjoint_product(problem.X, problem.slopes(scores, b)), **more)
+
+    def update(self, problem: ConstrainedProblem, refresh: int = _TUNING.refresh) -> None:
+        """Bring the intercept and Z up to date with the scores; every ``refresh`` steps compute those afresh."""
+        self.n_steps += 1
+        if self.n_steps % refresh == 0:
+            self.scores = product(problem.X, self.W)
+        self.intercept = problem.best_intercept(self.scores, self.intercept)
+        self.Z = adjoint_product(problem.X, problem.slopes(self.scores, self.intercept))
+
+    def primal(self, problem: ConstrainedProblem) -> float:
+        """Return the objective."""
+        return problem.losses(self.scores, self.intercept) + 0.5 * problem.l2 * float(np.vdot(self.W, self.W))
+
+    def relative_gap(self, problem: ConstrainedProblem, corner: Atom | None = None) -> float:
+        """Return the relative gap after an update; the Frank-Wolfe gap where all singular values cost too much."""
+        W, ball = self.W, problem.ball
+        if not isinstance(ball, TraceBall) or (corner is None and min(W.shape) <= SMALL):
+            return problem.relative_gap(W, self.scores, self.intercept, self.Z)
+        G = self.Z + problem.l2 * W
+        corner = ball.lmo(G) if corner is None else corner
+        primal = self.primal(problem)
+        return duality_gap(primal, primal - float(np.vdot(G, W)) + corner.inner(G)).residual
+
+
+class IterateSolver(Generic[State]):
+    """The verbs that solvers with an ``Iterate`` share."""
+
+    needs: ClassVar[tuple[type, ...]] = (ConstrainedProblem,)
+    state: ClassVar[type[Any]]
+
+    def point(self, problem: ConstrainedProblem, state: State) -> BallPoint:
+        """Return the weights and the intercept."""
+        return BallPoint(state.W.copy(), state.intercept.copy())
+
+    def estimate(self, problem: ConstrainedProblem, state: State) -> float:
+        """Return the gap of the last update."""
+        return state.relative_gap(problem)
+
+    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> State:
+        """Rebuild the state from a checkpoint."""
+        made: State = self.state(**arrays, **plain)
+        return made
+
+
+class Line(NamedTuple):
+    """phi on a line; the arrays broadcast to one shape, that of the scores that move."""
+
+    loss: EntrywiseLoss
+    weights: Array
+    target: Array
+    scores: Array  # at t = 0, with the intercept
+    move: Array
+    cross: float  # l2 <W, D>
+    square: float  # l2 |D|^2
+
+    def slope(self, t: float) -> float:
+        """Return phi'(t)."""
+        slopes = self.weights * self.loss.slope(self.scores + t * self.move, self.target)
+        return float(np.vdot(slopes, self.move)) + self.cross + t * self.square
+
+    def bend(self, t: float) -> float:
+        """Return phi''(t)."""
+        bends = self.weights * self.loss.bend(self.scores + t * self.move, self.target)
+        return float(np.vdot(bends, self.move * self.move)) + self.square
+
+    def search(self, largest: float, tuning: IterateTuning = _TUNING) -> float:
+        """Return about the t in [0, largest] with the least phi(t); 0 where phi does not fall."""
+        low, high, is_open = 0.0, largest, True  # open: phi' at ``high`` is not known to be positive
+        t, slope = 0.0, self.slope(0.0)
+        flat = -tuning.flat * slope
+        if slope >= 0.0:
+            return 0.0
+        for _ in range(tuning.max_trials):
+            bend = self.bend(t)
+            new = t - slope / bend if bend > 0.0 else (high if slope < 0.0 else low)
+            if is_open:
+                new = min(new, high)
+            if not (low < new < high or (is_open and new == high)):
+                new = 0.5 * (low + high)
+            t = new
+            slope = self.slope(t)
+            if abs(slope) <= flat or (slope <= 0.0 and t == largest):
+                return t
+            if slope < 0.0:
+                low = t
+            else:
+                high, is_open = t, False
+        return low
+
+
+def line_along(
+    problem: ConstrainedProblem, iterate: Iterate, move: Array, *, cross: float, square: float
+) -> tuple[Line, Array]:
+    """Return the line on which the scores move by ``move``, and how the intercept moves with them; (k,).
+
+    ``cross`` and ``square`` are <W, D> and |D|^2.
+    """
+    here, p, shift = iterate.scores + iterate.intercept, problem.weights[:, None], np.zeros(len(iterate.intercept))
+    if problem.fit_intercept:
+        bend = p * problem.loss.bend(here, problem.target)
+        total = bend.sum(axis=0)
+        shift = np.where(total > 0.0, -(bend * move).sum(axis=0) / np.where(total > 0.0, total, 1.0), 0.0)
+    return Line(problem.loss, p, problem.target, here, move + shift, problem.l2 * cross, problem.l2 * square), shift

@@ -1,0 +1,205 @@
+"""What a solver over a ball evaluates: products with X, the losses of all scores, projections. Compiled where it pays.
+
+    fill_scores, fill_adjoint        X W and X' U: BLAS where X is dense, compiled loops where it is sparse
+    project_into                     the nearest point of the ball; compiled for the l1 ball
+    best_intercept, fill_slopes,     of the losses at S + b, by one compiled pass over the entries (``_entry_loops``)
+    slope_rise, losses, conjugates   where the loss has a compiled form, else by the methods of the problem
+    square_of_norm, smoothness       how large the gradient's Lipschitz constant is
+    checked_ball, check_dual         refuse problems that a solver is not made for
+
+With fewer than four classes, compiled passes take four samples as one row; what is left over is padded with zeros.
+"""
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.lanes import WIDTH
+from softmargin.core.errors import IncompatibleError
+from softmargin.core.protocols import ConstrainedProblem, ConvexSet
+from softmargin.matrices.operator import adjoint_product, product
+from softmargin.matrices.rows import as_rows
+from softmargin.sets import L1Ball
+from softmargin.solvers.ball import _entry_loops
+from softmargin.solvers.ball._l1_loops import add_rows, level, shrunk, times
+from softmargin.solvers.common.power_method import largest_eigenvalue
+
+__all__ = [
+    "best_intercept",
+    "check_dual",
+    "checked_ball",
+    "compiled_loss",
+    "conjugates",
+    "fill_adjoint",
+    "fill_scores",
+    "fill_slopes",
+    "losses",
+    "n_numbers",
+    "project_into",
+    "slope_rise",
+    "smoothness",
+    "square_of_norm",
+]
+
+Array = NDArray[Any]
+Ball = TypeVar("Ball", bound=ConvexSet)
+_N_PRODUCTS = 30  # of the power method, spec 1.4
+_MARGIN = 1.02  # the power method approaches the norm from below, spec 1.4
+
+
+def checked_ball(problem: ConstrainedProblem, kinds: type[Ball] | tuple[type[Ball], ...], name: str, use: str) -> Ball:
+    """Return the problem's set if it is of one of these kinds; else refuse and say what to use."""
+    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+    if not isinstance(problem.ball, kinds):
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise IncompatibleError(f"{name} needs a set of kind {wanted}; found {problem.ball!r}. Use {use}.")
+    return problem.ball
+
+
+def check_dual(problem: ConstrainedProblem, name: str) -> L1Ball:
+    """Return the l1 ball; refuse a problem whose dual is not smooth in U alone."""
+    ball = checked_ball(problem, L1Ball, name, "BallGradient")
+    if problem.l2 == 0.0:
+        raise IncompatibleError(f"{name} needs l2 > 0; found 0. Use BallGradient or BallWorkingSet.")
+    if problem.fit_intercept:
+        raise IncompatibleError(
+            f"{name} fits no intercept; fit_intercept is True. Use BallGradient or BallWorkingSet, or centre the data."
+        )
+    return ball
+
+
+def n_numbers(X: Any) -> int:
+    """Return how many numbers X stores."""
+    return int(X.size if isinstance(X, np.ndarray) else X.nnz)
+
+
+def square_of_norm(problem: ConstrainedProblem, rng: np.random.Generator) -> float:
+    """Return about |diag(p)^(1/2) X|_2^2, from below."""
+    X, p = problem.X, problem.weights[:, None]
+    start = rng.standard_normal(X.shape[1])
+    return largest_eigenvalue(lambda v: adjoint_product(X, p * product(X, v[:, None]))[:, 0], start, steps=_N_PRODUCTS)
+
+
+def smoothness(problem: ConstrainedProblem, rng: np.random.Generator) -> float:
+    """Return a Lipschitz constant of the gradient of the losses, without the ridge penalty."""
+    return problem.loss.curvature * _MARGIN * square_of_norm(problem, rng)
+
+
+def fill_scores(X: Any, W: Array, out: Array) -> None:
+    """Write X W, (n, k)."""
+    if isinstance(X, np.ndarray):
+        out[:] = product(X, W)
+    else:
+        times(as_rows(X), W.reshape(-1), W.shape[1], out.reshape(-1))
+
+
+def fill_adjoint(X: Any, U: Array, out: Array) -> None:
+    """Write X' U, (d, k)."""
+    if isinstance(X, np.ndarray):
+        out[:] = adjoint_product(X, U)
+    else:
+        out[:] = 0.0
+        add_rows(as_rows(X), U.reshape(-1), U.shape[1], out.reshape(-1))
+
+
+def project_into(ball: ConvexSet, V: Array, guess: float, out: Array) -> float:
+    """Write the point of the ball nearest to V; return the threshold of an l1 ball, a guess for the next one."""
+    if not isinstance(ball, L1Ball):
+        out[:] = ball.project(V)
+        return 0.0
+    theta = level(V.reshape(-1), ball.radius, guess)
+    shrunk(V.reshape(-1), theta, 1.0, ball.radius, out.reshape(-1))
+    return float(theta)
+
+
+def best_intercept(problem: ConstrainedProblem, scores: Array, start: Array) -> Array:
+    """Return the b that minimises the losses of these scores; zero without an intercept."""
+    loss = compiled_loss(problem)
+    if loss is None or not problem.fit_intercept:
+        return problem.best_intercept(scores, start)
+    parts = _parts(problem, scores)
+
+    def sums_at(b: Array) -> Array:
+        shift = _by_row(b)
+        out, total = np.empty((3, len(shift))), np.zeros((3, len(b)))
+        for part in parts:
+            _entry_loops.intercept_sums(loss, shift, *part, out.reshape(-1))
+            total += out.reshape(3, -1, len(b)).sum(axis=1)
+        return total
+
+    return problem.best_intercept(scores, start, sums_at)
+
+
+def fill_slopes(problem: ConstrainedProblem, scores: Array, intercept: Array, out: Array) -> None:
+    """Write p_i f'(s_ic + b_c, t_ic); (n, k)."""
+    loss = compiled_loss(problem)
+    if loss is None:
+        out[:] = problem.slopes(scores, intercept)
+        return
+    parts = _parts(problem, scores, out)
+    for part in parts:
+        _entry_loops.slopes(loss, _by_row(intercept), *part)
+    rest = len(out) % WIDTH
+    if rest and out.shape[1] < WIDTH:
+        out[-rest:] = parts[-1][-1].reshape(WIDTH, -1)[:rest]
+
+
+def slope_rise(problem: ConstrainedProblem, scores: Array, intercept: Array, U: Array, before: Array) -> float:
+    """Return < p f'(s + b) - U , s - before >."""
+    loss = compiled_loss(problem)
+    if loss is None:
+        return float(np.vdot(problem.slopes(scores, intercept) - U, scores - before))
+    shift = _by_row(intercept)
+    return sum(float(_entry_loops.slope_rise(loss, shift, *part)) for part in _parts(problem, scores, U, before))
+
+
+def losses(problem: ConstrainedProblem, scores: Array, intercept: Array) -> float:
+    """Return sum_i p_i sum_c f(s_ic + b_c, t_ic)."""
+    sums = _loss_sums(problem, scores, intercept)
+    return problem.losses(scores, intercept) if sums is None else float(sums[0])
+
+
+def conjugates(problem: ConstrainedProblem, scores: Array, intercept: Array) -> float:
+    """Return sum_i p_i sum_c f*(u_ic, t_ic) at the slopes u of these scores."""
+    sums = _loss_sums(problem, scores, intercept)
+    if sums is not None:
+        return float(sums[1])
+    U = problem.loss.slope(scores + intercept, problem.target)
+    return float(problem.weights @ problem.loss.conjugate(U, problem.target).sum(axis=1))
+
+
+def _loss_sums(problem: ConstrainedProblem, scores: Array, intercept: Array) -> Any:
+    loss = compiled_loss(problem)
+    if loss is None:
+        return None
+    return np.sum([_entry_loops.loss_sums(loss, _by_row(intercept), *part) for part in _parts(problem, scores)], axis=0)
+
+
+def compiled_loss(problem: ConstrainedProblem) -> Any:
+    """Return the compiled form of the loss, or None for a loss that has only its NumPy methods."""
+    return getattr(problem.loss, "compiled", None)
+
+
+def _by_row(b: Array) -> Array:
+    """Return the intercepts of a row of the compiled passes."""
+    return b if len(b) >= WIDTH else np.tile(b, WIDTH)
+
+
+def _parts(problem: ConstrainedProblem, scores: Array, *more: Array) -> list[list[Array]]:
+    """Return weights, targets, scores and more arrays, flat, in one or two parts whose rows hold at least one tile.
+
+    With fewer than four classes, the second part holds the remaining samples, padded with zeros.
+    """
+    n, k = scores.shape
+    arrays = (problem.target, scores, *more)
+    if k >= WIDTH:
+        return [[problem.weights, *(array.reshape(-1) for array in arrays)]]
+    rest = n % WIDTH
+    by_entry = (np.repeat(problem.weights, k).reshape(n, k), *arrays)
+    parts = [[array[: n - rest].reshape(-1) for array in by_entry]] if n > rest else []
+    if rest:
+        parts.append([np.zeros(WIDTH * k) for _ in by_entry])
+        for room, array in zip(parts[-1], by_entry, strict=True):
+            room[: rest * k] = array[n - rest :].reshape(-1)
+    return parts
