@@ -85,19 +85,20 @@ def _add_rows(call: Any, a: Any, add: Any, k: int) -> Any:
 
 
 def _visits(call: Any, a: Any, add: Any, k: int) -> Any:
-    """Count ``descend`` one pass at a time: the work of a pass is read off what it changed."""
-    lengths, size = lengths_of(a.rows), entries_of(a.rows)[1]
-    is_softmax = type(a.block).__name__ in ("SoftmaxNewton", "LogisticNewton")
+    """Count ``descend`` of the linear SVM a pass at a time: what one pass does is seen in what it changed."""
+    lengths, size = lengths_of(a.samples.rows), entries_of(a.samples.rows)[1]
+    is_softmax = type(a.samples.block).__name__ in ("SoftmaxBlock", "LogisticBlock")
+    alpha, live, words = a.dual.alpha.reshape(-1, a.dual.k), a.visits.live, a.visits.words
     m, visits = a.m, 0
     while True:
-        rows = a.order[:m].copy()
-        mine, before = lengths(rows), a.alpha.reshape(-1, a.k)[rows]
+        rows = a.visits.order[:m].copy()
+        mine, before = lengths(rows), alpha[rows]
         inside = np.full(m, k)
-        if a.words > 0 and not a.is_full:
-            tiles = np.bitwise_count(a.live.reshape(-1, a.words)[rows]).sum(axis=1)
+        if words > 0 and not a.is_full:
+            tiles = np.bitwise_count(live.reshape(-1, words)[rows]).sum(axis=1)
             inside = np.minimum(_TILE * tiles, k)
         total, m, more = call(m=m, budget=0)
-        moved = (a.alpha.reshape(-1, a.k)[rows] != before).sum(axis=1)
+        moved = (alpha[rows] != before).sum(axis=1)
         visits += more
         own = (EXP if is_softmax else 1) * 2.0 * inside.sum()
         numbers = mine @ (inside + 2.0 * moved)

@@ -14,16 +14,16 @@ from reference.softmax_optimum import objective, softmax_optimum
 from softmargin import blocks
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, padded, pointer
+from softmargin.blocks import NEVER
 from softmargin.blocks.softmax import SURE
-from softmargin.blocks.workspace import NEVER
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.penalties import L1
 from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers import SoftmaxDualDescent
 
-EXACT = blocks.SoftmaxNewton(accuracy=1e-9, still=0.0)
-EXACT_PAIR = blocks.LogisticNewton(accuracy=1e-14)
+EXACT = blocks.SoftmaxBlock(accuracy=1e-9, still=0.0)
+EXACT_PAIR = blocks.LogisticBlock(accuracy=1e-14)
 SOLVERS = {
     "working set": SoftmaxDualDescent(),
     "plain": SoftmaxDualDescent(working_set=False),
@@ -127,7 +127,7 @@ def test_hasty_softmax_block_never_loses_and_gains_much_where_scores_are_modest(
     """What the descent uses. A rare class with a score of -10,000 may have to wait for the next visit."""
     scores, t, Q = row
     old = np.exp(t)
-    new, _, _ = visit(blocks.SoftmaxNewton(), scores, t, Q)
+    new, _, _ = visit(blocks.SoftmaxBlock(), scores, t, Q)
     start, best = value(old, scores, old, Q), value(minimiser(scores, old, Q), scores, old, Q)
     share = 0.5 if np.ptp(scores) <= 50.0 else 0.0
     assert start - value(np.exp(new), scores, old, Q) >= share * (start - best) - 1e-10

@@ -1,6 +1,6 @@
 """Exact minimisers of one small block of dual variables: the row alpha_i of one sample.
 
-Every block is a compiled struct with the same two verbs, written on tiles of classes (see ``matrices.rows``):
+Every block is a compiled struct with the same two methods, written on tiles of classes (see ``matrices.rows``):
 
     block.block_step(scores, y, q, C, alpha, first, tiles, m, work, slack) -> (gap, n_changed, n_kept)
         Replace alpha_i by the minimiser of the dual over that row, all other rows fixed. ``scores`` holds W'x_i - e_y,
@@ -11,27 +11,28 @@ Every block is a compiled struct with the same two verbs, written on tiles of cl
         The same with the bounds already in work.bound: this is where per-class C comes in.
 
 The softmax blocks have ``block_step`` only, and their row is log q instead of alpha_i = C (e_y - q): see ``softmax``.
+The scratch arrays of a step are in a ``Workspace``, allocated once per run.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.jit import jit
-from softmargin.backends.lanes import padded, pointer
+from softmargin.backends.jit import compiled_struct, jit
+from softmargin.backends.lanes import WIDTH, padded, pointer, zeros
 from softmargin.blocks.crammer_singer import CrammerSingerProjection
-from softmargin.blocks.softmax import LogisticNewton, SoftmaxNewton
+from softmargin.blocks.softmax import LogisticBlock, SoftmaxBlock
 from softmargin.blocks.weston_watkins import WestonWatkinsGreedy, WestonWatkinsNewton, WestonWatkinsSort
-from softmargin.blocks.workspace import Workspace, new_workspace
 from softmargin.core.errors import IncompatibleError
 
 __all__ = [
     "BLOCKS",
+    "NEVER",
     "NOTHING",
     "CrammerSingerProjection",
-    "LogisticNewton",
-    "SoftmaxNewton",
+    "LogisticBlock",
+    "SoftmaxBlock",
     "WestonWatkinsGreedy",
     "WestonWatkinsNewton",
     "WestonWatkinsSort",
@@ -41,7 +42,9 @@ __all__ = [
     "new_workspace",
 ]
 
+Array = NDArray[Any]
 NOTHING = 1e-300  # a row shorter than this (squared) cannot be divided by
+NEVER = -1e300  # the score of a padding class: so low that no block ever picks it
 
 BLOCKS: dict[str, dict[str, Any]] = {
     "weston_watkins": {
@@ -62,14 +65,49 @@ def find_block(multiclass: str, name: str) -> Any:
     return choices[chosen]
 
 
-def minimise_block(
-    block: Any,
-    v: NDArray[np.float64],
-    C: float | NDArray[np.float64],
-    *,
-    start: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
-    """Solve one block on its own, for tests and curious readers.
+@compiled_struct("bare_workspace")
+class Workspace(NamedTuple):
+    """Arrays of k entries (k padded to whole tiles), and lists of tiles."""
+
+    start: Array  # 0 for a class, NEVER for padding; -1 at the label while scores are computed
+    G: Array  # W'x_i - e_y
+    step: Array  # new row - old row
+    bound: Array  # what the block keeps of C
+    scratch: Array  # 2 k numbers for sorting
+    tiles: NDArray[np.int64]  # every tile
+    mine: NDArray[np.int64]  # the tiles that are in play for the current sample
+    changed: NDArray[np.int64]
+    kept: NDArray[np.int64]
+
+    def bare_workspace(self) -> "Workspace":
+        """Return pointers to the arrays, without reference counts."""
+        return Workspace(
+            pointer(self.start),
+            pointer(self.G),
+            pointer(self.step),
+            pointer(self.bound),
+            pointer(self.scratch),
+            pointer(self.tiles),
+            pointer(self.mine),
+            pointer(self.changed),
+            pointer(self.kept),
+        )
+
+
+def new_workspace(k: int) -> Workspace:
+    """Allocate scratch for k classes."""
+    size = padded(k)
+    # One piece of memory, cut where tiles begin: allocations are a visible part of a small fit.
+    numbers, lists = zeros(6, size), np.zeros((4, size // WIDTH), dtype=np.int64)
+    start, G, step, bound = numbers[:4]
+    start[k:] = NEVER
+    tiles, mine, changed, kept = lists
+    tiles[:] = np.arange(0, size, WIDTH)
+    return Workspace(start, G, step, bound, numbers[4:].reshape(-1), tiles, mine, changed, kept)
+
+
+def minimise_block(block: Any, v: Array, C: float | Array, *, start: Array | None = None) -> Array:
+    """Solve one block on its own, for tests.
 
     Weston-Watkins:  minimise 1/2 b'(I + 11')b - v'b  over 0 <= b <= C           (paper 004, eq. 4); C may be an array.
     Crammer-Singer:  minimise 1/2 (|b|^2 + (1'b)^2) - v'b  over b >= 0, 1'b <= C.

@@ -26,7 +26,7 @@ import numpy as np
 from softmargin.backends.jit import compiled_struct, inline
 from softmargin.backends.lanes import WIDTH, exp, largest, load, maximum, splat, store, total, where_greater
 
-__all__ = ["SURE", "LogisticNewton", "SoftmaxNewton"]
+__all__ = ["SURE", "LogisticBlock", "SoftmaxBlock"]
 
 SURE = -800.0  # the log-probability of a class that has none: its exponential is zero
 MAX_STEPS = 100  # from the highest start, Q = 1e8 needs about 25; NaN would never end
@@ -72,7 +72,7 @@ def _newton(u: Any, Q: float, mass: float, tiles: Any, m: int, t: Any, p: Any, h
 
 
 @compiled_struct("block_step")
-class SoftmaxNewton(NamedTuple):
+class SoftmaxBlock(NamedTuple):
     """Newton's method in the log-probabilities."""
 
     accuracy: float = 0.1  # Newton ends where what it neglects is at most this share of its step
@@ -171,7 +171,7 @@ def _partition(t: float) -> float:
 
 
 @compiled_struct("block_step")
-class LogisticNewton(NamedTuple):
+class LogisticBlock(NamedTuple):
     """Newton's method in the logit of the second of two classes."""
 
     accuracy: float = 1e-6  # Newton ends after a step of at most this size, relatively

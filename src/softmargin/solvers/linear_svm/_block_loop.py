@@ -1,6 +1,10 @@
-"""The compiled loops of dual block descent: passes over samples, each with its tiles of classes in play."""
+"""The compiled passes of dual block descent over linear samples.
 
-from typing import Any
+Classes come in tiles of ``WIDTH``. A sample keeps one bit per tile: passes over a working set look only at the tiles
+whose bits are set, those with a nonzero variable or a class about to enter.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,12 +13,41 @@ from softmargin.backends.jit import inline, jit
 from softmargin.backends.lanes import WIDTH, pointer
 from softmargin.backends.loops import shuffle
 
-__all__ = ["choose_active", "descend", "dual_value", "open_first"]
+__all__ = ["DualRows", "Samples", "Visits", "choose_active", "descend", "dual_value", "open_first"]
 
 Array = NDArray[Any]
 
-PATIENCE = 2  # visits without a move before a row leaves the working set
-SLACK = 0.1  # a class whose margin is violated by more than -SLACK stays in play
+
+class Samples(NamedTuple):
+    """What stays fixed: the data, and how one row of dual variables is minimised."""
+
+    rows: Any  # X (``matrices.rows``)
+    block: Any  # minimiser of one row (``softmargin.blocks``)
+    y: Array  # (n,)
+    C: Array  # (n,)
+    sqnorms: Array  # (n,) |x_i|^2
+
+
+class DualRows(NamedTuple):
+    """Dual variables and the weights they imply."""
+
+    alpha: Array  # (n * k,)
+    weights: Array  # ((d + 1) * k,)
+    k: int  # classes, padded to whole tiles
+
+
+class Visits(NamedTuple):
+    """Which samples are visited, in which order, and what the visits found."""
+
+    order: Array  # (n,) samples
+    gaps: Array  # (n,) gap of each row when last visited, 0 where it did not move
+    idle: Array  # (n,) consecutive visits without a move
+    live: Array  # (n * words,) bit t of a sample: tile t is in play
+    words: int  # of 64 bits per sample; 0: all tiles are always in play
+    random: Array  # (1,) state of the shuffle
+    is_permuted: bool  # shuffle before every pass
+    patience: int  # visits without a move before a row leaves the working set
+    slack: float  # a class whose margin is violated by more than -slack stays in play
 
 
 @inline
@@ -45,40 +78,31 @@ def _keep_tiles(live: Any, first: int, words: int, tiles: Any, m: int) -> None:
 
 @jit
 def descend(
-    rows: Any,
-    block: Any,
-    y: Array,
-    C: Array,
-    sqnorms: Array,
-    alpha: Array,
-    weights: Array,
-    k: int,
-    order: Array,
-    m: int,
-    gaps: Array,
-    idle: Array,
-    live: Array,
-    words: int,
+    samples: Samples,
+    dual: DualRows,
+    visits: Visits,
     work: Any,
-    random: Array,
-    is_permuted: bool,
+    m: int,
     is_full: bool,
     target: float,
     budget: int,
 ) -> tuple[float, int, int]:
-    """Pass over order[:m] until the gap met in one pass is at most ``target`` or ``budget`` visits are spent.
+    """Pass over order[:m] until the gap found in one pass is at most ``target`` or ``budget`` visits are spent.
 
-    A full pass looks at every class; otherwise only at a sample's live tiles, and samples that stand still drop to the
-    back of the order. Returns the gap summed over the last pass, what is left of m, and the number of visits.
+    A full pass evaluates every class; other passes only a sample's live tiles, and samples that do not move drop to
+    the back of the order. Returns the gap summed over the last pass, what is left of m, and the number of visits.
     """
-    rows_, w = rows.bare(), work.bare_workspace()
-    y_, C_, q_, a_, W_ = pointer(y), pointer(C), pointer(sqnorms), pointer(alpha), pointer(weights)
-    order_, gaps_, idle_, live_ = pointer(order), pointer(gaps), pointer(idle), pointer(live)
+    # Pointers, because arrays that pass through calls are reference-counted at every visit.
+    rows_, block, w = samples.rows.bare(), samples.block, work.bare_workspace()
+    y_, C_, q_ = pointer(samples.y), pointer(samples.C), pointer(samples.sqnorms)
+    a_, W_, k = pointer(dual.alpha), pointer(dual.weights), dual.k
+    order_, gaps_, idle_ = pointer(visits.order), pointer(visits.gaps), pointer(visits.idle)
+    live_, words, slack = pointer(visits.live), visits.words, visits.slack
     n_tiles = work.tiles.shape[0]
-    visits = 0
+    done = 0
     while True:
-        if is_permuted:
-            shuffle(order_, m, random)
+        if visits.is_permuted:
+            shuffle(order_, m, visits.random)
         total = 0.0
         t = 0
         while t < m:
@@ -91,9 +115,9 @@ def descend(
             w.start[label] = -1.0
             rows_.scores(i, W_, k, w.start, tiles, n_mine, w.G)
             w.start[label] = 0.0
-            gap, n_changed, n_kept = block.block_step(w.G, label, q_[i], C_[i], a_, i * k, tiles, n_mine, w, SLACK)
+            gap, n_changed, n_kept = block.block_step(w.G, label, q_[i], C_[i], a_, i * k, tiles, n_mine, w, slack)
             total += gap
-            visits += 1
+            done += 1
             if n_changed > 0:
                 rows_.add(i, w.step, w.changed, n_changed, W_, k)
                 gaps_[i] = gap
@@ -104,18 +128,18 @@ def descend(
                 gaps_[i] = 0.0
                 if not is_full:
                     idle_[i] += 1
-                    if idle_[i] >= PATIENCE:
+                    if idle_[i] >= visits.patience:
                         m -= 1
                         order_[t], order_[m] = order_[m], i
                         continue
             t += 1
-        if total <= target or visits >= budget or m == 0:
-            return total, m, visits
+        if total <= target or done >= budget or m == 0:
+            return total, m, done
 
 
 @jit
 def open_first(rows: Any, C: Array, nothing: float, sqnorms: Array, order: Array) -> int:
-    """Write |x_i|^2, and the samples with those first that can move: longer than nothing, at a price; count them."""
+    """Write |x_i|^2, and list first the samples that can move, |x_i|^2 >= nothing and C_i > 0; return their number."""
     bare, n = rows.bare(), C.shape[0]
     n_open = 0
     for i in range(n):
@@ -134,7 +158,7 @@ def open_first(rows: Any, C: Array, nothing: float, sqnorms: Array, order: Array
 
 @jit
 def choose_active(order: Array, m: int, gaps: Array, threshold: float, idle: Array) -> int:
-    """Put the samples of order[:m] with a gap above the threshold first, at the start of their patience; count them."""
+    """Put the samples of order[:m] with a gap above the threshold first, not idle; return their number."""
     n_active = 0
     for t in range(m):
         i = order[t]

@@ -5,11 +5,11 @@
     plain          every sample in turn, in a fresh random order each pass          paper 004, Algorithm 1
     working set    passes over the samples (and classes) that still move            spec 2.6
 
-The working set lives between two full passes. A full pass visits every sample and class and sums the gap of each row as
-it finds it; rows that moved and carry more than 1 / 100 of the mean gap form the set, each with the tiles of classes
-that are in play. Passes over the set follow until their gap has fallen to 1 / 5 of the full one; rows that stand
-still twice in a row leave early, so do tiles. Then a full pass looks at everything again. What was left out can thus
-never be forgotten, and no visit lowers the dual value: the bound only rises.
+A working set is used between two full passes. A full pass visits every sample and class and adds up the gaps of the
+rows as it finds them. Rows that moved and hold more than 1 / 100 of the mean gap form the set, each with the tiles of
+classes that are in play. Passes over the set follow until their gap is 1 / 5 of that of the full pass; rows that do not
+move twice in a row leave the set early, and so do tiles. The next full pass visits everything again, so no row is left
+out for good. No visit lowers the dual value: the bound never falls.
 
     spec            here
     alpha, W        state.alpha, state.weights      rows padded to whole tiles (backends.lanes)
@@ -19,39 +19,52 @@ never be forgotten, and no visit lowers the dual value: the bound only rises.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.lanes import WIDTH, padded, zeros
-from softmargin.blocks import NOTHING, find_block, new_workspace
+from softmargin.blocks import NOTHING, Workspace, find_block, new_workspace
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.rows import as_rows
-from softmargin.solvers.linear_svm._block_loop import choose_active, descend, dual_value, open_first
+from softmargin.solvers.linear_svm._block_loop import (
+    DualRows,
+    Samples,
+    Visits,
+    choose_active,
+    descend,
+    dual_value,
+    open_first,
+)
 
 __all__ = ["DescentState", "DualBlockDescent"]
 
 Array = NDArray[Any]
 
-# spec 2.6: what makes a row active, how long a working set is worth keeping, and how far its gap is driven down.
-ACTIVE_SHARE = 0.01
-LARGEST_SET = 0.7
-MAX_SET_PASSES = 40
-SET_TARGET = 0.2
-STALE = 0.8  # gaps are summed row by row while W still improves: the gap at the end of a pass is about this share
-SCREEN_AGAIN = 0.1  # screen when the gap has fallen to this share of what it was at the last screening
+
+class DualBlockDescentTuning(NamedTuple):
+    """The constants of the descent."""
+
+    active_share: float = 0.01  # a row is active above this share of the mean gap: spec 2.6
+    largest_set: float = 0.7  # share of all rows above which a full pass costs little more than the set: spec 2.6
+    set_target: float = 0.2  # share of the full pass's gap at which a set is done: spec 2.6
+    max_set_passes: int = 40  # over one set: spec 2.6
+    patience: int = 2  # visits without a move before a row leaves the set: by hand
+    slack: float = 0.1  # a class whose margin is violated by more than -slack stays in play: by hand
+    stale: float = 0.8  # gap at the end of a pass, as a share of the gaps added up while W improved: by hand
+    screen_again: float = 0.1  # screen when the gap is this share of that at the last screening: by hand
 
 
 @dataclass
 class DescentState:
-    """Everything a run needs to go on: arrays and plain numbers, so that a checkpoint can hold it, and scratch."""
+    """Arrays and plain numbers, which a checkpoint holds, and scratch."""
 
     n_classes: int
     alpha: Array  # (n * k,)      k padded
     weights: Array  # ((d + 1) * k,)
-    order: Array  # (n,) samples; the first n_open are in the game, the first n_active in the working set
+    order: Array  # (n,) samples; the first n_open can move, the first n_active are in the working set
     gaps: Array  # (n,) gap of each row when last visited, 0 where it did not move
     idle: Array  # (n,) visits without a move
     live: Array  # (n * words,) bit t of a row: tile t is in play
@@ -63,12 +76,12 @@ class DescentState:
     full_gap: float = math.inf
     gap: float = math.inf  # summed over the last pass
     screened: float = math.inf  # gap at the last screening
-    work: Any = field(init=False, repr=False)  # scratch of the block steps, made anew
-    rows: Any = field(init=False, repr=False)  # X as the block steps see it, made anew
+    work: Workspace = field(init=False, repr=False)
+    loop: Any = field(init=False, repr=False)  # the structs of the compiled passes, made by the first pass
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""
-        self.work, self.rows = new_workspace(self.n_classes), None
+        self.work, self.loop = new_workspace(self.n_classes), None
 
 
 @dataclass(frozen=True)
@@ -78,20 +91,22 @@ class DualBlockDescent:
     Parameters
     ----------
     block : {"auto", "newton", "sort", "greedy", "projection"}
-        How one row is solved; "auto" is Newton for Weston-Watkins and the projection for Crammer-Singer. "sort" is the
-        paper's Algorithm 2, "greedy" Shark's scheme.
+        How one row is minimised; "auto" is Newton for Weston-Watkins and the projection for Crammer-Singer. "sort" is
+        the paper's Algorithm 2, "greedy" Shark's scheme.
     working_set : bool
         Pass over the samples and classes that still move; False is the paper's plain Algorithm 1.
     order : {"permuted", "cyclic"}
         A fresh random order every pass, or 0, 1, 2, ...
     screening : bool
         Remove rows for good once the gap proves their optimum (spec 2.9).
+    tuning : DualBlockDescentTuning
     """
 
     block: str = "auto"
     working_set: bool = True
     order: str = "permuted"
     screening: bool = False
+    tuning: DualBlockDescentTuning = DualBlockDescentTuning()
 
     needs: ClassVar[tuple[type, ...]] = (BlockDualProblem,)
 
@@ -101,8 +116,7 @@ class DualBlockDescent:
             raise IncompatibleError(f"order={self.order!r} is unknown; choose permuted or cyclic.")
 
     def start(self, problem: BlockDualProblem, init: Any, rng: np.random.Generator) -> DescentState:
-        """Allocate; put in a warm start; settle the rows whose optimum needs no descent."""
-        find_block(problem.multiclass, self.block)
+        """Allocate, from a first point or from nothing; rows with x_i = 0 get their optimum at once."""
         n, k = len(problem.y), problem.n_classes
         size = padded(k)
         X, sqnorms, order = as_rows(problem.X, problem.bias), np.empty(n), np.empty(n, dtype=np.int64)
@@ -123,7 +137,8 @@ class DualBlockDescent:
             rows[empty] = problem.loss.at_zero_scores(problem.y[empty], problem.C[empty], k)
         if init is not None:
             weights.reshape(-1, size)[:, :k] = problem.point(rows).weights
-        words = -(-(size // WIDTH) // 64)
+        # Few classes have too few tiles to leave any out.
+        words = -(-(size // WIDTH) // 64) if self.working_set and size > 2 * WIDTH else 0
         state = DescentState(
             n_classes=k,
             alpha=alpha,
@@ -131,52 +146,53 @@ class DualBlockDescent:
             order=order,
             gaps=np.zeros(n),
             idle=np.zeros(n, dtype=np.uint8),
-            live=np.zeros(n * words if self.working_set else words, dtype=np.uint64),
+            live=np.zeros(n * words, dtype=np.uint64),
             sqnorms=sqnorms,
             random=rng.integers(1, 2**63, size=1, dtype=np.uint64),
             n_open=n_open,
         )
-        state.rows = X
+        self._prepare(problem, state, X)
         return state
 
     def step(self, problem: BlockDualProblem, state: DescentState) -> DescentState:
         """Make one full pass, or passes over the working set that cost about as much."""
+        if state.loop is None:
+            self._prepare(problem, state, as_rows(problem.X, problem.bias))
         if state.n_active == 0:
-            state.gap, _, _ = self._descend(problem, state, state.n_open, full=True, target=math.inf, budget=0)
-            state.full_gap = state.gap
-            if self.screening and state.gap <= SCREEN_AGAIN * state.screened:
-                self._screen(problem, state)
-            if self.working_set:
-                threshold = ACTIVE_SHARE * state.full_gap / max(state.n_open, 1)
-                m = choose_active(state.order, state.n_open, state.gaps, threshold, state.idle)
-                largest = LARGEST_SET if self._words(problem, state) == 0 else 1.0
-                # Beyond that share a full pass costs little more, and sees everything.
-                state.n_active = m if m <= largest * state.n_open else 0
-                state.visits_left = MAX_SET_PASSES * state.n_active
+            self._full_pass(problem, state)
             return state
-        target = SET_TARGET * state.full_gap
-        state.gap, state.n_active, visits = self._descend(
-            problem,
-            state,
-            state.n_active,
-            full=False,
-            target=target,
-            budget=min(state.visits_left, state.n_open),
-        )
+        target = self.tuning.set_target * state.full_gap
+        budget = min(state.visits_left, state.n_open)
+        state.gap, state.n_active, visits = descend(*state.loop, state.work, state.n_active, False, target, budget)
         state.visits_left -= visits
         if state.gap <= target or state.visits_left <= 0:
             state.n_active = 0
         return state
 
+    def _full_pass(self, problem: BlockDualProblem, state: DescentState) -> None:
+        """Visit every row that can move, and choose the working set of the passes to come."""
+        tuning = self.tuning
+        state.gap, _, _ = descend(*state.loop, state.work, state.n_open, True, math.inf, 0)
+        state.full_gap = state.gap
+        if self.screening and state.gap <= tuning.screen_again * state.screened:
+            self._screen(problem, state)
+        if self.working_set:
+            threshold = tuning.active_share * state.full_gap / max(state.n_open, 1)
+            m = choose_active(state.order, state.n_open, state.gaps, threshold, state.idle)
+            # Where tiles are left out, passes over a set are cheaper whatever its size.
+            largest = tuning.largest_set if len(state.live) == 0 else 1.0
+            state.n_active = m if m <= largest * state.n_open else 0
+            state.visits_left = tuning.max_set_passes * state.n_active
+
     def point(self, problem: BlockDualProblem, state: DescentState) -> Any:
-        """Return the dual rows with weights recomputed from them: what the descent accumulated has drifted."""
+        """Return the dual rows with weights recomputed from them: the updated ones have drifted."""
         n, k = len(problem.y), problem.n_classes
         return problem.point(state.alpha.reshape(n, -1)[:, :k].copy())
 
     def estimate(self, problem: BlockDualProblem, state: DescentState) -> float:
-        """Guess the relative gap from the rows' gaps, summed as the last pass met them."""
+        """Estimate the relative gap from the gaps of the rows, summed as the last pass found them."""
         primal = dual_value(problem.y, state.alpha, state.weights, padded(problem.n_classes)) + state.gap
-        return STALE * state.gap / primal if primal > 0 else math.inf
+        return self.tuning.stale * state.gap / primal if primal > 0 else math.inf
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> DescentState:
         """Rebuild the state from a checkpoint."""
@@ -185,40 +201,27 @@ class DualBlockDescent:
             array[:] = arrays[name]
         return DescentState(**{**arrays, **aligned}, **plain)
 
-    def _words(self, problem: BlockDualProblem, state: DescentState) -> int:
-        """Return the number of words that hold a row's tiles; 0 where there are too few classes to leave any out."""
-        return len(state.live) // len(problem.y) if self.working_set and padded(problem.n_classes) > 2 * WIDTH else 0
-
-    def _descend(
-        self, problem: BlockDualProblem, state: DescentState, m: int, *, full: bool, target: float, budget: int
-    ) -> tuple[float, int, int]:
-        if state.rows is None:
-            state.rows = as_rows(problem.X, problem.bias)
-        return descend(
-            state.rows,
-            find_block(problem.multiclass, self.block),
-            problem.y,
-            problem.C,
-            state.sqnorms,
-            state.alpha,
-            state.weights,
-            padded(problem.n_classes),
-            state.order,
-            m,
-            state.gaps,
-            state.idle,
-            state.live,
-            self._words(problem, state),
-            state.work,
-            state.random,
-            self.order == "permuted",
-            full,
-            target,
-            budget,
+    def _prepare(self, problem: BlockDualProblem, state: DescentState, X: Any) -> None:
+        """Make the structs of the compiled passes; X as ``matrices.rows`` has it."""
+        t, words = self.tuning, len(state.live) // max(len(problem.y), 1)
+        state.loop = (
+            Samples(X, find_block(problem.multiclass, self.block), problem.y, problem.C, state.sqnorms),
+            DualRows(state.alpha, state.weights, padded(problem.n_classes)),
+            Visits(
+                order=state.order,
+                gaps=state.gaps,
+                idle=state.idle,
+                live=state.live,
+                words=words,
+                random=state.random,
+                is_permuted=self.order == "permuted",
+                patience=t.patience,
+                slack=t.slack,
+            ),
         )
 
     def _screen(self, problem: BlockDualProblem, state: DescentState) -> None:
-        """Fix the rows whose optimum is proven, with its value, and take them out of the game."""
+        """Set the rows whose optimum is proven to it, and visit them no more."""
         state.screened = state.gap
         rows, values = problem.settled(self.point(problem, state))
         fixed = np.zeros(len(problem.y), dtype=bool)

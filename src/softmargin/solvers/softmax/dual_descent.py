@@ -32,14 +32,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.lanes import WIDTH, zeros
-from softmargin.blocks import LogisticNewton, SoftmaxNewton, new_workspace
+from softmargin.blocks import LogisticBlock, SoftmaxBlock, new_workspace
 from softmargin.blocks.softmax import SURE
 from softmargin.core.certificate import duality_gap
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.protocols import RidgeProblem
 from softmargin.matrices.rows import as_rows, squared_norms
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.linear_svm._block_loop import descend
+from softmargin.solvers.linear_svm._block_loop import DualRows, Samples, Visits, descend
 from softmargin.solvers.softmax._losses import SoftmaxLosses, width_of
 
 __all__ = ["SoftmaxDescentState", "SoftmaxDualDescent"]
@@ -50,6 +50,7 @@ RHO_SHARE = 0.1  # rho as a share of a row's curvature
 ACTIVE_SHARE = 0.5  # a row is active if its gap exceeds this share of the mean
 LARGEST_SET = 0.7  # beyond this share of all rows a full pass costs little more, and sees everything
 MAX_SET_PASSES = 40
+PATIENCE = 2  # visits without a move before a row leaves the working set
 SET_TARGET = 0.2  # how far the gap of the set is driven down
 
 
@@ -202,24 +203,16 @@ class SoftmaxDualDescent:
     def _descend(
         self, problem: Any, state: SoftmaxDescentState, m: int, *, full: bool, target: float, budget: int
     ) -> tuple[float, int, int]:
+        block = LogisticBlock() if problem.is_pinned else SoftmaxBlock()
+        words = len(state.live) // len(problem.y)
+        is_permuted = self.order == "permuted"
         return descend(
-            as_rows(problem.X, state.constant),
-            LogisticNewton() if problem.is_pinned else SoftmaxNewton(),
-            problem.y,
-            state.prices,
-            state.sqnorms,
-            state.alpha,
-            state.weights,
-            width_of(problem),
-            state.order,
-            m,
-            state.gaps,
-            state.idle,
-            state.live,
-            len(state.live) // len(problem.y),
+            Samples(as_rows(problem.X, state.constant), block, problem.y, state.prices, state.sqnorms),
+            DualRows(state.alpha, state.weights, width_of(problem)),
+            # These blocks have no use for a slack.
+            Visits(state.order, state.gaps, state.idle, state.live, words, state.random, is_permuted, PATIENCE, 0.0),
             state.work,
-            state.random,
-            self.order == "permuted",
+            m,
             full,
             target,
             budget,
