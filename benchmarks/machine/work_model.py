@@ -302,7 +302,10 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "solvers.squared_hinge.newton:minimise_along": _simply(lambda a, k: _rows_once(a.samples.rows, len(a.scores))),
     "solvers.squared_hinge.newton:conjugate_gradients": _products_of_rows,
     "solvers.softmax._hessian:fill_hessian": _simply(
-        lambda a, k: (a.model.n * len(a.H) ** 2 + len(a.H) ** 3 / 3.0, 8.0 * (a.model.n * len(a.H) + 2.0 * a.H.size))
+        lambda a, k: (
+            a.objective.n * len(a.H) ** 2 + len(a.H) ** 3 / 3.0,
+            8.0 * (a.objective.n * len(a.H) + 2.0 * a.H.size),
+        )
     ),
     "solvers.softmax._preconditioner:_shared_factor": _simply(_gram_factor),
     "solvers.softmax._preconditioner:SharedGram.solve": _simply(
@@ -312,11 +315,11 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "solvers.softmax.quadratic_model.loops:row_pass": _passes(is_by_rows=True),
     "solvers.softmax.quadratic_model.loops:entry_curvatures": _simply(_curvatures),
     "solvers.softmax.quadratic_model.loops:row_curvatures": _simply(_curvatures),
-    "losses.softmax:softmax_rows": _entrywise(EXP + 4.0, 2, "S"),
-    "losses.softmax:loss_along": _entrywise(EXP + 8.0, 4, "S"),
-    "solvers.softmax._two_classes:logistic_along": _entrywise(EXP + 40.0, 5, "S"),
-    "losses.softmax:residuals": _entrywise(2.0, 2, "P"),
-    "losses.softmax:curvature_times": _entrywise(5.0, 3, "P"),
+    "solvers.softmax._losses:softmax_rows": _entrywise(EXP + 4.0, 2, "S"),
+    "solvers.softmax._losses:loss_along": _entrywise(EXP + 8.0, 4, "S"),
+    "solvers.softmax._losses:logistic_along": _entrywise(EXP + 40.0, 5, "S"),
+    "solvers.softmax._losses:residuals": _entrywise(2.0, 2, "P"),
+    "solvers.softmax._losses:curvature_times": _entrywise(5.0, 3, "P"),
     "solvers.ball._entry_loops:intercept_sums": _entrywise(8.0, 2, "S"),
     "solvers.ball._entry_loops:slopes": _entrywise(5.0, 3, "S"),
     "solvers.ball._entry_loops:slope_rise": _entrywise(8.0, 4, "S"),

@@ -12,15 +12,14 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.estimators._fit import find_solver
 from softmargin.problems import CompositePoint
 from softmargin.run import Status, Stop, solve
+from softmargin.solvers.common.line_search import Damping
 from softmargin.solvers.softmax import _hessian as softmax_hessian
-from softmargin.solvers.softmax import newton as softmax_newton
-from softmargin.solvers.softmax._damping import next_damping
 from softmargin.solvers.softmax._hessian import fill_hessian
-from softmargin.solvers.softmax._ridge_objective import RidgeModel, whole
-from softmargin.solvers.softmax._rotation import find_coordinates
-from softmargin.solvers.softmax._two_classes import logistic_along
+from softmargin.solvers.softmax._losses import logistic_along
+from softmargin.solvers.softmax._ridge_objective import RidgeObjective, RidgeState
+from softmargin.solvers.softmax._rotation import find_rotation
 from softmargin.solvers.softmax.dual_descent import SoftmaxDualDescent
-from softmargin.solvers.softmax.newton import SoftmaxNewton
+from softmargin.solvers.softmax.newton import SoftmaxNewton, SoftmaxNewtonTuning
 from softmargin.solvers.softmax.newton_cg import NewtonCG
 
 with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
@@ -65,19 +64,19 @@ def test_hessian_is_the_one_that_products_with_it_tell(k, form, fit_intercept, b
     monkeypatch.setattr(softmax_hessian, "BLOCK", block)
     problem = make(k, C=PRICES["vector"], form=form, fit_intercept=fit_intercept)
     rng, columns = np.random.default_rng(0), problem.n_columns
-    model = RidgeModel(problem)
+    objective = RidgeObjective(problem)
     point = CompositePoint(rng.standard_normal((6, columns)), rng.standard_normal(columns))
-    model.begin(problem.checked_point(point))
+    objective.begin(RidgeState, problem.checked_point(point))
     size = 6 + int(fit_intercept)
     H = np.full((columns * size, columns * size), np.nan)
-    fill_hessian(model, H)
+    fill_hessian(objective, H)
     H = np.triu(H) + np.triu(H, 1).T
     V = rng.standard_normal((size, columns))
     V[6:] -= V[6:].mean(axis=1, keepdims=True) * (k > 2)  # shifted together, intercepts have a curvature of their own
-    D, out, T = np.zeros(model.size), np.zeros(model.size), np.zeros(problem.X.shape[0] * model.k)
-    model.matrix(D)[:size] = V
-    model.hessian_times(whole(model), D, T, out)
-    np.testing.assert_allclose((H @ V.T.ravel()).reshape(columns, size).T, model.matrix(out)[:size], atol=1e-9)
+    D, out, T = (np.zeros(size) for size in (objective.size, objective.size, problem.X.shape[0] * objective.k))
+    objective.matrix(D)[:size] = V
+    objective.hessian_times(objective.all_rows, D, T, out)
+    np.testing.assert_allclose((H @ V.T.ravel()).reshape(columns, size).T, objective.matrix(out)[:size], atol=1e-9)
     assert np.linalg.eigvalsh(H).min() > 0.0
 
 
@@ -87,13 +86,13 @@ def test_rotation_keeps_scores_and_length(form, seed, repeats):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((5, 12)).astype(np.float32).astype(float)
     X = np.vstack([X, X[:repeats], np.zeros((1, 12))])
-    coordinates = find_coordinates(form(X))
-    U = rng.standard_normal((coordinates.A.shape[1], 2))
-    W = coordinates.outward(U)
-    assert coordinates.A.shape == (len(X), 5)
-    np.testing.assert_allclose(X @ W, coordinates.A @ U, atol=1e-7)
+    rotation = find_rotation(form(X))
+    U = rng.standard_normal((rotation.A.shape[1], 2))
+    W = rotation.outward(U)
+    assert rotation.A.shape == (len(X), 5)
+    np.testing.assert_allclose(X @ W, rotation.A @ U, atol=1e-7)
     np.testing.assert_allclose(np.linalg.norm(W, axis=0), np.linalg.norm(U, axis=0), rtol=1e-7)
-    np.testing.assert_allclose(coordinates.inward(W), U, atol=1e-7)
+    np.testing.assert_allclose(rotation.inward(W), U, atol=1e-7)
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -136,20 +135,20 @@ def test_data_without_features_leave_the_intercept(k, fit_intercept):
 def test_float32_is_not_widened():
     X, y = samples(k=2)
     state = SoftmaxNewton().start(make(X=X.astype(np.float32), y=y), None, np.random.default_rng(0))
-    assert state.scratch.model.X.dtype == np.float32
+    assert state.objective.X.dtype == np.float32
 
 
-def test_hessian_too_large_for_memory_is_refused(monkeypatch):
-    monkeypatch.setattr(softmax_newton, "MOST_UNKNOWNS", 20)
-    fit(make(2), SoftmaxNewton())
+def test_hessian_too_large_for_memory_is_refused():
+    solver = SoftmaxNewton(tuning=SoftmaxNewtonTuning(max_unknowns=20))
+    fit(make(2), solver)
     with pytest.raises(IncompatibleError, match=r"at most 20 of them; this problem has 21. Use NewtonCG"):
-        fit(make(3), SoftmaxNewton())
+        fit(make(3), solver)
 
 
 def test_damping_grows_until_it_is_all_and_goes_back_to_none():
     damping, seen = 0.0, []
     for helped in [False] * 6 + [True] * 6:
-        damping = next_damping(damping, helped=helped)
+        damping = Damping().after(damping, 1.0 if helped else 0.0)
         seen.append(damping)
     np.testing.assert_allclose(seen, [1e-4, 1e-3, 1e-2, 0.1, 1.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4, 0.0, 0.0])
 

@@ -14,13 +14,11 @@ from softmargin.penalties import L1
 from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers.common.conjugate_gradients import N_VECTORS, conjugate_gradients
-from softmargin.solvers.softmax import _preconditioner as metrics
-from softmargin.solvers.softmax import newton_cg
-from softmargin.solvers.softmax._preconditioner import Identity, make_metric, thinned
-from softmargin.solvers.softmax._ridge_objective import RidgeModel, whole
-from softmargin.solvers.softmax.lbfgs import Lbfgs
+from softmargin.solvers.softmax._preconditioner import Identity, MetricTuning, make_metric, sample_rows
+from softmargin.solvers.softmax._ridge_objective import RidgeObjective, RidgeState
+from softmargin.solvers.softmax.lbfgs import Lbfgs, LbfgsTuning
 from softmargin.solvers.softmax.newton import SoftmaxNewton
-from softmargin.solvers.softmax.newton_cg import NewtonCG
+from softmargin.solvers.softmax.newton_cg import NewtonCG, NewtonCGTuning
 from softmargin.solvers.softmax.trust_newton import TrustNewton
 
 SOLVERS = {
@@ -151,11 +149,15 @@ def test_start_of_another_shape_is_refused(solver):
 
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("form", [np.asarray, csr_matrix], ids=["dense", "csr"])
-@pytest.mark.parametrize("solver", [NewtonCG(), Lbfgs()], ids=["newton cg", "lbfgs"])
-def test_samples_of_the_rows_lead_to_the_same_optimum(solver, k, form, monkeypatch):
-    monkeypatch.setattr(newton_cg, "FIRST_ROWS", 60)
-    monkeypatch.setattr(newton_cg, "ROWS_PER_FEATURE", 1)
-    monkeypatch.setattr(metrics, "LEAST_ROWS", 40)
+@pytest.mark.parametrize(
+    "solver",
+    [
+        NewtonCG(tuning=NewtonCGTuning(first_rows=60, rows_per_feature=1, metric=MetricTuning(least_rows=40))),
+        Lbfgs(tuning=LbfgsTuning(metric=MetricTuning(least_rows=40))),
+    ],
+    ids=["newton cg", "lbfgs"],
+)
+def test_samples_of_the_rows_lead_to_the_same_optimum(solver, k, form):
     X, y = samples(600, 6, k, seed=1)
     problem = make(X=X, y=y, C=3.0, form=form)
     exact = fit(problem, TrustNewton(), tol=1e-13)
@@ -272,19 +274,19 @@ def test_memory_of_nothing_is_refused():
         Lbfgs(memory=0)
 
 
-def model_at(problem, seed=0):
-    """Return a model, with the state of a random point."""
+def objective_at(problem, seed=0):
+    """Return the objective, with the state of a random point."""
     rng = np.random.default_rng(seed)
     columns = problem.n_columns
-    model = RidgeModel(problem)
+    objective = RidgeObjective(problem)
     point = CompositePoint(rng.standard_normal((problem.X.shape[1], columns)), rng.standard_normal(columns))
-    return model, model.begin(problem.checked_point(point))
+    return objective, objective.begin(RidgeState, problem.checked_point(point))
 
 
-def random_direction(model, rng):
-    D = np.zeros(model.size)
-    model.matrix(D)[:] = rng.standard_normal((model.size // model.k, model.problem.n_columns))
-    D[model.free :] *= model.problem.bias
+def random_direction(objective, rng):
+    D = np.zeros(objective.size)
+    objective.matrix(D)[:] = rng.standard_normal((objective.size // objective.k, objective.problem.n_columns))
+    D[objective.n_penalised :] *= objective.problem.bias
     return D
 
 
@@ -292,16 +294,16 @@ def random_direction(model, rng):
 @with_and_without_intercept
 @given(seed=st.integers(0, 100), length=st.floats(-2.0, 2.0))
 def test_line_has_the_slope_and_the_curvature_it_tells(k, fit_intercept, seed, length):
-    model, state = model_at(make(k, C=PRICES["vector"], fit_intercept=fit_intercept), seed)
-    D = random_direction(model, np.random.default_rng(seed))
-    model.aim(state, D)
-    bend = model.bend()
-    low, _, _ = model.attempt(state, length - 1e-4)
-    high, _, _ = model.attempt(state, length + 1e-4)
-    value, slope, curvature = model.attempt(state, length)
+    objective, state = objective_at(make(k, C=PRICES["vector"], fit_intercept=fit_intercept), seed)
+    D = random_direction(objective, np.random.default_rng(seed))
+    line = objective.line(state, D)
+    bend = line.curvature()
+    low, _, _ = line.evaluate(length - 1e-4)
+    high, _, _ = line.evaluate(length + 1e-4)
+    value, slope, curvature = line.evaluate(length)
     assert slope == pytest.approx((high - low) / 2e-4, rel=1e-4, abs=1e-4)
     assert curvature == pytest.approx((high - 2 * value + low) / 1e-8, rel=1e-2, abs=1e-2)
-    value, slope, curvature = model.attempt(state, 0.0)
+    value, slope, curvature = line.evaluate(0.0)
     assert value == pytest.approx(state.value, rel=1e-12)
     assert slope == pytest.approx(state.gradient @ D, rel=1e-9, abs=1e-9)
     assert curvature == pytest.approx(bend, rel=1e-9)
@@ -311,27 +313,28 @@ def test_line_has_the_slope_and_the_curvature_it_tells(k, fit_intercept, seed, l
 @with_and_without_intercept
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_hessian_times_a_direction_is_the_change_of_the_gradient(k, fit_intercept, form):
-    model, state = model_at(make(k, C=PRICES["vector"], form=form, fit_intercept=fit_intercept))
-    D, out, before = random_direction(model, np.random.default_rng(1)), np.zeros(model.size), state.gradient.copy()
-    model.hessian_times(whole(model), D, np.zeros(len(state.scores)), out)
-    model.aim(state, D)
-    value, _, _ = model.attempt(state, 1e-6)
-    model.accept(state, D, 1e-6, value)
+    objective, state = objective_at(make(k, C=PRICES["vector"], form=form, fit_intercept=fit_intercept))
+    D, out = random_direction(objective, np.random.default_rng(1)), np.zeros(objective.size)
+    before = state.gradient.copy()
+    objective.hessian_times(objective.all_rows, D, np.zeros(len(state.scores)), out)
+    line = objective.line(state, D)
+    value, _, _ = line.evaluate(1e-6)
+    line.accept(1e-6, value)
     np.testing.assert_allclose(out, (state.gradient - before) / 1e-6, atol=1e-4 * np.abs(out).max())
 
 
 @every_k
-def test_thinned_rows_have_the_true_hessian_on_average(k):
+def test_sampled_rows_have_the_true_hessian_on_average(k):
     X, y = samples(400, 6, k, seed=3)
-    model, _ = model_at(make(X=X, y=y, C=np.linspace(0.1, 3.0, 400)))
-    D, exact = random_direction(model, np.random.default_rng(1)), np.zeros(model.size)
-    model.hessian_times(whole(model), D, np.zeros(400 * model.k), exact)
-    mean, out, rng = np.zeros(model.size), np.zeros(model.size), np.random.default_rng(0)
+    objective, _ = objective_at(make(X=X, y=y, C=np.linspace(0.1, 3.0, 400)))
+    D, exact = random_direction(objective, np.random.default_rng(1)), np.zeros(objective.size)
+    objective.hessian_times(objective.all_rows, D, np.zeros(400 * objective.k), exact)
+    mean, out, rng = np.zeros(objective.size), np.zeros(objective.size), np.random.default_rng(0)
     sizes = []
     for _ in range(300):
-        rows = thinned(model, whole(model), 100, rng)
+        rows = sample_rows(objective, objective.all_rows, 100, rng, MetricTuning())
         sizes.append(len(rows.C))
-        model.hessian_times(rows, D, np.zeros(len(rows.P)), out)
+        objective.hessian_times(rows, D, np.zeros(len(rows.P)), out)
         mean += out / 300
     assert np.mean(sizes) == pytest.approx(100, rel=0.1)
     np.testing.assert_allclose(mean, exact, atol=0.05 * np.abs(exact).max())
@@ -340,25 +343,25 @@ def test_thinned_rows_have_the_true_hessian_on_average(k):
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @with_and_without_intercept
 def test_gram_of_all_rows_inverts_the_hessian_of_two_classes(form, fit_intercept):
-    model, _ = model_at(make(2, C=PRICES["vector"], form=form, fit_intercept=fit_intercept))
-    D, out = random_direction(model, np.random.default_rng(1)), np.zeros(model.size)
-    model.hessian_times(whole(model), D, np.zeros(N), out)
-    gram = make_metric("gram", model, whole(model), np.random.default_rng(0))
+    objective, _ = objective_at(make(2, C=PRICES["vector"], form=form, fit_intercept=fit_intercept))
+    D, out = random_direction(objective, np.random.default_rng(1)), np.zeros(objective.size)
+    objective.hessian_times(objective.all_rows, D, np.zeros(N), out)
+    gram = make_metric("gram", objective, objective.all_rows, np.random.default_rng(0), MetricTuning())
     np.testing.assert_allclose(gram.solve(out), D, atol=1e-3)
 
 
 @pytest.mark.parametrize("few", [0, 50], ids=["shared", "each class"])
 @pytest.mark.parametrize("name", ["diagonal", "gram"])
 @every_k
-def test_metric_is_symmetric_positive_and_leaves_padding_alone(name, few, k, monkeypatch):
-    monkeypatch.setattr(metrics, "FEW", few)
-    model, _ = model_at(make(k, form=csr_matrix))
-    metric = make_metric(name, model, whole(model), np.random.default_rng(0))
+def test_metric_is_symmetric_positive_and_leaves_padding_alone(name, few, k):
+    tuning = MetricTuning(features_per_class=few)
+    objective, _ = objective_at(make(k, form=csr_matrix))
+    metric = make_metric(name, objective, objective.all_rows, np.random.default_rng(0), tuning)
     rng = np.random.default_rng(1)
-    D, E = random_direction(model, rng), random_direction(model, rng)
+    D, E = random_direction(objective, rng), random_direction(objective, rng)
     assert D @ metric.solve(D) > 0.0
     assert D @ metric.solve(E) == pytest.approx(E @ metric.solve(D), rel=1e-3, abs=1e-3)
-    padding = metric.solve(D).reshape(-1, model.k)[:, model.problem.n_columns :]
+    padding = metric.solve(D).reshape(-1, objective.k)[:, objective.problem.n_columns :]
     np.testing.assert_array_equal(padding, 0.0)
 
 

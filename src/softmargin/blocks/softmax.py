@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softmargin.backends.jit import compiled_struct, inline
-from softmargin.backends.lanes import WIDTH, exp, largest, load, maximum, splat, store, total, where_greater
+from softmargin.backends.lanes import WIDTH, exp, largest, load, log1p_exp, maximum, splat, store, total, where_greater
 
 __all__ = ["SURE", "LogisticBlock", "SoftmaxBlock"]
 
@@ -164,12 +164,6 @@ def _share(t: float) -> float:
     return (1.0 if t > 0.0 else e) / (1.0 + e)
 
 
-@inline
-def _partition(t: float) -> float:
-    """Return log(1 + exp(t))."""
-    return max(t, 0.0) + np.log1p(np.exp(-abs(t)))
-
-
 @compiled_struct("block_step")
 class LogisticBlock(NamedTuple):
     """Newton's method in the logit of the second of two classes."""
@@ -194,7 +188,7 @@ class LogisticBlock(NamedTuple):
         Q = C * q
         t = alpha[first]
         old = _share(t)
-        gap = C * (_partition(s) - _partition(t) - old * (s - t))
+        gap = C * (log1p_exp(s) - log1p_exp(t) - old * (s - t))
         high = s + Q * old
         low = high - Q
         for _ in range(MAX_STEPS):

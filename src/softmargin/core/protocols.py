@@ -227,9 +227,16 @@ class CompositeProblem(Problem, Protocol):
 
 @runtime_checkable
 class RidgeProblem(CompositeProblem, Protocol):
-    """A loss of linear scores plus ridge / 2 |W|^2: smooth."""
+    """Softmax regression with the penalty ridge / 2 |W|^2: smooth."""
 
-    ridge: float
+    @property
+    def ridge(self) -> float:
+        """The strength of the penalty."""
+        ...
+
+    def scores(self, point: Any) -> Array:
+        """Return the scores of all classes at a ``CompositePoint``, the pinned one included; shape (n, n_classes)."""
+        ...
 
 
 class EntrywiseLoss(Protocol):

@@ -3,11 +3,11 @@
     l_i(s) = log sum_c exp(s_c) - s_y          its gradient: p - e_y,  p = softmax(s)
     l_i*(q - e_y) = sum_c q_c log q_c          for q in the simplex, else infinite                        spec 3.5
 
-A free intercept asks of a dual point that sum_i C_i (q_i - e_{y_i}) = 0: every class has its own mass. ``balanced``
-moves any probabilities there.
+A free intercept asks of a dual point that sum_i C_i (q_i - e_{y_i}) = 0: every class keeps its mass. ``balanced``
+makes any probabilities satisfy it.
 
-Everything here is NumPy on whole blocks of rows, for the judge; solvers have loops of their own (``losses.softmax``)
-and borrow only the step of the intercept.
+Everything here is NumPy on whole blocks of rows, for the certificate; solvers have compiled loops of their own and use
+only the step of the intercept.
 """
 
 from typing import Any
@@ -29,10 +29,10 @@ __all__ = [
 Array = NDArray[Any]
 MAX_STEPS = 100
 MAX_HALVINGS = 40
-SURE = 1.0  # where no two scores part by more than this, curvature changes too little for a Newton step to go astray
-ROUNDING = 1e-13  # share of the masses that their computed curvature cannot tell
-LAST_FALL = 1e-12  # share of the losses below which a Newton step is the last: it cannot be seen in them
-LAST_STEP = 0.1  # where no two scores part by more, a step is the last, too: the next would be about its square
+SAFE_STEP = 1.0  # where no two scores move apart by more, the curvature changes too little for a Newton step to fail
+ROUNDING = 1e-13  # rounding of the computed curvature, as a share of the masses
+LAST_FALL = 1e-12  # relative decrease of the losses below which a Newton step is the last: rounding hides the next
+LAST_STEP = 0.1  # where no two scores move apart by more, a step is the last, too: the next is about its square
 TINY = np.finfo(np.float64).tiny
 
 
@@ -80,9 +80,9 @@ def one_hot(y: Array, k: int) -> Array:
 
 
 def intercept_step(P: Array, C: Array, mass: Array) -> tuple[Array, float]:
-    """Return the Newton step of the intercept at probabilities P, and the fall of the losses that it promises, twice.
+    """Return the Newton step of the intercept at probabilities P, and twice the decrease of the losses it predicts.
 
-    Directions without curvature, such as the constant one, are left alone. ``mass`` is sum_i C_i e_{y_i} by columns.
+    Directions without curvature, such as the constant one, are skipped. ``mass`` is sum_i C_i e_{y_i} by columns.
     """
     expected = C @ P
     values, vectors = np.linalg.eigh(np.diag(expected) - (P * C[:, None]).T @ P)
@@ -95,8 +95,8 @@ def intercept_step(P: Array, C: Array, mass: Array) -> tuple[Array, float]:
 def best_intercept(scores: Array, y: Array, C: Array, P: Array, loss: float) -> tuple[Array, Array]:
     """Return the b that minimises sum_i C_i l_i(s_i + b), by Newton's method, and the probabilities there.
 
-    P and ``loss`` are those at b = 0. b is (k,), with mean zero. The least intercept of a class without mass is
-    -infinity; it is left where it is.
+    P and ``loss`` are those at b = 0. b is (k,), with mean zero. The best intercept of a class without mass is
+    -infinity; it is left unchanged.
     """
     mass = np.bincount(y, weights=C, minlength=P.shape[1])
     is_present = mass > 0.0
@@ -105,7 +105,7 @@ def best_intercept(scores: Array, y: Array, C: Array, P: Array, loss: float) -> 
     for _ in range(MAX_STEPS):
         step[columns], fall = intercept_step(P[:, columns], C, mass[columns])
         size, length, new = float(np.ptp(step)), 1.0, loss
-        if size > SURE:
+        if size > SAFE_STEP:
             length, new = _shortened(scores + intercept, step, y, C, loss)
         intercept += length * step
         P = softmax(scores + intercept)
@@ -116,7 +116,7 @@ def best_intercept(scores: Array, y: Array, C: Array, P: Array, loss: float) -> 
 
 
 def _shortened(scores: Array, step: Array, y: Array, C: Array, loss: float) -> tuple[float, float]:
-    """Return the longest length 1, 1/2, 1/4, ... of the step that does not raise the losses, and them; or 0."""
+    """Return the longest of 1, 1/2, 1/4, ... of the step that does not raise the losses, or 0; and the losses there."""
     length = 1.0
     for _ in range(MAX_HALVINGS):
         new = float(C @ cross_entropy(scores + length * step, y))

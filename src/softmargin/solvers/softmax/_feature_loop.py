@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, any_nonzero, largest, load, maximum, pointer, splat, store, total, zeros
-from softmargin.losses.softmax import softmax_row
 from softmargin.matrices.products import adjoint, times
 from softmargin.matrices.rows import as_rows, weighted_squares
+from softmargin.solvers.softmax._losses import softmax_row
 
 __all__ = ["descend", "feature_squares", "spectral_square"]
 

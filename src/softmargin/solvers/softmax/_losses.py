@@ -1,13 +1,16 @@
 """Scores, probabilities, losses and gradient of multinomial regression, at a point and along lines through it.
 
-    S = [X, 1] W        P = softmax(S)        losses = sum_i C_i l_i(S_i)        G = [X, 1]' C (P - Y)
+    S = [X, 1] W        P = softmax(S)        losses = sum_i C_i l_i(S_i),  l_i(s) = log sum_c exp(s_c) - s_target
+    U = C (P - Y)       gradient by the scores            G = [X, 1]' U     gradient by W
+    C (P T - P <P, T>)  Hessian by the scores, times a direction T
 
-    W, G    ((d + 1) * k,)  flat; the last row is the intercept
-    S, P    (n * k,)        one row per sample
+    W, G          ((d + 1) * k,)  flat; the last row is the intercept
+    S, P, U, T    (n * k,)        one row per sample
 
 A row has k numbers: one per column of W, padded to whole tiles of classes (``width_of``). Padding is zero in W, G and
-P, and ``NEVER`` in S. Solvers whose loops go along the samples keep the one column of two classes without padding:
-k = 1, the compact layout (``stride_of``).
+P, and ``NEVER`` in S. Two classes need one column: the score of the first class is pinned to zero, the column is the
+log-odds of the second, and ``target`` is 0 for the second class and -1 for the first. Solvers whose loops go along the
+samples keep this column without padding: k = 1, the compact layout (``stride_of``).
 """
 
 from functools import cached_property
@@ -16,30 +19,56 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.lanes import padded, zeros
+from softmargin.backends.jit import inline, jit
+from softmargin.backends.lanes import (
+    WIDTH,
+    exp,
+    largest,
+    load,
+    log1p,
+    maximum,
+    padded,
+    pointer,
+    splat,
+    store,
+    total,
+    zeros,
+)
+from softmargin.core.protocols import CompositeProblem
 from softmargin.losses.multinomial import intercept_step
-from softmargin.losses.softmax import NEVER, loss_along, residuals, softmax_rows
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.softmax._two_classes import logistic_along
 
-__all__ = ["SoftmaxLosses", "stride_of", "unpadded", "width_of"]
+__all__ = [
+    "NEVER",
+    "SoftmaxLosses",
+    "curvature_times",
+    "logistic_along",
+    "loss_along",
+    "residuals",
+    "softmax_row",
+    "softmax_rows",
+    "stride_of",
+    "unpadded",
+    "width_of",
+]
 
 Array = NDArray[Any]
-MAX_HALVINGS = 30
+NEVER = -1e300  # the score of a padding class: its probability is zero
+MAX_HALVINGS = 30  # of the intercept's step: 2^-30 of it changes no loss that can be told apart
 
 
-def width_of(problem: Any) -> int:
+def width_of(problem: CompositeProblem) -> int:
     """Return how many numbers a row has in whole tiles."""
     return padded(problem.n_columns)
 
 
-def stride_of(problem: Any) -> int:
+def stride_of(problem: CompositeProblem) -> int:
     """Return how many numbers a row has in the compact layout."""
     return 1 if problem.is_pinned else width_of(problem)
 
 
-def unpadded(problem: Any, flat: Array) -> Array:
+def unpadded(problem: CompositeProblem, flat: Array) -> Array:
     """View a flat array in the compact layout as a matrix without padding; shape (rows, n_columns)."""
     return flat.reshape(-1, stride_of(problem))[:, : problem.n_columns]
 
@@ -56,7 +85,7 @@ class SoftmaxLosses:
         Whether two classes have one column without padding.
     """
 
-    def __init__(self, problem: Any, X: Any = None, *, is_compact: bool = False) -> None:
+    def __init__(self, problem: CompositeProblem, X: Any = None, *, is_compact: bool = False) -> None:
         self.problem = problem
         self.X = problem.X if X is None else X
         self.k = stride_of(problem) if is_compact else width_of(problem)
@@ -148,3 +177,119 @@ class SoftmaxLosses:
         if self.problem.is_pinned:
             return np.where(self.labels == 1.0, P[:, 0], 1.0 - P[:, 0])
         return P[np.arange(len(P)), self.problem.target]
+
+
+@inline
+def softmax_row(S: Any, first: int, k: int, is_pinned: bool, P: Any, out: int) -> float:
+    """Write the probabilities of scores S[first : first + k] to P[out : out + k]; return log sum exp."""
+    top = splat(0.0 if is_pinned else -np.inf)
+    for o in range(0, k, WIDTH):
+        top = maximum(load(S, first + o), top)
+    highest = largest(top)
+    top = splat(highest)
+    sums = splat(0.0)
+    for o in range(0, k, WIDTH):
+        e = exp(load(S, first + o) - top)
+        store(P, out + o, e)
+        sums = sums + e
+    mass = total(sums)
+    if is_pinned:
+        mass += np.exp(-highest)
+    inverse = splat(1.0 / mass)
+    for o in range(0, k, WIDTH):
+        store(P, out + o, load(P, out + o) * inverse)
+    return highest + np.log(mass)
+
+
+@jit
+def softmax_rows(S: Array, target: Array, C: Array, k: int, is_pinned: bool, P: Array) -> float:
+    """Fill P with the probabilities of all rows; return the sum of the losses."""
+    S_, P_ = pointer(S), pointer(P)
+    loss = 0.0
+    for i in range(target.shape[0]):
+        partition = softmax_row(S_, i * k, k, is_pinned, P_, i * k)
+        own = S_[i * k + target[i]] if target[i] >= 0 else 0.0
+        loss += C[i] * (partition - own)
+    return loss
+
+
+@jit
+def loss_along(
+    S: Array, T: Array, length: float, target: Array, C: Array, k: int, is_pinned: bool, new: Array, P: Array
+) -> tuple[float, float, float]:
+    """Write S + length T to ``new`` and its probabilities to P; return the losses and their first two derivatives."""
+    S_, T_, new_, P_ = pointer(S), pointer(T), pointer(new), pointer(P)
+    step = splat(length)
+    loss, slope, bend = 0.0, 0.0, 0.0
+    for i in range(target.shape[0]):
+        first = i * k
+        for o in range(first, first + k, WIDTH):
+            store(new_, o, load(S_, o) + step * load(T_, o))
+        partition = softmax_row(new_, first, k, is_pinned, P_, first)
+        mean_lanes, square_lanes = splat(0.0), splat(0.0)
+        for o in range(first, first + k, WIDTH):
+            t = load(T_, o)
+            weighted = load(P_, o) * t
+            mean_lanes = mean_lanes + weighted
+            square_lanes = square_lanes + weighted * t
+        mean = total(mean_lanes)
+        own, own_move = 0.0, 0.0
+        if target[i] >= 0:
+            own, own_move = new_[first + target[i]], T_[first + target[i]]
+        loss += C[i] * (partition - own)
+        slope += C[i] * (mean - own_move)
+        bend += C[i] * (total(square_lanes) - mean * mean)
+    return loss, slope, bend
+
+
+@jit
+def residuals(P: Array, target: Array, C: Array, k: int, U: Array) -> None:
+    """Write C (P - e_target) to U; U may be P."""
+    P_, U_ = pointer(P), pointer(U)
+    for i in range(target.shape[0]):
+        price = splat(C[i])
+        for o in range(0, k, WIDTH):
+            store(U_, i * k + o, load(P_, i * k + o) * price)
+        if target[i] >= 0:
+            U_[i * k + target[i]] -= C[i]
+
+
+@jit
+def curvature_times(P: Array, T: Array, C: Array, k: int, out: Array) -> None:
+    """Write C (P T - P <P, T>) to out, row by row; out may be T."""
+    P_, T_, out_ = pointer(P), pointer(T), pointer(out)
+    for i in range(C.shape[0]):
+        first = i * k
+        mean_lanes = splat(0.0)
+        for o in range(0, k, WIDTH):
+            mean_lanes = mean_lanes + load(P_, first + o) * load(T_, first + o)
+        mean, price = splat(total(mean_lanes)), splat(C[i])
+        for o in range(0, k, WIDTH):
+            store(out_, first + o, price * load(P_, first + o) * (load(T_, first + o) - mean))
+
+
+@jit
+def logistic_along(
+    S: Array, T: Array, length: float, labels: Array, C: Array, new: Array, P: Array
+) -> tuple[float, float, float]:
+    """Write S + length T to ``new`` and the probability of the second class to P; return loss, slope and curvature."""
+    n = S.shape[0]
+    S_, T_, new_, P_ = pointer(S), pointer(T), pointer(new), pointer(P)
+    step, nothing = splat(length), splat(0.0)
+    whole = n - n % WIDTH
+    for o in range(0, whole, WIDTH):
+        s = load(S_, o) + step * load(T_, o)
+        store(new_, o, s)
+        store(P_, o, exp(nothing - maximum(s, nothing - s)))
+    for i in range(whole, n):
+        new[i] = S[i] + length * T[i]
+        P[i] = np.exp(-abs(new[i]))
+    loss, slope, bend = 0.0, 0.0, 0.0
+    for i in range(n):
+        s, e = new[i], P[i]
+        inverse = 1.0 / (1.0 + e)
+        P[i] = inverse if s >= 0.0 else e * inverse
+        loss += C[i] * (log1p(e) + max(s, 0.0) - labels[i] * s)
+        slope += C[i] * T[i] * (P[i] - labels[i])
+        bend += C[i] * T[i] * T[i] * (e * inverse * inverse)
+    return loss, slope, bend

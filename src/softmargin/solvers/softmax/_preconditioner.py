@@ -1,15 +1,15 @@
-"""Cheap stand-ins for the Hessian of F: what L-BFGS starts from, and what preconditions conjugate gradients.
+"""Cheap approximations of the Hessian of F: where L-BFGS starts, and what preconditions conjugate gradients.
 
     Hessian of class c with itself      sum_i C_i p_ic (1 - p_ic) x_i x_i' + ridge        x_i with the constant feature
 
     none        the identity
     diagonal    its diagonal
-    gram        the mean over classes of these matrices, for every class times its share; each class its own where
-                d is small
+    gram        the mean of these matrices over the classes, scaled to the diagonal of every class; one matrix per class
+                where d is small
 
-A Gram matrix needs no more rows than it takes to tell d directions apart. ``thinned`` draws rows by their curvature
+A Gram matrix needs only enough rows to tell d directions apart. ``sample_rows`` draws them by their curvature
 C_i (1 - |p_i|^2): row i is kept with probability pi_i = min(1, curvature_i / tau), and then counts 1 / pi_i times, so
-that the expected Hessian is the true one, and the rows that matter most are all there.
+that the expected Hessian is the true one, and the rows that matter most are all kept.
 """
 
 from typing import Any, NamedTuple
@@ -20,26 +20,33 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csr_matrix
 
 from softmargin.core.errors import IncompatibleError
+from softmargin.core.protocols import RidgeProblem
 from softmargin.matrices.operator import row_slices
-from softmargin.solvers.softmax._ridge_objective import RidgeModel, Rows, class_squares
+from softmargin.solvers.common.conjugate_gradients import Diagonal, Metric
+from softmargin.solvers.softmax._ridge_objective import RidgeObjective, WeightedRows, class_squares
 
-__all__ = ["PRECONDITIONERS", "Identity", "demand_preconditioner", "make_metric", "thinned"]
+__all__ = ["PRECONDITIONERS", "Identity", "MetricTuning", "demand_preconditioner", "make_metric", "sample_rows"]
 
 Array = NDArray[Any]
 PRECONDITIONERS = ("auto", "none", "diagonal", "gram")
+BLOCK = 1 << 14  # numbers of a dense X scaled at once: they stay in memory that is in use, fresh pages cost more
+FAINT = 1e-12  # share of the largest curvature below which a row changes no digit that matters
+SHIFT = 1e-6  # about the rounding of a float32 Gram matrix with unit diagonal; ten times as much after every failure
 
-MODEST = 3000  # features for which a Gram matrix is formed
-# Numbers multiplied for a Gram matrix, per number multiplied for a product, up to which it is worth while. BLAS makes
-# the matrix; products with a dense X are made by it, too, those with a sparse one take several times as long a number.
-WORTH_SPARSE, WORTH_DENSE = 300.0, 50.0
-FEW = 50  # features for which every class has its own
-LEAST_ROWS = 1000  # rows that a Gram matrix is made of ...
-ROWS_PER_FEATURE = 4  # ... or this many per feature
-MAX_THINNINGS = 5
-BLOCK = 1 << 14  # numbers of a dense X scaled at once
-LEAST = 1e-4  # a diagonal is at least this share of its largest: far from the optimum curvature vanishes, slopes do not
-FAINT = 1e-12  # share of the largest curvature below which a row is left out
-SHIFT = 1e-6  # added to a Gram matrix with unit diagonal, in float32; ten times as much after every failure
+
+class MetricTuning(NamedTuple):
+    """When a Gram matrix is formed, and of which rows. All by hand: no measurement is recorded."""
+
+    max_features: int = 3000  # for which a Gram matrix is formed
+    # Multiplications for a Gram matrix, per multiplication of one product with X, up to which it is formed. BLAS forms
+    # it, and makes products with a dense X; those with a sparse X take several times as long per number.
+    worth_sparse: float = 300.0
+    worth_dense: float = 50.0
+    features_per_class: int = 50  # up to which every class has a matrix of its own
+    least_rows: int = 1000  # of a Gram matrix ...
+    rows_per_feature: int = 4  # ... or this many per feature
+    max_rounds: int = 5  # to find the tau of a sample
+    least_diagonal: float = 1e-4  # share of its bound: far from the optimum curvature vanishes, slopes do not
 
 
 def demand_preconditioner(name: str) -> None:
@@ -49,25 +56,15 @@ def demand_preconditioner(name: str) -> None:
 
 
 class Identity:
-    """No metric."""
+    """The identity: no preconditioner."""
 
     def solve(self, V: Array) -> Array:
         """Return V."""
         return V
 
 
-class Diagonal(NamedTuple):
-    """Every number on its own scale."""
-
-    diagonal: Array  # ((d + 1) * k,)
-
-    def solve(self, V: Array) -> Array:
-        """Return V / diagonal."""
-        return V / self.diagonal
-
-
 class SharedGram(NamedTuple):
-    """Scale_c A scale_c for class c: the correlations A of all classes together, and the class's own diagonal."""
+    """Scale_c A scale_c for class c: the correlations A are shared, the diagonal is that of the class."""
 
     factor: Any  # Cholesky of A
     scales: Array  # (d + 1, k)
@@ -78,12 +75,12 @@ class SharedGram(NamedTuple):
         size = float(np.abs(right).max())
         if not size > 0.0:
             return V
-        right /= size  # so that float32 holds it
+        right /= size  # into the range of float32
         return (cho_solve(self.factor, right.astype(np.float32), check_finite=False) * (size / self.scales)).ravel()
 
 
 class ClassGrams(NamedTuple):
-    """A matrix for every class: its inverse."""
+    """One matrix per class, inverted."""
 
     inverses: Array  # (k, d + 1, d + 1)
 
@@ -96,91 +93,86 @@ class ClassGrams(NamedTuple):
         return out.ravel()
 
 
-def make_metric(name: str, model: RidgeModel, rows: Rows, rng: np.random.Generator) -> Any:
-    """Build the metric of that name, as the rows see it."""
-    X, n_columns = rows.X, model.problem.n_columns
+def make_metric(
+    name: str, objective: RidgeObjective, rows: WeightedRows, rng: np.random.Generator, tuning: MetricTuning
+) -> Metric:
+    """Build the preconditioner of that name from some rows."""
+    X, n_columns = rows.X, objective.problem.n_columns
     n, d = X.shape
-    nnz, worth = (X.size, WORTH_DENSE) if isinstance(X, np.ndarray) else (X.nnz, WORTH_SPARSE)
-    m = min(n, max(LEAST_ROWS, ROWS_PER_FEATURE * (d + 1)))
-    numbers = m * (d + 1.0) ** 2
+    nnz, worth = (X.size, tuning.worth_dense) if isinstance(X, np.ndarray) else (X.nnz, tuning.worth_sparse)
+    m = min(n, max(tuning.least_rows, tuning.rows_per_feature * (d + 1)))
     if name == "auto":
-        name = "gram" if d <= MODEST and numbers <= worth * nnz * model.k else "diagonal"
+        is_worth = d <= tuning.max_features and m * (d + 1.0) ** 2 <= worth * nnz * objective.k
+        name = "gram" if is_worth else "diagonal"
     if name == "none":
         return Identity()
     if name == "diagonal":
-        return Diagonal(_diagonal(model, rows))
-    drawn = _drawn(model, rows, m, rng)
-    P, prices = model.matrix(rows.P), rows.C
-    if drawn is not None:
-        P, prices = P[drawn.keep], prices[drawn.keep] * drawn.counts
+        return Diagonal(_diagonal(objective, rows, tuning))
+    keep, counts = _draw(objective, rows, m, rng, tuning)
+    P, prices = objective.matrix(rows.P), rows.C
+    if keep is not None:
+        P, prices = P[keep], prices[keep] * counts
     curvature = P * (1.0 - P) * prices[:, None]
-    keep = None if drawn is None else drawn.keep
-    if n_columns > 1 and d <= FEW:
-        return _class_grams(model, X if keep is None else X[keep], curvature)
-    diagonal = _diagonal(model, rows)
-    squares = model.matrix(diagonal).mean(axis=1)
-    return SharedGram(
-        _shared_factor(model, X, keep, curvature.mean(axis=1), squares), np.sqrt(diagonal).reshape(d + 1, -1)
-    )
+    if n_columns > 1 and d <= tuning.features_per_class:
+        return _class_grams(objective, X if keep is None else X[keep], curvature, tuning)
+    diagonal = _diagonal(objective, rows, tuning)
+    squares = objective.matrix(diagonal).mean(axis=1)
+    factor = _shared_factor(objective.problem, X, keep, curvature.mean(axis=1), squares)
+    return SharedGram(factor, np.sqrt(diagonal).reshape(d + 1, -1))
 
 
-def thinned(model: RidgeModel, rows: Rows, m: int, rng: np.random.Generator) -> Rows:
-    """Return about m rows that stand for all, or all where there are no more."""
-    drawn = _drawn(model, rows, m, rng)
-    if drawn is None:
+def sample_rows(
+    objective: RidgeObjective, rows: WeightedRows, m: int, rng: np.random.Generator, tuning: MetricTuning
+) -> WeightedRows:
+    """Return about m rows that represent all, or all where there are no more."""
+    keep, counts = _draw(objective, rows, m, rng, tuning)
+    if keep is None:
         return rows
-    P = rows.P.reshape(-1, model.k)[drawn.keep]
-    return Rows(rows.X[drawn.keep], P.ravel(), rows.C[drawn.keep] * drawn.counts)
+    return WeightedRows(rows.X[keep], rows.P.reshape(-1, objective.k)[keep].ravel(), rows.C[keep] * counts)
 
 
-class _Drawn(NamedTuple):
-    """Rows that stand for all."""
-
-    keep: Array  # (m,) which
-    counts: Array  # (m,) for how many
-
-
-def _drawn(model: RidgeModel, rows: Rows, m: int, rng: np.random.Generator) -> _Drawn | None:
-    """Draw about m rows; None where there are no more."""
-    P = rows.P.reshape(-1, model.k)
-    curvature = rows.C * (P[:, 0] * (1.0 - P[:, 0]) if model.k == 1 else 1.0 - np.einsum("ic,ic->i", P, P))
+def _draw(
+    objective: RidgeObjective, rows: WeightedRows, m: int, rng: np.random.Generator, tuning: MetricTuning
+) -> tuple[Array | None, Array]:
+    """Draw about m rows: their indices, None for all, and how many rows each of them represents."""
+    P, k = rows.P.reshape(-1, objective.k), objective.k
+    curvature = rows.C * (P[:, 0] * (1.0 - P[:, 0]) if k == 1 else 1.0 - np.einsum("ic,ic->i", P, P))
     n = len(curvature)
     if m >= n or not curvature.max() > 0.0:
-        return None
+        return None, np.ones(0)
     curvature[curvature < FAINT * curvature.max()] = 0.0
     tau = 0.0
     kept = np.zeros(n, dtype=bool)
-    for _ in range(MAX_THINNINGS):  # tau such that the probabilities sum to m
+    for _ in range(tuning.max_rounds):  # tau such that the probabilities sum to m
         tau = float(curvature[~kept].sum()) / max(m - int(kept.sum()), 1)
         more = curvature > tau
         if (more == kept).all():
             break
         kept = more
     keep = np.flatnonzero(rng.random(n) * tau < curvature)
-    return _Drawn(keep, np.maximum(tau / curvature[keep], 1.0))
+    return keep, np.maximum(tau / curvature[keep], 1.0)
 
 
-def _diagonal(model: RidgeModel, rows: Rows) -> Array:
-    """Return the diagonal of the Hessian, as the rows see it; nowhere next to nothing."""
-    P = rows.P.reshape(-1, model.k)
+def _diagonal(objective: RidgeObjective, rows: WeightedRows, tuning: MetricTuning) -> Array:
+    """Return the diagonal of the Hessian of some rows, at least a share of its bound."""
+    P, problem = rows.P.reshape(-1, objective.k), objective.problem
     curvature = P * (1.0 - P) * rows.C[:, None]
-    diagonal = np.empty((rows.X.shape[1] + 1, model.k))
-    diagonal[:-1] = class_squares(rows.X, curvature) + model.problem.ridge
-    diagonal[-1] = model.problem.bias * curvature.sum(axis=0)
-    return np.maximum(diagonal.ravel(), LEAST * model.largest)
+    diagonal = np.empty((rows.X.shape[1] + 1, objective.k))
+    diagonal[:-1] = class_squares(rows.X, curvature) + problem.ridge
+    diagonal[-1] = problem.bias * curvature.sum(axis=0)
+    return np.maximum(diagonal.ravel(), tuning.least_diagonal * objective.diagonal_bound)
 
 
-def _shared_factor(model: RidgeModel, X: Any, keep: Array | None, weights: Array, squares: Array) -> Any:
+def _shared_factor(problem: RidgeProblem, X: Any, keep: Array | None, weights: Array, squares: Array) -> Any:
     """Return the Cholesky factor of sum_i weights_i x_i x_i' + ridge, scaled to unit diagonal.
 
-    ``keep`` are the rows that are summed, None for all; ``squares`` is about the diagonal, so that float32 holds them.
+    The sum is over the rows ``keep``, None for all. ``squares`` is about its diagonal: a scale that suits float32.
     """
     m, d = len(weights), X.shape[1]
     roots, inverse = np.sqrt(weights), 1.0 / _roots(squares)
     A = np.empty((m, d + 1), dtype=np.float32)
-    A[:, -1] = model.problem.bias * roots * inverse[-1]
+    A[:, -1] = problem.bias * roots * inverse[-1]
     if isinstance(X, np.ndarray):
-        # Blocks that memory in use has room for: fresh pages cost more than what is done with them.
         for part in row_slices(m, d, numbers=BLOCK):
             block = X[part if keep is None else keep[part]] * roots[part, None]
             block *= inverse[:-1]
@@ -191,7 +183,7 @@ def _shared_factor(model: RidgeModel, X: Any, keep: Array | None, weights: Array
         A[:, :-1] = csr_matrix((data, X.indices, X.indptr), shape=X.shape).toarray()
     H = A.T @ A
     diagonal = np.einsum("jj->j", H)  # a view
-    diagonal[:-1] += model.problem.ridge * np.square(inverse[:-1])
+    diagonal[:-1] += problem.ridge * np.square(inverse[:-1])
     scale = _roots(diagonal)
     H /= scale
     H /= scale[:, None]
@@ -199,12 +191,12 @@ def _shared_factor(model: RidgeModel, X: Any, keep: Array | None, weights: Array
 
 
 def _roots(squares: Any) -> Any:
-    """Return the roots; 1 where there is next to nothing."""
+    """Return the roots; 1 where a square is 0."""
     return np.sqrt(np.where(squares > np.finfo(squares.dtype).tiny, squares, 1.0))
 
 
 def _factored(H: Array) -> Any:
-    """Return the Cholesky factor of a matrix with unit diagonal, shifted until there is one."""
+    """Return the Cholesky factor of a matrix with unit diagonal, shifted until it is positive definite."""
     shift = SHIFT
     while shift < 1.0:
         try:
@@ -214,20 +206,20 @@ def _factored(H: Array) -> Any:
     return cho_factor(np.eye(len(H), dtype=H.dtype), check_finite=False)
 
 
-def _class_grams(model: RidgeModel, X: Any, curvature: Array) -> ClassGrams:
-    """Return the metric made of the curvature of each class."""
+def _class_grams(objective: RidgeObjective, X: Any, curvature: Array, tuning: MetricTuning) -> ClassGrams:
+    """Return the inverse Gram matrices of the classes."""
     n, d = X.shape
-    A = np.empty((d + 1, n))  # so that weights go along its rows
+    A = np.empty((d + 1, n))  # weights go along its rows
     A[:-1] = (X if isinstance(X, np.ndarray) else X.toarray()).T
-    A[-1] = model.problem.bias
+    A[-1] = objective.problem.bias
     grams = np.empty((curvature.shape[1], d + 1, d + 1))
     scaled = np.empty_like(A)
     for gram, weights in zip(grams, np.ascontiguousarray(curvature.T), strict=True):
         np.multiply(A, weights, out=scaled)
         np.matmul(scaled, A.T, out=gram)
     diagonals = np.einsum("cjj->cj", grams)  # a view
-    diagonals[:, :-1] += model.problem.ridge
-    np.maximum(diagonals, LEAST * model.matrix(model.largest).T, out=diagonals)
+    diagonals[:, :-1] += objective.problem.ridge
+    np.maximum(diagonals, tuning.least_diagonal * objective.matrix(objective.diagonal_bound).T, out=diagonals)
     scales = np.sqrt(diagonals)
     scales = scales[:, :, None] * scales[:, None, :]
     return ClassGrams(np.linalg.inv(grams / scales + SHIFT * np.eye(d + 1)) / scales)

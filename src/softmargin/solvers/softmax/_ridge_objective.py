@@ -1,197 +1,244 @@
-"""F of multinomial regression with a ridge, at one point and along lines through it: what smooth solvers share.
+"""F of multinomial regression with a ridge, at a point and along lines through it: what its smooth solvers share.
 
     F(W, b) = sum_i C_i l_i(W' x_i + b) + ridge / 2 |W|^2                                                      spec 3.1
+    H V     = X' C (P T - P <P, T>) + ridge V,      T = X V                                                    spec 3.7
 
 Scores are linear in W, so a line W + t D costs one product T = [X, 1] D, and F, its slope and its curvature at any t
-cost n k exponentials. Every trial leaves its scores and probabilities behind: the one that is accepted costs no more.
+cost n k exponentials. Every trial leaves its scores and probabilities behind, so accepting one costs no more.
 
     W, G     state.weights, state.gradient     ((d + 1) * k,)   flat; the last row is the intercept
     S        state.scores                      (n * k,)
-    P, T     model.P, model.T                  (n * k,)         probabilities at S, or at the last trial; X D
+    P, T     objective.P, objective.T          (n * k,)         probabilities at S, or at the last trial; X D
 
-k is padded to whole tiles (softmax_steps); two classes have one column, k = 1 without padding: there vectors go along
-the samples (logistic_line). X may be given in other coordinates than the problem's: then so are W and G.
+Rows are compact (_losses): two classes have one column, k = 1, without padding. Where X is rotated, so are W and G.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from softmargin.backends.lanes import zeros
-from softmargin.losses.softmax import curvature_times
+from softmargin.core.protocols import RidgeProblem
 from softmargin.matrices.operator import row_blocks
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import N_VECTORS
-from softmargin.solvers.softmax._losses import SoftmaxLosses
+from softmargin.solvers.softmax._losses import SoftmaxLosses, curvature_times
+from softmargin.solvers.softmax._rotation import Rotation
 
-__all__ = ["RidgeModel", "RidgeState", "Rows", "awake", "class_squares", "whole"]
+__all__ = ["RidgeLine", "RidgeObjective", "RidgeSolver", "RidgeState", "WeightedRows", "class_squares"]
 
 Array = NDArray[Any]
-FRESH = 20  # steps after which scores are computed anew: added up, they drift
-SMALL_BLOCK = 1 << 14  # numbers of it squared at once
+State = TypeVar("State", bound="RidgeState")
+REFRESH = 20  # steps after which scores are recomputed: rounding accumulates in the sums
+CACHED = 1 << 14  # numbers of X squared at once: they stay in the cache
 
 
 @dataclass
 class RidgeState:
-    """A point with all that F says about it."""
+    """A point, with F and its gradient there."""
 
     weights: Array  # ((d + 1) * k,)
     gradient: Array  # ((d + 1) * k,) of F
     scores: Array  # (n * k,)
     value: float  # F
     n_steps: int
+    objective: "RidgeObjective | None" = field(init=False, repr=False, default=None)
 
 
-class Rows(NamedTuple):
-    """Samples with their probabilities and prices: all of them, or some that stand for all."""
+class WeightedRows(NamedTuple):
+    """Samples with their probabilities and prices: all of them, or some that represent all."""
 
     X: Any
     P: Array  # (n * k,)
     C: Array  # (n,)
 
 
-class RidgeModel:
-    """Scratch and oracles of one problem."""
+class RidgeObjective:
+    """F of one problem, its derivatives, and scratch."""
 
-    def __init__(self, problem: Any, X: Any = None) -> None:
-        self.problem = problem
-        self.X = problem.X if X is None else X
+    def __init__(self, problem: RidgeProblem, rotation: Rotation | None = None) -> None:
+        self.problem, self.rotation = problem, rotation
+        self.X = problem.X if rotation is None else rotation.A
         self.n, d = self.X.shape
         self.losses = SoftmaxLosses(problem, self.X, is_compact=True)
-        self.k = self.losses.k
+        self.matrix, self.k = self.losses.matrix, self.losses.k
         self.P, self.T, self.trial = (zeros(self.n * self.k) for _ in range(3))
         self.size = (d + 1) * self.k
-        self.free = self.size - self.k  # where the intercept begins, which nobody penalises
-        self.along = (0.0, 0.0, 0.0)  # the penalty along D: ridge times |W|^2 / 2, <W, D>, |D|^2
+        self.n_penalised = self.size - self.k  # all but the intercept
 
-    def begin(self, point: CompositePoint) -> RidgeState:
-        """Return the state of a point."""
-        state = RidgeState(self.losses.pack(point), zeros(self.size), zeros(self.n * self.k), 0.0, 0)
-        self.renew(state)
+    def begin(self, state_type: type[State], point: CompositePoint, **more: Any) -> State:
+        """Return the state of a point; ``more`` are the fields that a solver adds."""
+        if self.rotation is not None:
+            point = point._replace(weights=self.rotation.inward(point.weights))
+        W, G, S = self.losses.pack(point), zeros(self.size), zeros(self.n * self.k)
+        state = state_type(weights=W, gradient=G, scores=S, value=0.0, n_steps=0, **more)
+        state.objective = self
+        self.recompute(state)
         self._fill_gradient(state)
         return state
 
     @cached_property
-    def largest(self) -> Array:
-        """What the diagonal of the Hessian can be at most, as p (1 - p) <= 1/4; 1 where that is nothing."""
+    def diagonal_bound(self) -> Array:
+        """The largest diagonal that the Hessian can have, as p (1 - p) <= 1/4; 1 where that is 0."""
         quarter = 0.25 * self.problem.C[:, None]
         squares = class_squares(self.X, quarter)[:, 0] + self.problem.ridge
         squares = np.append(squares, self.problem.bias * quarter.sum())
         return np.repeat(np.where(squares > 0.0, squares, 1.0), self.k)
 
     @cached_property
-    def work(self) -> Array:
+    def cg_vectors(self) -> Array:
         """The scratch of conjugate gradients."""
         return zeros(N_VECTORS, self.size)
 
-    def matrix(self, flat: Array) -> Array:
-        """View a flat array without its padding; shape (rows, n_columns)."""
-        return self.losses.matrix(flat)
+    @property
+    def all_rows(self) -> WeightedRows:
+        """All samples."""
+        return WeightedRows(self.X, self.P, self.problem.C)
 
     def point(self, state: RidgeState) -> CompositePoint:
         """Return the point of a state, as a copy; intercepts of all classes have mean zero."""
-        return self.losses.unpack(state.weights)
+        point = self.losses.unpack(state.weights)
+        return point if self.rotation is None else point._replace(weights=self.rotation.outward(point.weights))
 
     def estimate(self, state: RidgeState) -> float:
-        """Guess the residual from the gradient at hand."""
-        of_losses = state.gradient[: self.free] - self.problem.ridge * state.weights[: self.free]
-        matrix = self.matrix(state.weights)[:-1]
-        return float(self.problem.rough_residual(matrix, state.value, self.matrix(of_losses)))
+        """Estimate the residual from the cached gradient."""
+        of_losses = state.gradient[: self.n_penalised] - self.problem.ridge * state.weights[: self.n_penalised]
+        return self.problem.rough_residual(self.matrix(state.weights)[:-1], state.value, self.matrix(of_losses))
 
-    def renew(self, state: RidgeState) -> None:
+    def recompute(self, state: RidgeState) -> None:
         """Compute scores, probabilities and F from the weights."""
         self.losses.fill_scores(state.weights, state.scores)
-        self.return_to(state)
+        self.evaluate(state)
 
-    def return_to(self, state: RidgeState) -> None:
-        """Compute probabilities and F from the scores, as after a checkpoint."""
-        W = state.weights[: self.free]
+    def evaluate(self, state: RidgeState) -> None:
+        """Compute probabilities and F from the scores."""
+        W = state.weights[: self.n_penalised]
         self.T[:] = 0.0
-        self.along = (0.5 * self.problem.ridge * float(W @ W), 0.0, 0.0)
-        state.value, _, _ = self.attempt(state, 0.0)
+        losses, _, _ = self.losses.along(state.scores, self.T, 0.0, self.trial, self.P)
+        state.value = losses + 0.5 * self.problem.ridge * float(W @ W)
 
-    def aim(self, state: RidgeState, D: Array) -> None:
-        """Look along D."""
+    def line(self, state: RidgeState, D: Array) -> "RidgeLine":
+        """Return F along D; it holds until the next line."""
         self.losses.fill_move(D, self.T)
-        W, V, ridge = state.weights[: self.free], D[: self.free], self.problem.ridge
-        self.along = (0.5 * ridge * float(W @ W), ridge * float(W @ V), ridge * float(V @ V))
+        W, V, ridge = state.weights[: self.n_penalised], D[: self.n_penalised], self.problem.ridge
+        return RidgeLine(self, state, D, 0.5 * ridge * float(W @ W), ridge * float(W @ V), ridge * float(V @ V))
 
-    def bend(self) -> float:
-        """Return the curvature of F along D at the point itself, before any trial."""
-        C = self.problem.C
-        if self.k == 1:
-            np.multiply(C, self.P * (1.0 - self.P), out=self.trial)
-            self.trial *= self.T
-        else:
-            curvature_times(self.P, self.T, C, self.k, self.trial)
-        return float(self.trial @ self.T) + self.along[2]
-
-    def attempt(self, state: RidgeState, length: float) -> tuple[float, float, float]:
-        """Return F at W + length D, its slope and its curvature; P follows."""
-        losses, slope, bend = self.losses.along(state.scores, self.T, length, self.trial, self.P)
-        penalty, linear, quadratic = self.along
-        value = losses + penalty + length * (linear + 0.5 * length * quadratic)
-        return value, slope + linear + length * quadratic, bend + quadratic
-
-    def accept(self, state: RidgeState, D: Array, length: float, value: float) -> None:
-        """Go to the last trial, W + length D."""
+    def move(self, state: RidgeState, D: Array, length: float, value: float) -> None:
+        """Move to the last trial, W + length D."""
         state.weights += length * D
         state.scores, self.trial = self.trial, state.scores
         state.value = value
         state.n_steps += 1
-        if state.n_steps % FRESH == 0:
-            self.renew(state)
+        if state.n_steps % REFRESH == 0:
+            self.recompute(state)
         self._fill_gradient(state)
 
-    def stay(self, state: RidgeState) -> None:
-        """Refuse all trials."""
-        self.return_to(state)
-        state.n_steps += 1
-
-    def hessian_times(self, rows: Rows, V: Array, T: Array, out: Array) -> None:
-        """Write the Hessian of F, as some rows see it, times V to ``out``; T is scratch of rows * k."""
+    def hessian_times(self, rows: WeightedRows, V: Array, T: Array, out: Array) -> None:
+        """Write H V to ``out``, with the losses of ``rows`` alone; T is scratch of rows * k."""
         times(rows.X, V, self.problem.bias, self.k, T)
         if self.k == 1:
             T *= rows.C * rows.P * (1.0 - rows.P)
         else:
             curvature_times(rows.P, T, rows.C, self.k, T)
         adjoint(rows.X, T, self.problem.bias, self.k, out)
-        out[: self.free] += self.problem.ridge * V[: self.free]
-
-    def sums(self, u: Array) -> Array:
-        """Return sum_i u_i [x_i, 1], for one number a sample; shape (d + 1,)."""
-        out = np.empty(self.X.shape[1] + 1)
-        adjoint(self.X, u, 1.0, 1, out)
-        return out
+        out[: self.n_penalised] += self.problem.ridge * V[: self.n_penalised]
 
     def _fill_gradient(self, state: RidgeState) -> None:
         self.losses.fill_gradient(self.P, self.trial, state.gradient)
-        state.gradient[: self.free] += self.problem.ridge * state.weights[: self.free]
+        state.gradient[: self.n_penalised] += self.problem.ridge * state.weights[: self.n_penalised]
 
 
-def awake(problem: Any, state: Any) -> RidgeModel:
-    """Return the scratch that a state holds as ``model``, made anew after a checkpoint."""
-    if state.model is None:
-        state.model = RidgeModel(problem)
-        state.model.return_to(state)
-    return state.model
+class RidgeLine(NamedTuple):
+    """F(W + t D) from the point of a state: a ``SearchLine``."""
+
+    objective: RidgeObjective
+    state: RidgeState
+    D: Array
+    penalty: float  # ridge / 2 |W|^2
+    linear: float  # ridge <W, D>
+    quadratic: float  # ridge |D|^2
+
+    @property
+    def start(self) -> float:
+        """F at the point of the state."""
+        return self.state.value
+
+    def curvature(self) -> float:
+        """Return the second derivative at the start, before any trial."""
+        at, C = self.objective, self.objective.problem.C
+        if at.k == 1:
+            np.multiply(C, at.P * (1.0 - at.P), out=at.trial)
+            at.trial *= at.T
+        else:
+            curvature_times(at.P, at.T, C, at.k, at.trial)
+        return float(at.trial @ at.T) + self.quadratic
+
+    def first_length(self, slope: float) -> float:
+        """Return the Newton step from the start; 1 where the line does not bend."""
+        curvature = self.curvature()
+        return -slope / curvature if curvature > 0.0 else 1.0
+
+    def evaluate(self, length: float) -> tuple[float, float, float]:
+        """Return F at W + length D, its slope and its curvature; P becomes the probabilities there."""
+        at = self.objective
+        losses, slope, curvature = at.losses.along(self.state.scores, at.T, length, at.trial, at.P)
+        value = losses + self.penalty + length * (self.linear + 0.5 * length * self.quadratic)
+        return value, slope + self.linear + length * self.quadratic, curvature + self.quadratic
+
+    def accept(self, length: float, value: float) -> None:
+        """Move to the last trial, at ``length``."""
+        self.objective.move(self.state, self.D, length, value)
+
+    def reject(self) -> None:
+        """Stay at the start."""
+        self.objective.evaluate(self.state)
+        self.state.n_steps += 1
 
 
-def whole(model: RidgeModel) -> Rows:
-    """Return all rows."""
-    return Rows(model.X, model.P, model.problem.C)
+class RidgeSolver(Generic[State]):
+    """What the solvers of ridge problems share: all but the step. A solver names the class of its state."""
+
+    needs: ClassVar[tuple[type, ...]] = (RidgeProblem,)
+    state_type: ClassVar[type[RidgeState]]
+
+    def point(self, problem: RidgeProblem, state: State) -> CompositePoint:
+        """Return the current point."""
+        return self._objective(problem, state).point(state)
+
+    def estimate(self, problem: RidgeProblem, state: State) -> float:
+        """Estimate the residual from the cached gradient."""
+        return self._objective(problem, state).estimate(state)
+
+    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> State:
+        """Rebuild the state from a checkpoint."""
+        state: Any = self.state_type(**arrays, **plain)
+        return state
+
+    def _begin(self, problem: RidgeProblem, init: CompositePoint | None, **more: Any) -> State:
+        """Return the state of ``init``, or of zero; ``more`` are the fields that the solver adds."""
+        state: Any = self._new_objective(problem).begin(self.state_type, problem.checked_point(init), **more)
+        return state
+
+    def _new_objective(self, problem: RidgeProblem) -> RidgeObjective:
+        return RidgeObjective(problem)
+
+    def _objective(self, problem: RidgeProblem, state: State) -> RidgeObjective:
+        """Return the objective of a state, built again after a checkpoint."""
+        if state.objective is None:
+            state.objective = self._new_objective(problem)
+            state.objective.evaluate(state)
+        return state.objective
 
 
 def class_squares(X: Any, weights: Array) -> Array:
     """Return sum_i weights_ic x_ij^2; shape (d, k), with one column of weights or whole tiles."""
     if isinstance(X, np.ndarray):
-        # Small blocks: their squares then stay in the cache, and need no fresh pages.
-        blocks = row_blocks(X, weights.shape[1], numbers=max(SMALL_BLOCK, 4 * X.shape[1] * weights.shape[1]))
+        blocks = row_blocks(X, weights.shape[1], numbers=max(CACHED, 4 * X.shape[1] * weights.shape[1]))
         return sum((np.square(block).T @ weights[rows] for rows, block in blocks), np.zeros((X.shape[1], 1)))
     squares, k = csr_matrix((np.square(X.data), X.indices, X.indptr), shape=X.shape), weights.shape[1]
     out = np.empty((X.shape[1] + 1) * k)

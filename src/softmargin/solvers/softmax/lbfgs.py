@@ -3,18 +3,19 @@
     minimise over W, b:   F(W, b) = sum_i C_i l_i(W' x_i + b) + ridge / 2 |W|^2                                spec 3.1
 
 The direction is -H G, with H made of the last ``memory`` steps and of a first guess H0 (Nocedal's two loops). H0 is the
-inverse of a Gram matrix of some rows, or of a diagonal (parts.metric), taken anew after 1, 2, 4, 8, ... steps, and
-scaled so that it agrees with the last step. One step is one product with X for the line, one with X' for the gradient.
+inverse of a Gram matrix of some rows, or of a diagonal (_preconditioner), built again after 1, 2, 4, 8, ... steps, and
+scaled so that it agrees with the last step. One step costs one product with X for the line, one with X' for the
+gradient.
 
     Nocedal         here
     s, y            state.moves, state.changes      (memory, (d + 1) * k)   rings; pair t lies at t mod memory
-    H0              metric                          made of the probabilities at state.anchor
+    H0              state.metric                    built from the probabilities at state.anchor
 
 Source: Liu and Nocedal (1989). We differ: the line search is nearly exact, as it costs no product.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,32 +24,40 @@ from softmargin.backends.lanes import zeros
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import RidgeProblem
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.softmax._line_search import search_line
-from softmargin.solvers.softmax._preconditioner import demand_preconditioner, make_metric
-from softmargin.solvers.softmax._ridge_objective import RidgeModel, RidgeState, whole
+from softmargin.solvers.common.conjugate_gradients import Metric
+from softmargin.solvers.common.line_search import NewtonSearch
+from softmargin.solvers.softmax._losses import stride_of
+from softmargin.solvers.softmax._preconditioner import Identity, MetricTuning, demand_preconditioner, make_metric
+from softmargin.solvers.softmax._ridge_objective import RidgeObjective, RidgeSolver, RidgeState
 
-__all__ = ["Lbfgs", "LbfgsState"]
+__all__ = ["Lbfgs", "LbfgsState", "LbfgsTuning"]
 
 Array = NDArray[Any]
 
 
+class LbfgsTuning(NamedTuple):
+    """The parts of the method."""
+
+    metric: MetricTuning = MetricTuning()
+    search: NewtonSearch = NewtonSearch()
+
+
 @dataclass
 class LbfgsState(RidgeState):
-    """A point, the last steps, and where the metric was taken."""
+    """A point, the last steps, and where the metric was built."""
 
     moves: Array  # (memory, (d + 1) * k)
     changes: Array  # (memory, (d + 1) * k) of the gradient
     products: Array  # (memory,) <s, y>
-    anchor: Array  # ((d + 1) * k,) weights at which the metric was taken
+    anchor: Array  # ((d + 1) * k,) weights at which the metric was built
     seed: int
     n_pairs: int = 0
-    next_metric: int = 1
-    model: Any = field(init=False, repr=False, default=None)
-    metric: Any = field(init=False, repr=False, default=None)
+    next_metric: int = 1  # the step after which it is built again
+    metric: Metric = field(init=False, repr=False, default=Identity())
 
 
 @dataclass(frozen=True)
-class Lbfgs:
+class Lbfgs(RidgeSolver[LbfgsState]):
     """Settings of L-BFGS.
 
     Parameters
@@ -62,8 +71,9 @@ class Lbfgs:
 
     memory: int = 10
     preconditioner: str = "auto"
+    tuning: LbfgsTuning = LbfgsTuning()
 
-    needs: ClassVar[tuple[type, ...]] = (RidgeProblem,)
+    state_type: ClassVar[type[RidgeState]] = LbfgsState
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
@@ -71,28 +81,28 @@ class Lbfgs:
         if self.memory < 1:
             raise IncompatibleError(f"memory={self.memory}; L-BFGS must remember at least one step.")
 
-    def start(self, problem: Any, init: CompositePoint | None, rng: np.random.Generator) -> LbfgsState:
+    def start(self, problem: RidgeProblem, init: CompositePoint | None, rng: np.random.Generator) -> LbfgsState:
         """Begin at zero, or at ``init``."""
-        model = RidgeModel(problem)
-        base = model.begin(problem.checked_point(init))
-        state = LbfgsState(
-            **vars(base),
-            moves=zeros(self.memory, model.size),
-            changes=zeros(self.memory, model.size),
+        size = (problem.X.shape[1] + 1) * stride_of(problem)
+        state = self._begin(
+            problem,
+            init,
+            moves=zeros(self.memory, size),
+            changes=zeros(self.memory, size),
             products=np.ones(self.memory),
-            anchor=base.weights.copy(),
+            anchor=np.empty(size),
             seed=int(rng.integers(2**32)),
         )
-        state.model = model
-        self._take_metric(state)
+        state.anchor[:] = state.weights
+        self._build_metric(self._objective(problem, state), state)
         return state
 
-    def step(self, problem: Any, state: LbfgsState) -> LbfgsState:
+    def step(self, problem: RidgeProblem, state: LbfgsState) -> LbfgsState:
         """Make one step of L-BFGS."""
-        model = self._awake(problem, state)
+        objective = self._objective(problem, state)
         D = self._direction(state)
         slope = float(state.gradient @ D)
-        if not slope < 0.0:  # rounding: what is remembered is of no use
+        if not slope < 0.0:  # rounding has spoilt the pairs
             state.n_pairs = 0
             D = self._direction(state)
             slope = float(state.gradient @ D)
@@ -100,12 +110,9 @@ class Lbfgs:
                 return state
         slot = state.n_pairs % self.memory
         np.negative(state.gradient, out=state.changes[slot])
-        model.aim(state, D)
-        first = 1.0
-        if state.n_pairs == 0:
-            bend = model.bend()
-            first = -slope / bend if bend > 0.0 else 1.0
-        length = search_line(model, state, D, slope, first)
+        line = objective.line(state, D)
+        first = line.first_length(slope) if state.n_pairs == 0 else 1.0
+        length = self.tuning.search.minimise(line, slope, first)
         state.changes[slot] += state.gradient
         np.multiply(D, length, out=state.moves[slot])
         product = float(state.moves[slot] @ state.changes[slot])
@@ -116,37 +123,25 @@ class Lbfgs:
             state.n_pairs = 0
         if state.n_steps == state.next_metric:
             state.next_metric *= 2
-            model.renew(state)
+            objective.recompute(state)
             state.anchor[:] = state.weights
-            self._take_metric(state)
+            self._build_metric(objective, state)
         return state
 
-    def point(self, problem: Any, state: LbfgsState) -> CompositePoint:
-        """Return where the descent stands."""
-        return self._awake(problem, state).point(state)
+    def _objective(self, problem: RidgeProblem, state: LbfgsState) -> RidgeObjective:
+        """Return the objective of the state; after a checkpoint, build it and the metric again."""
+        if state.objective is None:
+            objective = state.objective = RidgeObjective(problem)
+            at_anchor = RidgeState(state.anchor, zeros(0), zeros(len(state.scores)), 0.0, 0)
+            objective.recompute(at_anchor)
+            self._build_metric(objective, state)
+            objective.evaluate(state)
+        return state.objective
 
-    def estimate(self, problem: Any, state: LbfgsState) -> float:
-        """Guess the residual from the gradient at hand."""
-        return self._awake(problem, state).estimate(state)
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> LbfgsState:
-        """Rebuild the state from a checkpoint."""
-        return LbfgsState(**arrays, **plain)
-
-    def _awake(self, problem: Any, state: LbfgsState) -> RidgeModel:
-        """Return the scratch of the state, made anew after a checkpoint."""
-        if state.model is None:
-            state.model = RidgeModel(problem)
-            anchored = RidgeState(state.anchor, zeros(0), zeros(len(state.scores)), 0.0, 0)
-            state.model.renew(anchored)
-            self._take_metric(state)
-            state.model.return_to(state)
-        return state.model
-
-    def _take_metric(self, state: LbfgsState) -> None:
-        """Make the metric from the probabilities at hand."""
+    def _build_metric(self, objective: RidgeObjective, state: LbfgsState) -> None:
+        """Build the metric from the probabilities of the objective."""
         rng = np.random.default_rng((state.seed, state.next_metric))
-        state.metric = make_metric(self.preconditioner, state.model, whole(state.model), rng)
+        state.metric = make_metric(self.preconditioner, objective, objective.all_rows, rng, self.tuning.metric)
 
     def _direction(self, state: LbfgsState) -> Array:
         """Return -H G."""

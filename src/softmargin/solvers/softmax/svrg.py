@@ -30,11 +30,10 @@ from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, load, pointer, splat, store, zeros
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import CompositeProblem
-from softmargin.losses.softmax import NEVER, softmax_row
 from softmargin.matrices.rows import as_rows, squared_norms
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.softmax._feature_loop import spectral_square
-from softmargin.solvers.softmax._losses import SoftmaxLosses, width_of
+from softmargin.solvers.softmax._losses import NEVER, SoftmaxLosses, softmax_row, width_of
 
 __all__ = ["Svrg", "SvrgState"]
 

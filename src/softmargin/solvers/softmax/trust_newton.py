@@ -2,22 +2,20 @@
 
     minimise over W, b:   F(W, b) = sum_i C_i l_i(W' x_i + b) + ridge / 2 |W|^2                                spec 3.1
 
-One step minimises the quadratic model of F in the ball |D| <= radius by conjugate gradients (Steihaug), takes D where F
-falls as the model says, about, and moves the radius by how well the model did.
+One step minimises the quadratic model of F in the ball |D| <= radius by conjugate gradients (Steihaug), accepts D where
+F decreases about as the model predicts, and changes the radius by how well the model did.
 
     Lin and More        here
     Delta               state.radius
-    actred, prered      fall, promised
-    eta_0, eta_1, eta_2         ACCEPTED, FAIR, GOOD
-    sigma_1, sigma_2, sigma_3   SHRINK, HALVE, GROW
+    actred, prered      decrease, predicted
 
 Source: Lin, Weng and Keerthi (2008), Algorithm 1 and section 3; numbers as in LIBLINEAR. Plain on purpose: no
 preconditioner, no line search.
 """
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,93 +24,86 @@ from softmargin.core.protocols import RidgeProblem
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
 from softmargin.solvers.softmax._preconditioner import Identity
-from softmargin.solvers.softmax._ridge_objective import RidgeModel, RidgeState, awake, whole
+from softmargin.solvers.softmax._ridge_objective import RidgeSolver, RidgeState
 
-__all__ = ["TrustNewton", "TrustNewtonState"]
+__all__ = ["TrustNewton", "TrustNewtonState", "TrustNewtonTuning"]
 
 Array = NDArray[Any]
-ACCEPTED, FAIR, GOOD = 1e-4, 0.25, 0.75
-SHRINK, HALVE, GROW = 0.25, 0.5, 4.0
-EXACTNESS = 0.1  # of conjugate gradients
+
+
+class TrustNewtonTuning(NamedTuple):
+    """The numbers of LIBLINEAR, in the letters of Lin and More (1999)."""
+
+    accepted: float = 1e-4  # eta_0: least decrease of F, as a share of the prediction
+    fair: float = 0.25  # eta_1
+    good: float = 0.75  # eta_2
+    shrink: float = 0.25  # sigma_1
+    halve: float = 0.5  # sigma_2
+    grow: float = 4.0  # sigma_3
+    exactness: float = 0.1  # xi of conjugate gradients, section 3
 
 
 @dataclass
 class TrustNewtonState(RidgeState):
-    """A point, and how far the model is trusted."""
+    """A point, and the radius in which the model is trusted."""
 
     radius: float
     n_tries: int = 0
-    model: Any = field(init=False, repr=False, default=None)
 
 
 @dataclass(frozen=True)
-class TrustNewton:
+class TrustNewton(RidgeSolver[TrustNewtonState]):
     """Trust region Newton; it has no settings. One step is one trial."""
 
-    needs: ClassVar[tuple[type, ...]] = (RidgeProblem,)
+    tuning: TrustNewtonTuning = TrustNewtonTuning()
 
-    def start(self, problem: Any, init: CompositePoint | None, rng: np.random.Generator) -> TrustNewtonState:
+    state_type: ClassVar[type[RidgeState]] = TrustNewtonState
+
+    def start(self, problem: RidgeProblem, init: CompositePoint | None, rng: np.random.Generator) -> TrustNewtonState:
         """Begin at zero, or at ``init``."""
-        model = RidgeModel(problem)
-        base = model.begin(problem.checked_point(init))
-        state = TrustNewtonState(**vars(base), radius=float(np.linalg.norm(base.gradient)))
-        state.model = model
+        state = self._begin(problem, init, radius=0.0)
+        state.radius = float(np.linalg.norm(state.gradient))
         return state
 
-    def step(self, problem: Any, state: TrustNewtonState) -> TrustNewtonState:
+    def step(self, problem: RidgeProblem, state: TrustNewtonState) -> TrustNewtonState:
         """Try the minimum of the model in the ball."""
-        model = awake(problem, state)
-        rows = whole(model)
+        objective = self._objective(problem, state)
+        rows, right = objective.all_rows, -state.gradient
 
         def product(V: Array, out: Array) -> None:
-            model.hessian_times(rows, V, model.trial, out)
+            objective.hessian_times(rows, V, objective.trial, out)
 
-        right = -state.gradient
         D, residual, at_edge = conjugate_gradients(
-            product, right, Identity(), EXACTNESS, model.work, radius=state.radius
+            product, right, Identity(), self.tuning.exactness, objective.cg_vectors, radius=state.radius
         )
         slope = -float(right @ D)
         if not slope < 0.0:
             return state
-        promised = 0.5 * (float(residual @ D) - slope)
-        model.aim(state, D)
-        value, _, _ = model.attempt(state, 1.0)
-        fall = state.value - value
-        self._judge(state, fall, promised, slope, float(np.linalg.norm(D)), at_edge)
-        if fall > ACCEPTED * promised:
-            model.accept(state, D, 1.0, value)
-        else:
-            model.stay(state)
-        return state
-
-    def point(self, problem: Any, state: TrustNewtonState) -> CompositePoint:
-        """Return where the descent stands."""
-        return awake(problem, state).point(state)
-
-    def estimate(self, problem: Any, state: TrustNewtonState) -> float:
-        """Guess the residual from the gradient at hand."""
-        return awake(problem, state).estimate(state)
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> TrustNewtonState:
-        """Rebuild the state from a checkpoint."""
-        return TrustNewtonState(**arrays, **plain)
-
-    def _judge(
-        self, state: TrustNewtonState, fall: float, promised: float, slope: float, length: float, at_edge: bool
-    ) -> None:
-        """Move the radius by how well the model did."""
+        predicted = 0.5 * (float(residual @ D) - slope)
+        line = objective.line(state, D)
+        value, _, _ = line.evaluate(1.0)
+        decrease, length = state.value - value, float(np.linalg.norm(D))
         if state.n_tries == 0:
             state.radius = min(state.radius, length)
         state.n_tries += 1
-        bent = -fall - slope  # what F lies above its tangent
-        ideal = max(SHRINK, -0.5 * slope / bent) if bent > 0.0 else GROW
-        radius = state.radius
-        if not fall >= ACCEPTED * promised:
-            reach = ideal if math.isfinite(ideal) else SHRINK
-            state.radius = min(reach * length, HALVE * radius)
-        elif fall < FAIR * promised:
-            state.radius = max(SHRINK * radius, min(ideal * length, HALVE * radius))
-        elif fall < GOOD * promised:
-            state.radius = max(SHRINK * radius, min(ideal * length, GROW * radius))
+        state.radius = self._next_radius(state.radius, decrease, predicted, slope, length, at_edge)
+        if decrease > self.tuning.accepted * predicted:
+            line.accept(1.0, value)
         else:
-            state.radius = GROW * radius if at_edge else max(radius, min(ideal * length, GROW * radius))
+            line.reject()
+        return state
+
+    def _next_radius(
+        self, radius: float, decrease: float, predicted: float, slope: float, length: float, at_edge: bool
+    ) -> float:
+        """Return the next radius, by how well the model did."""
+        by = self.tuning
+        above = -decrease - slope  # how far F lies above its tangent
+        ideal = max(by.shrink, -0.5 * slope / above) if above > 0.0 else by.grow
+        if not decrease >= by.accepted * predicted:
+            return min((ideal if math.isfinite(ideal) else by.shrink) * length, by.halve * radius)
+        if decrease < by.fair * predicted:
+            return max(by.shrink * radius, min(ideal * length, by.halve * radius))
+        if decrease < by.good * predicted:
+            return max(by.shrink * radius, min(ideal * length, by.grow * radius))
+        return by.grow * radius if at_edge else max(radius, min(ideal * length, by.grow * radius))
