@@ -13,11 +13,11 @@ from softmargin.data import load
 SOLVERS = {"working set (default)": DualBlockDescent(), "plain Algorithm 1": DualBlockDescent(working_set=False)}
 
 
-def judged_every_pass(problem: MulticlassSVM, solver: DualBlockDescent, tol: float) -> tuple[list[float], list[float]]:
+def gap_of_every_pass(problem: MulticlassSVM, solver: DualBlockDescent, tol: float) -> tuple[list[float], list[float]]:
     """Return seconds on the solver's clock and the relative gap after every pass."""
     seconds, gaps = [], []
 
-    class Judge:
+    class Evaluate:
         def begin(self, problem: object, solver: object, stop: object) -> None: ...
 
         def watch(self, progress: object) -> bool:
@@ -28,7 +28,7 @@ def judged_every_pass(problem: MulticlassSVM, solver: DualBlockDescent, tol: flo
 
         def end(self, result: object) -> None: ...
 
-    solve(problem, solver, stop=Stop(tol=0.0), rng=0, watchers=[Judge()])
+    solve(problem, solver, stop=Stop(tol=0.0), rng=0, watchers=[Evaluate()])
     return seconds, gaps
 
 
@@ -40,7 +40,7 @@ def main() -> None:
         problem = MulticlassSVM(data.X, data.y, C=1.0, multiclass=multiclass, bias=1.0)
         for name, solver in SOLVERS.items():
             solve(problem, solver, stop=Stop(max_iter=2), rng=0)  # compile first
-            panel.loglog(*judged_every_pass(problem, solver, 1e-5), label=name)
+            panel.loglog(*gap_of_every_pass(problem, solver, 1e-5), label=name)
         panel.set_title(f"digits, {multiclass.replace('_', '-')}, C = 1")
         panel.set_xlabel("seconds (solver's clock)")
         panel.grid(visible=True, alpha=0.3)
