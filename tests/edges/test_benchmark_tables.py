@@ -1,5 +1,6 @@
 """The tables and the work model of the benchmarks folder: what they print is what was measured, by hand-made files."""
 
+import ast
 import importlib
 import json
 import subprocess
@@ -107,6 +108,15 @@ def test_samples_of_a_profile_count_for_the_innermost_line_of_the_library(script
     shares, count = fold_stacks(stacks, mark="again", sources=tmp_path)
     assert count == 10
     assert shares == {"run/solve.py:7 solve": 0.6, "run/solve.py:9 step": 0.3, "elsewhere": 0.1}
+
+
+def test_every_name_that_a_benchmark_imports_is_in_the_library():
+    for path in FOLDER.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("softmargin"):
+                module = importlib.import_module(node.module)
+                for name in (alias.name for alias in node.names if not hasattr(module, alias.name)):
+                    importlib.import_module(f"{node.module}.{name}")
 
 
 def test_every_function_of_the_work_model_is_in_the_library(script):
