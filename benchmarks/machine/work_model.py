@@ -336,7 +336,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "solvers.ball._low_rank:StepMatrix.scores": _simply(lambda a, k: (2.0 * a.out.size * a.W.rank, a.out.nbytes)),
     "sets.truncated:qr": _decomposition(4.0, 0.0),
     "sets.truncated:svd": _decomposition(6.0, 20.0),
-    "solvers.sampled_kernel._direction:turn": _simply(
+    "solvers.sampled_kernel._direction:SubgradientMethod.update_direction": _simply(
         lambda a, k: (2.0 * len(a.state.index) ** 2, 8.0 * len(a.state.index) ** 2)
     ),
 }

@@ -14,8 +14,7 @@ from softmargin.kernels import make_kernel
 from softmargin.problems import ExpansionPoint, KernelHinge
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
-from softmargin.solvers.sampled_kernel._direction import begun, turn
-from softmargin.solvers.sampled_kernel._line_search import Line, exact, wolfe
+from softmargin.solvers.sampled_kernel._line_search import HingeSearchTuning, Line, exact_search, wolfe_search
 from softmargin.solvers.sampled_kernel.conjugate_subgradient import ConjugateSubgradient, draw_outside
 from softmargin.solvers.sampled_kernel.pegasos import Pegasos
 from softmargin.solvers.sampled_kernel.wolfe import Wolfe
@@ -78,7 +77,7 @@ def random_line(seed, m=12):
 @given(seed=st.integers(0, 10_000), most=st.floats(1e-3, 10.0))
 def test_exact_search_finds_the_least_value_on_the_line(seed, most):
     line = random_line(seed)
-    t, act = exact(line, most)
+    t, act = exact_search(line, most)
     assert 0.0 <= t <= most
     assert ((act >= 0.0) & (act <= 1.0)).all()
     grid = np.append(np.linspace(0.0, most, 400), np.clip(line.margins / line.falls, 0.0, most))
@@ -88,7 +87,7 @@ def test_exact_search_finds_the_least_value_on_the_line(seed, most):
 @given(seed=st.integers(0, 10_000))
 def test_share_of_the_loss_at_a_kink_makes_the_slope_zero(seed):
     line = random_line(seed)
-    t, act = exact(line, math.inf)
+    t, act = exact_search(line, math.inf)
     if t > 0.0:
         slope = line.lam * (line.slope + t * line.bend) - float((line.shares * line.falls) @ act)
         assert slope == pytest.approx(
@@ -100,7 +99,7 @@ def test_share_of_the_loss_at_a_kink_makes_the_slope_zero(seed):
 def test_step_of_wolfes_search_falls_enough_and_is_not_too_short(seed):
     line = random_line(seed)
     if line.derivative(0.0) < -0.5 * line.bend:
-        t = wolfe(line, 0.1, math.inf, 0.0, line.bend)
+        t = wolfe_search(line, 0.1, math.inf, 0.0, line.bend, HingeSearchTuning())
         assert t > 0.0
         assert line.value(t) - line.value(0.0) <= -0.2 * line.bend * t + 1e-12
         assert line.derivative(t) >= -0.4 * line.bend - 1e-9
@@ -110,7 +109,7 @@ def test_wolfes_search_where_the_papers_constants_have_no_answer():
     """Phi' = -1 on [0, 1], -0.3 on [1, 20], +1 after: spec erratum 4."""
     line = Line(0.0, 0.0, 1.0, np.array([1.0, 20.0, 1e9]), np.array([0.7, 1.3, -1e-300]), np.array([1.0, 1.0, 0.0]))
     line = line._replace(margins=np.array([0.7, 26.0, 1e9]))
-    t = wolfe(line, 0.5, math.inf, 0.0, 1.0)
+    t = wolfe_search(line, 0.5, math.inf, 0.0, 1.0, HingeSearchTuning())
     assert t > 0.0
 
 
@@ -119,14 +118,15 @@ def test_wolfes_search_where_the_papers_constants_have_no_answer():
 def test_direction_is_the_shortest_between_the_last_one_and_the_subgradient(geometry, seed):
     problem = make(30)
     rng = np.random.default_rng(seed)
-    state = begun(problem, np.arange(30), rng.standard_normal(30), seed=0)
+    solver = Wolfe(geometry)
+    state = solver.start_at(problem, np.arange(30), rng.standard_normal(30), radius=1.0, seed=0)
     state.d = rng.standard_normal(30)
     state.v = state.Q @ state.d
     shares = problem.shares(state.index)
     h = problem.lam * state.alpha - shares * problem.y * state.act
     metric = state.Q if geometry == "kernel" else np.eye(30)
     g, last = (h if geometry == "kernel" else state.Q @ h), state.d.copy()
-    turn(problem, state, geometry)
+    solver.update_direction(problem, state)
     lengths = [(s * last - (1 - s) * g) @ metric @ (s * last - (1 - s) * g) for s in np.linspace(0.0, 1.0, 2001)]
     assert state.d @ metric @ state.d <= min(lengths) * (1 + 1e-9)
     np.testing.assert_allclose(state.v, state.Q @ state.d, atol=1e-8)

@@ -1,11 +1,11 @@
-"""How far to go along a direction: a hinge objective on a line.
+"""Line searches for a hinge objective: the step along a direction d.
 
     phi(t) = lam / 2 |w + t d|^2 + sum_i p_i [1 - y_i (u_i + t v_i)]_+ ,     u, v the scores of w and of d
     phi'(t) = lam (<d, w> + t <d, d>) - sum_i p_i y_i v_i [ 1 - y_i (u_i + t v_i) > 0 ]
 
-phi is convex and piecewise quadratic: its slope jumps up where a margin is passed. ``exact`` sorts these places and
-finds where the slope changes sign (spec 2.4); ``wolfe`` is paper 002's Algorithm 2 with the constants the right way
-round (spec 2.2, erratum 4).
+phi is convex and piecewise quadratic: its slope jumps up where a margin reaches zero. ``exact_search`` sorts these
+places and finds where the slope changes sign (spec 2.4); ``wolfe_search`` is paper 002's Algorithm 2 with the constants
+the right way round (spec 2.2, erratum 4).
 """
 
 from typing import Any, NamedTuple
@@ -13,11 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Line", "exact", "wolfe"]
+__all__ = ["HingeSearchTuning", "Line", "active_losses", "exact_search", "wolfe_search"]
 
 Array = NDArray[Any]
-SUFFICIENT, STEEP = 0.2, 0.4  # m_L < m_R < 1/2
-MAX_TRIALS = 60
+
+
+class HingeSearchTuning(NamedTuple):
+    """Constants of Wolfe's search."""
+
+    first_length: float = 0.3  # the first trial is at most half of it, in units of 1 / sqrt(lam): delta_0 of spec 2.4
+    n_trials: int = 20  # give up below radius / n_trials: n_ls of spec 2.4
+    sufficient: float = 0.2  # m_L, and
+    steep: float = 0.4  # m_R, with m_L < m_R < 1/2: spec 2.2
+    max_trials: int = 60  # guard against an endless search; by hand
 
 
 class Line(NamedTuple):
@@ -37,20 +45,24 @@ class Line(NamedTuple):
 
     def derivative(self, t: float) -> float:
         """Return phi'(t) from the right."""
-        left = self.margins - t * self.falls
-        active = (left > 0.0) | ((left == 0.0) & (self.falls < 0.0))
+        active = active_losses(self.margins - t * self.falls, self.falls)
         return self.lam * (self.slope + t * self.bend) - float(self.shares[active] @ self.falls[active])
 
 
-def exact(line: Line, most: float) -> tuple[float, Array]:
+def active_losses(margins: Array, falls: Array) -> NDArray[np.bool_]:
+    """Return which losses are active just ahead on the line: one at its corner is, if its margin is about to rise."""
+    active: NDArray[np.bool_] = (margins > 0.0) | ((margins == 0.0) & (falls < 0.0))
+    return active
+
+
+def exact_search(line: Line, most: float) -> tuple[float, Array]:
     """Return the minimiser of phi over [0, most], and which losses are active there.
 
     At a kink the loss that has its corner there is active in part, so that the slope is zero: the next subgradient is
     then orthogonal to the direction.
     """
     margins, falls, shares = line.margins, line.falls, line.shares
-    # Just after t = 0: a loss at its corner is active if its margin is about to rise.
-    active = (margins > 0.0) | ((margins == 0.0) & (falls < 0.0))
+    active = active_losses(margins, falls)
     slope = line.lam * line.slope - float(shares[active] @ falls[active])
     if slope >= 0.0:
         return 0.0, active.astype(np.float64)
@@ -59,44 +71,34 @@ def exact(line: Line, most: float) -> tuple[float, Array]:
     passed = np.flatnonzero((falls != 0.0) & (corners > 0.0) & (corners < most) & np.isfinite(corners))
     order = passed[np.argsort(corners[passed], kind="stable")]
     jumps = shares[order] * np.abs(falls[order])
-    # The slope just before and just after every corner.
-    after = slope + line.lam * line.bend * corners[order] + np.cumsum(jumps)
-    turn = int(np.searchsorted(after >= 0.0, True)) if len(order) else 0
-    begun = slope + (float(jumps[:turn].sum()) if turn else 0.0)
     curvature = line.lam * line.bend
-    t = -begun / curvature if curvature > 0.0 else np.inf
+    slopes_after = slope + curvature * corners[order] + np.cumsum(jumps)
+    turn = int(np.searchsorted(slopes_after >= 0.0, True)) if len(order) else 0
+    base = slope + (float(jumps[:turn].sum()) if turn else 0.0)
+    t = -base / curvature if curvature > 0.0 else np.inf
     at_kink = turn < len(order) and t >= corners[order[turn]]
     t = min(float(corners[order[turn]]) if at_kink else t, most)
-    left = margins - t * falls
-    result = (left > 0.0).astype(np.float64)
+    result = (margins - t * falls > 0.0).astype(np.float64)
     if at_kink and t < most:
         i = order[turn]
-        before = begun + curvature * t
         # The loss at the corner was active if its margin falls; the share that stays active makes the slope zero.
-        share = -before / jumps[turn]
-        result[i] = 1.0 - share if falls[i] > 0.0 else share
-        result[i] = float(np.clip(result[i], 0.0, 1.0))
+        share = -(base + curvature * t) / jumps[turn]
+        result[i] = float(np.clip(1.0 - share if falls[i] > 0.0 else share, 0.0, 1.0))
     return float(t), result
 
 
-def wolfe(line: Line, first: float, most: float, least: float, square: float) -> float:
+def wolfe_search(
+    line: Line, first: float, most: float, least: float, square: float, tuning: HingeSearchTuning
+) -> float:
     """Return a step from ``least`` to ``most`` that falls enough and is not too short, or 0 (Algorithm 2).
 
     ``first`` is the step that is tried first, ``square`` is |d|^2 in the geometry of the directions.
     """
-    start = line.value(0.0)
-
-    def is_left(t: float) -> bool:
-        return line.value(t) - start <= -SUFFICIENT * square * t
-
-    def is_right(t: float) -> bool:
-        return line.derivative(t) >= -STEEP * square
-
-    t = first
+    start, t = line.value(0.0), first
     low, high = 0.0, np.inf
-    for _ in range(MAX_TRIALS):
-        if is_left(t):
-            if is_right(t):
+    for _ in range(tuning.max_trials):
+        if line.value(t) - start <= -tuning.sufficient * square * t:
+            if line.derivative(t) >= -tuning.steep * square:
                 return t
             low = t
             t = 2.0 * t if np.isinf(high) else 0.5 * (low + high)

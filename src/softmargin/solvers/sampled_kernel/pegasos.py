@@ -2,8 +2,8 @@
 
     t = 1, 2, ...:   draw i;   if y_i <w_t, phi_i> < 1:  c_i += 1;   w_{t+1} = sum_j c_j y_j phi_j / (lam t)    spec 2.5
 
-Samples are drawn by their weights, a block at a time: the kernel values of a block against all samples that count, and
-among itself, come by GEMM; only the few sums inside the block are made one after the other.
+Samples are drawn by their weights, a block at a time: GEMM computes the kernel values of a block with all samples of
+nonzero count, and within the block; only the few sums within the block are made one after the other.
 
 Source: Shalev-Shwartz, Singer, Srebro and Cotter (2011), Figure 3; paper 002's baseline.
 """
@@ -26,9 +26,9 @@ Array = NDArray[Any]
 
 @dataclass
 class PegasosState:
-    """The samples seen so far, how often each was too near, and how many were drawn."""
+    """The samples drawn so far, how often each had a margin below 1, and how many draws were made."""
 
-    index: Array  # (m,) all that were drawn, each once
+    index: Array  # (m,) all samples drawn, each once
     counts: Array  # (m,)
     seed: int
     n_drawn: int = 0
@@ -36,7 +36,7 @@ class PegasosState:
     places: dict[int, int] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Note where every sample is."""
+        """Record the position of every sample."""
         self.places = {int(i): place for place, i in enumerate(self.index)}
 
 
@@ -53,12 +53,12 @@ class Pegasos:
 
     needs: ClassVar[tuple[type, ...]] = (SampledProblem,)
 
-    def start(self, problem: SampledProblem, init: Any, rng: np.random.Generator) -> PegasosState:
-        """Begin with nothing: a step's length depends on how many came before, so that no first point can serve."""
+    def start(self, problem: SampledProblem, init: ExpansionPoint | None, rng: np.random.Generator) -> PegasosState:
+        """Begin at zero: a step's length depends on the number of earlier steps, so that ``init`` is of no use."""
         return PegasosState(np.empty(0, dtype=np.intp), np.empty(0), seed=int(rng.integers(2**32)))
 
     def step(self, problem: SampledProblem, state: PegasosState) -> PegasosState:
-        """Draw a block of samples."""
+        """Draw a block of samples, and count those with a margin below 1."""
         rng = np.random.default_rng([state.seed, state.n_steps])
         chance = problem.weights / problem.weights.sum() if np.ptp(problem.weights) > 0.0 else None
         drawn = rng.choice(problem.n, self.block, p=chance)
@@ -75,18 +75,18 @@ class Pegasos:
             support = state.index[counted]
             sums = problem.sum_over(problem.points(support), state.counts[counted] * problem.y[support], drawn)
         hits = np.zeros(self.block)
-        _draw_block(problem.block(points, points), problem.y[drawn], sums, problem.lam, state.n_drawn, hits)
+        _mark_violations(problem.block(points, points), problem.y[drawn], sums, problem.lam, state.n_drawn, hits)
         np.add.at(state.counts, [state.places[int(i)] for i in drawn], hits)
         state.n_drawn += self.block
         return state
 
     def point(self, problem: SampledProblem, state: PegasosState) -> ExpansionPoint:
-        """Return the expansion over all samples that were drawn; the judge finds dual variables for it."""
+        """Return the expansion over all samples drawn; the certificate derives dual variables from it."""
         alpha = state.counts * problem.y[state.index] / (problem.lam * max(state.n_drawn, 1))
         return ExpansionPoint(state.index.copy(), alpha, np.zeros(len(alpha)))
 
     def estimate(self, problem: SampledProblem, state: PegasosState) -> float:
-        """Nothing is known without looking at all samples."""
+        """Return infinity: the gap is not known without evaluating all samples."""
         return math.inf
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> PegasosState:
@@ -95,8 +95,8 @@ class Pegasos:
 
 
 @jit
-def _draw_block(K: Array, y: Array, sums: Array, lam: float, t: int, hits: Array) -> None:
-    """Mark the samples of a block that are too near when their turn comes; ``sums`` are those of earlier blocks."""
+def _mark_violations(K: Array, y: Array, sums: Array, lam: float, t: int, hits: Array) -> None:
+    """Mark the samples of a block whose margin is below 1 at their step; ``sums`` are those of earlier blocks."""
     for i in range(len(y)):
         t += 1
         total = sums[i]
