@@ -1,4 +1,4 @@
-"""The compiled loop of feature-wise proximal gradient, and the constants that all gradient steps on the losses need.
+"""The compiled loop of feature-wise proximal gradient, and the Lipschitz constants of gradient steps on the losses.
 
 gradient of feature j    g = sum_i x_ij U_i ,  U = C (P - Y)                                              spec 3.3
 its curvature            H_j = sum_i C_i x_ij^2 (diag p_i - p_i p_i') , at most                           spec 3.2
@@ -6,92 +6,131 @@ its curvature            H_j = sum_i C_i x_ij^2 (diag p_i - p_i p_i') , at most 
     at this point        2 max_c h_c ,  h_c = sum_i C_i x_ij^2 p_ic (1 - p_ic)       by Gershgorin's discs
                          (h itself where there is one column)
 
-C p (1 - p) = |U| (1 - |U| / C)  holds for the label's class as for any other, so U is all that is kept.
+C p (1 - p) = |U| (1 - |U| / C)  holds for the label's class as for any other, so the loop needs U alone.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, any_nonzero, largest, load, maximum, pointer, splat, store, total, zeros
+from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.products import adjoint, times
 from softmargin.matrices.rows import as_rows, weighted_squares
-from softmargin.solvers.softmax._losses import softmax_row
+from softmargin.solvers.common.power_method import largest_eigenvalue
+from softmargin.solvers.softmax._losses import softmax_row, width_of
 
-__all__ = ["descend", "feature_squares", "spectral_square"]
+__all__ = [
+    "LEAST_CONSTANT",
+    "FeatureIterate",
+    "SoftmaxData",
+    "SpectralTuning",
+    "StepRule",
+    "descend",
+    "feature_constants",
+    "softmax_data",
+    "spectral_square",
+]
 
 Array = NDArray[Any]
 
-GERSHGORIN = 1.25  # times the largest h_c; 2 is proven, 1 needed: the descent test decides
-FLATTEST = 1e-4  # share of the constant for anywhere below which a local one is not trusted
 EMPTY = 1e-40  # share of the largest square at which a column counts as zero: its step is as good as infinite
-POWER_STEPS = 40
-POWER_CHANGE = 1e-3  # relative change of the eigenvalue at which the power method stops
-SAFETY = 1.05  # the power method comes from below
+LEAST_CONSTANT = 1e-20  # share of a global constant that a local one has at least: gradients may vanish for ever
 
 
-def feature_squares(problem: Any) -> Array:
-    """Return sum_i C_i x_ij^2 for every feature, never zero; shape (d,)."""
+class SpectralTuning(NamedTuple):
+    """The power method for the largest eigenvalue of X' C X."""
+
+    steps: int = 40  # most products; by hand
+    change: float = 1e-3  # relative change of the eigenvalue at which it stops; by hand
+    safety: float = 1.05  # factor on the result, as the method converges from below; by hand
+
+
+def feature_constants(problem: CompositeProblem) -> Array:
+    """Return the constant of every feature that holds anywhere, never zero; shape (d,)."""
     squares = np.empty(problem.X.shape[1])
     weighted_squares(as_rows(problem.X), problem.C, squares)
-    return np.maximum(squares, EMPTY * squares.max(initial=0.0) or 1.0)
+    return (0.25 if problem.is_pinned else 0.5) * np.maximum(squares, EMPTY * squares.max(initial=0.0) or 1.0)
 
 
-def spectral_square(problem: Any, bias: float, rng: np.random.Generator) -> float:
-    """Return about the largest eigenvalue of [X, bias]' C [X, bias], a little more rather than less; never zero."""
+def spectral_square(
+    problem: CompositeProblem, bias: float, rng: np.random.Generator, tuning: SpectralTuning = SpectralTuning()
+) -> float:
+    """Return about the largest eigenvalue of [X, bias]' C [X, bias], rather more than less; never zero."""
     n, d = problem.X.shape
-    v, images = zeros((d + 1) * WIDTH), zeros(n * WIDTH)
-    vectors = v.reshape(-1, WIDTH)  # as many tries at once as one product takes
-    vectors[:] = rng.standard_normal(vectors.shape)
-    value = 0.0
-    for _ in range(POWER_STEPS):
-        vectors /= np.maximum(np.linalg.norm(vectors, axis=0), np.finfo(float).tiny)
-        times(problem.X, v, bias, WIDTH, images)
+    flat, images = zeros((d + 1) * WIDTH), zeros(n * WIDTH)
+    vectors = flat.reshape(-1, WIDTH)  # as many tries at once as one product takes
+
+    def product(V: Array) -> Array:
+        vectors[:] = V
+        times(problem.X, flat, bias, WIDTH, images)
         images.reshape(n, WIDTH)[:] *= problem.C[:, None]
-        adjoint(problem.X, images, bias, WIDTH, v)
-        value, before = float(np.linalg.norm(vectors, axis=0).max()), value
-        if not value > before * (1.0 + POWER_CHANGE):
-            break
-    return SAFETY * value or 1.0
+        adjoint(problem.X, images, bias, WIDTH, flat)
+        return vectors
+
+    first = rng.standard_normal(vectors.shape)
+    return tuning.safety * largest_eigenvalue(product, first, steps=tuning.steps, change=tuning.change) or 1.0
+
+
+class SoftmaxData(NamedTuple):
+    """What compiled loops read of the losses: labels, prices, and the layout of a row of W or S."""
+
+    target: Array  # (n,)
+    C: Array  # (n,)
+    k: int  # numbers in a row
+    n_columns: int  # those that are not padding
+    is_pinned: bool
+    tiles: Array  # first number of every tile of a row
+
+
+def softmax_data(problem: CompositeProblem) -> SoftmaxData:
+    """Return what compiled loops read of the losses of a problem."""
+    k = width_of(problem)
+    return SoftmaxData(problem.target, problem.C, k, problem.n_columns, problem.is_pinned, np.arange(0, k, WIDTH))
+
+
+class StepRule(NamedTuple):
+    """The sizes of proximal gradient steps, and the descent test."""
+
+    constants: Array  # (d,) Lipschitz constants that hold anywhere
+    is_local: bool  # whether to try the curvature at the point first
+    scale: float  # step times L
+    share: float  # of |D|^2 / step that the curvature may take
+    gershgorin: float  # local constant over max_c h_c
+    flattest: float  # share of a global constant below which a local one is not used
+
+
+class FeatureIterate(NamedTuple):
+    """The point, and what the loop keeps up to date with it."""
+
+    W: Array  # ((d + 1) * k,)
+    S: Array  # (n * k,) scores
+    U: Array  # ((n + 1) * k,) C (P - Y), and a row of zeros
+    seen: Array  # ((d + 1) * k,) every row of W as it was when its gradient was computed
+    G: Array  # ((d + 1) * k,) these gradients
+    moved: Array  # (d,) which rows moved
 
 
 @jit
 def descend(
-    columns: Any,
-    penalty: Any,
-    order: Array,
-    lipschitz: Array,
-    is_local: bool,
-    damping: float,
-    share: float,
-    target: Array,
-    C: Array,
-    k: int,
-    n_columns: int,
-    is_pinned: bool,
-    W: Array,
-    S: Array,
-    U: Array,
-    seen: Array,
-    G: Array,
-    moved: Array,
-    tiles: Array,
-    work: Array,
+    columns: Any, penalty: Any, order: Array, rule: StepRule, data: SoftmaxData, iterate: FeatureIterate, work: Array
 ) -> float:
-    """Make a proximal gradient step in every feature of ``order``; W, S and U follow.
+    """Make a proximal gradient step in every feature of ``order``; keep the iterate up to date.
 
-    A step of size t = damping / L moves the row by D, and is taken if <g(W + D) - g(W), D> <= share |D|^2 / t; else L
-    doubles, up to the constant that holds anywhere. For a convex penalty and share = damping = 1 the objective cannot
+    A step of size t = scale / L moves the row by D, and is taken if <g(W + D) - g(W), D> <= share |D|^2 / t; else L
+    doubles, up to the constant that holds anywhere. For a convex penalty and share = scale = 1 the objective cannot
     rise: it changes by at most <g(W + D), D> + penalty(W + D) - penalty(W), and the prox bounds the latter by
-    -<g(W), D> - |D|^2 / t. For any other, share = 1/2 takes the place of 1, for the prox promises only half.
+    -<g(W), D> - |D|^2 / t. For any other, share = 1/2 takes the place of 1, as the prox promises only half.
 
-    ``seen`` and ``G`` keep every row and its gradient as they were met; ``moved`` says which rows moved. Returns the
-    sum of |D|^2 / t.
+    Returns the sum of |D|^2 / t; ``work`` is (6, k).
     """
-    cols, W_, S_, U_ = columns.bare(), pointer(W), pointer(S), pointer(U)
-    seen_, G_, tiles_, target_, C_ = pointer(seen), pointer(G), pointer(tiles), pointer(target), pointer(C)
+    C, k, n_columns, is_pinned = data.C, data.k, data.n_columns, data.is_pinned
+    lipschitz, is_local, moved, tiles = rule.constants, rule.is_local, iterate.moved, data.tiles
+    cols, W_, S_, U_ = columns.bare(), pointer(iterate.W), pointer(iterate.S), pointer(iterate.U)
+    seen_, G_, tiles_ = pointer(iterate.seen), pointer(iterate.G), pointer(tiles)
+    target_, C_ = pointer(data.target), pointer(C)
     zero, g, new, D, delta = pointer(work[0]), pointer(work[1]), pointer(work[2]), pointer(work[3]), pointer(work[4])
     curvatures = pointer(work[5])
     m = tiles.shape[0]
@@ -109,7 +148,7 @@ def descend(
         constant = lipschitz[j]
         is_probe, is_moved, fall = True, False, 0.0
         while True:
-            step = damping / constant
+            step = rule.scale / constant
             for o in range(0, k, WIDTH):
                 store(new, o, load(W_, first + o) - splat(step) * load(g, o))
             penalty.prox_row(new, 0, n_columns, step)
@@ -125,7 +164,7 @@ def descend(
                 if not is_probe or not is_local:
                     store(D, o, d)
             if is_probe:
-                # Whether a row moves at all is told by the constant that needs no search.
+                # The constant that holds anywhere decides, without a search, whether a row moves at all.
                 if not is_moving:
                     break
                 is_moved = True
@@ -146,8 +185,8 @@ def descend(
                     top = nothing
                     for o in range(0, k, WIDTH):
                         top = maximum(load(curvatures, o), top)
-                    bend = largest(top) if is_pinned else GERSHGORIN * largest(top)
-                    constant = min(max(bend, FLATTEST * lipschitz[j]), lipschitz[j])
+                    curvature = largest(top) if is_pinned else rule.gershgorin * largest(top)
+                    constant = min(max(curvature, rule.flattest * lipschitz[j]), lipschitz[j])
                     continue
             slope = 0.0
             for p in range(begin, end):
@@ -169,7 +208,7 @@ def descend(
                     own = C_[i] * D[label]
                 slope += x * (total(along) - own)
             fall = total(squares) / step
-            if constant >= lipschitz[j] or not slope - total(slopes) > share * fall:
+            if constant >= lipschitz[j] or not slope - total(slopes) > rule.share * fall:
                 break
             constant = min(2.0 * constant, lipschitz[j])
         moved[j] = is_moved

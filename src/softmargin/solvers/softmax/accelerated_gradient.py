@@ -2,26 +2,26 @@
 
     minimise over W (d, k):   f(W) + g(W) ,     f(W) = min over b of sum_i C_i loss(W' x_i + b, y_i)
 
-    Z = W_t + beta (W_t - W_{t-1});   W_{t+1} = prox_{g / L}(Z - G(Z) / L);   beta is FISTA's, 0 after a restart
+    Z = W_t + beta (W_t - W_{t-1});   W_{t+1} = prox_{g / L}(Z - G(Z) / L);   beta as in common/momentum
 
-The intercept is no coordinate of the descent: a constant column beside features of another scale would spoil L. It is
-improved at every Z by a Newton step, and while W moves by D it moves by -<mean, D>, as if the columns were centred.
-Scores are linear in W, so those of Z are combined from those of two points: one product with X and one with X' make
-an iteration.
+The intercept is not a coordinate of the descent: a constant column beside features of another scale would spoil L. A
+Newton step improves it at every Z, and while W moves by D it moves by -<mean, D>, as if the columns were centred.
+Scores are linear in W, so those of Z are combined from those of two points: an iteration makes one product with X and
+one with X'.
 
 L shrinks a little every time and doubles where <G(W_{t+1}) - G(Z), D> > L |D|^2, D = W_{t+1} - Z: the curvature along
-the step that was made, seen in the scores.
+the step, measured in the scores.
 
     Beck, Teboulle      here
     x_k, y_k, t_k       W, Z, momentum
 
-Source: Beck and Teboulle (2009), restarted as in O'Donoghue and Candes (2015) where <Z - W_{t+1}, W_{t+1} - W_t> > 0;
-momentum follows a changing L as in Scheinberg, Goldfarb and Bai (2014). Spec 3.7.
+Source: Beck and Teboulle (2009), restarted as in O'Donoghue and Candes (2015) where <Z - W_{t+1}, W_{t+1} - W_t> > 0.
+Spec 3.7.
 """
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,14 +31,20 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.operator import rmatmul
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.softmax._feature_loop import feature_squares
+from softmargin.solvers.common.momentum import extrapolate, next_momentum
+from softmargin.solvers.softmax._feature_loop import LEAST_CONSTANT, feature_constants
 from softmargin.solvers.softmax._losses import SoftmaxLosses
 
-__all__ = ["AcceleratedGradient", "AcceleratedState"]
+__all__ = ["AcceleratedGradient", "AcceleratedGradientTuning", "AcceleratedState"]
 
 Array = NDArray[Any]
-EASIER = 0.95  # how much smaller a constant is tried every time
-LEAST = 1e-20  # but never below this share of one that holds anywhere: gradients may vanish for ever
+
+
+class AcceleratedGradientTuning(NamedTuple):
+    """Constants of accelerated gradient."""
+
+    shrink: float = 0.95  # factor on L that every iteration tries; by hand
+    grow: float = 2.0  # factor on L where the descent test fails; by hand
 
 
 @dataclass
@@ -73,14 +79,17 @@ class AcceleratedGradient:
     Parameters
     ----------
     restart : bool
-        Forget the momentum when a step turned back.
+        Drop the momentum when a step turns back.
     """
 
     restart: bool = True
+    tuning: AcceleratedGradientTuning = AcceleratedGradientTuning()
 
     needs: ClassVar[tuple[type, ...]] = (CompositeProblem,)
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> AcceleratedState:
+    def start(
+        self, problem: CompositeProblem, init: CompositePoint | None, rng: np.random.Generator
+    ) -> AcceleratedState:
         """Allocate, from a first point or from zero."""
         if not problem.penalty.is_convex:
             raise IncompatibleError(
@@ -90,29 +99,26 @@ class AcceleratedGradient:
         W = losses.pack(problem.checked_point(init))
         S = zeros(problem.X.shape[0] * losses.k)
         losses.fill_scores(W, S)
-        squares = (0.25 if problem.is_pinned else 0.5) * feature_squares(problem)
-        mean = np.zeros(len(squares))
+        constants = feature_constants(problem)
+        mean = np.zeros(len(constants))
         if problem.fit_intercept and problem.C.any():
             mean = rmatmul(problem.X, problem.C[:, None], 0.0)[:-1, 0] / problem.C.sum()
         return AcceleratedState(
-            W, S, W.copy(), S.copy(), zeros(W.size), mean, float(squares.max()), float(squares.sum())
+            W, S, W.copy(), S.copy(), zeros(W.size), mean, float(constants.max()), float(constants.sum())
         )
 
-    def step(self, problem: Any, state: AcceleratedState) -> AcceleratedState:
+    def step(self, problem: CompositeProblem, state: AcceleratedState) -> AcceleratedState:
         """Make one iteration."""
-        losses, before = SoftmaxLosses(problem), state.lipschitz
-        state.lipschitz = max(EASIER * state.lipschitz, LEAST * state.ceiling)
-        following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * state.lipschitz / before * state.momentum**2))
-        beta = (state.momentum - 1.0) / following
+        losses, last_lipschitz = SoftmaxLosses(problem), state.lipschitz
+        state.lipschitz = max(self.tuning.shrink * state.lipschitz, LEAST_CONSTANT * state.ceiling)
+        momentum, beta = next_momentum(state.momentum, state.lipschitz / last_lipschitz)
         Z, S, U = state.Z, state.Z_scores, state.U
-        for at, now, last in ((Z, state.W, state.last_W), (S, state.S, state.last_S)):
-            np.subtract(now, last, out=at)
-            at *= beta
-            at += now
+        extrapolate(state.W, state.last_W, beta, Z)
+        extrapolate(state.S, state.last_S, beta, S)
         loss = losses.fill_probabilities(S, U)
         losses.improve_intercept(Z, S, U, loss)
         losses.fill_gradient(U, U, state.G)
-        # What was the last point becomes room for the new one.
+        # The new point overwrites the last one.
         new, new_S = state.last_W, state.last_S
         rows, G, moved = (losses.matrix(flat) for flat in (Z, state.G, new))
         while True:
@@ -126,23 +132,23 @@ class AcceleratedGradient:
             rise = float(np.vdot(state.new_U - U, new_S - S))
             if not rise > state.lipschitz * float(np.vdot(D, D)) or state.lipschitz >= state.ceiling:
                 break
-            state.lipschitz = min(2.0 * state.lipschitz, state.ceiling)
+            state.lipschitz = min(self.tuning.grow * state.lipschitz, state.ceiling)
         turned = float(np.vdot(D, moved[:-1] - losses.matrix(state.W)[:-1])) < 0.0
-        state.momentum = 1.0 if self.restart and turned else following
+        state.momentum = 1.0 if self.restart and turned else momentum
         state.W, state.last_W = new, state.W
         state.S, state.last_S = new_S, state.S
         return state
 
-    def point(self, problem: Any, state: AcceleratedState) -> CompositePoint:
+    def point(self, problem: CompositeProblem, state: AcceleratedState) -> CompositePoint:
         """Return the weights and the intercept."""
         return SoftmaxLosses(problem).unpack(state.W)
 
-    def estimate(self, problem: Any, state: AcceleratedState) -> float:
-        """Guess the residual from the gradient at Z, from which the weights came."""
+    def estimate(self, problem: CompositeProblem, state: AcceleratedState) -> float:
+        """Estimate the residual from the gradient at Z, from which the weights came."""
         losses = SoftmaxLosses(problem)
         weights = losses.matrix(state.W)[:-1]
         primal = state.loss + problem.penalty.value(weights)
-        return float(problem.rough_residual(weights, primal, losses.matrix(state.G)[:-1]))
+        return problem.rough_residual(weights, primal, losses.matrix(state.G)[:-1])
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> AcceleratedState:
         """Rebuild the state from a checkpoint."""

@@ -2,8 +2,8 @@
 
     minimise over W (d, k), b (k,):   sum_i C_i loss(W' x_i + b, y_i) + sum_j g(W_j)
 
-One step visits every block once and replaces it by prox_{g / L}(block - gradient / L); the intercept, which nobody
-penalises, follows with a Newton step.
+One step visits every block once and replaces it by prox_{g / L}(block - gradient / L); the unpenalised intercept
+follows with a Newton step.
 
     paper 003       here                shape
     W               W                   (d, k)     row j: the weights of feature j; k padded, the intercept last
@@ -13,7 +13,7 @@ penalises, follows with a Newton step.
     F-RBPG          the same with order="random" or "lipschitz"                                         Algorithm 2
     C-CBPG, matrix  blocks="classes", blocks="matrix"                                                   Figure 1
 
-Where there is one column, two classes, all constants halve to 1/4. Scores and probabilities are kept: a feature costs
+With one column (two classes) all constants halve to 1/4. Scores and probabilities are kept up to date: a feature costs
 its nonzero entries times k, and no exponential unless its row moves. Source: paper 003; spec 3.1 to 3.4, 3.6. We
 differ: all classes have weights, samples have prices, there is an intercept; local constants and the working set are
 ours. Penalties that are not convex take steps of 0.9 / L (spec 3.4).
@@ -21,21 +21,29 @@ ours. Penalties that are not convex take steps of 0.9 / L (spec 3.4).
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.lanes import WIDTH, padded, zeros
+from softmargin.backends.lanes import padded, zeros
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.columns import as_columns, transposed
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.softmax._feature_loop import descend, feature_squares, spectral_square
-from softmargin.solvers.softmax._losses import SoftmaxLosses, width_of
+from softmargin.solvers.softmax._feature_loop import (
+    LEAST_CONSTANT,
+    FeatureIterate,
+    StepRule,
+    descend,
+    feature_constants,
+    softmax_data,
+    spectral_square,
+)
+from softmargin.solvers.softmax._losses import SoftmaxLosses
 
-__all__ = ["BlockProxGradient", "BlockState"]
+__all__ = ["BlockProxGradient", "BlockProxGradientTuning", "BlockState"]
 
 Array = NDArray[Any]
 
@@ -44,15 +52,24 @@ CHOICES = {
     "order": ("shuffled", "cyclic", "random", "lipschitz"),
     "constants": ("local", "paper"),
 }
-REFRESH = 20  # steps after which kept scores are computed afresh
-LARGEST_SET = 0.7  # share of the features that a working set may have
-MAX_SET_PASSES = 20
-SET_TARGET = 0.2  # share of a full pass's progress at which its working set has served
-SHORTER = 0.9  # where the penalty is not convex: step times L, spec 3.4
-HALF = 0.5  # and what its prox promises
 COMPLETE = ("shuffled", "cyclic")  # orders that visit every block
-LEAST = 1e-20  # but never below this share of one that holds anywhere: gradients may vanish for ever
-EASIER = 0.8  # how much smaller a local constant of column blocks is tried every time
+HALF = 0.5  # share of |D|^2 / step that the prox of a penalty that is not convex guarantees
+
+
+class BlockProxGradientTuning(NamedTuple):
+    """Constants of block proximal gradient."""
+
+    refresh: int = 20  # steps after which the cached scores are computed anew; spec 3.3
+    largest_set: float = 0.7  # share of the features that a working set may have; by hand
+    max_set_passes: int = 20  # over one working set; by hand
+    set_target: float = 0.2  # progress of a pass, as a share of the full pass, that ends a working set; by hand
+    concave_step: float = 0.9  # step times L where the penalty is not convex; spec 3.4
+    gershgorin: float = (
+        1.25  # local constant over max_c h_c: 2 is proven, 1 necessary, the descent test decides; by hand
+    )
+    flattest: float = 1e-4  # share of the constant that holds anywhere below which a local one is not used; by hand
+    shrink: float = 0.8  # factor on the local constant of column blocks that every step tries; spec 3.7
+    grow: float = 2.0  # factor on it where the descent test fails; spec 3.7
 
 
 @dataclass
@@ -69,22 +86,20 @@ class BlockState:
     seed: int
     active: Array  # the working set; empty: the next pass is a full one
     loss: float = math.inf
-    full_fall: float = math.inf  # what the last full pass promised
+    full_fall: float = math.inf  # sum of |D|^2 / step in the last full pass
     saw_all: bool = False  # whether the last step was a full pass
     n_passes: int = 0
     n_set_passes: int = 0  # since the last full one
     n_steps: int = 0
     moved: Array = field(init=False, repr=False)  # scratch from here on
-    tiles: Array = field(init=False, repr=False)
     work: Array = field(init=False, repr=False)
-    columns: Any = field(init=False, repr=False, default=None)  # made when first used, as is the spare room
+    columns: Any = field(init=False, repr=False, default=None)  # made when first used, as is ``spare``
     spare: Any = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         """Allocate the scratch of the compiled loop."""
         k = len(self.U) - len(self.S)
         self.moved = np.zeros(len(self.W) // k - 1, dtype=bool)
-        self.tiles = np.arange(0, k, WIDTH)
         self.work = zeros(6, k)
 
 
@@ -109,6 +124,7 @@ class BlockProxGradient:
     order: str = "shuffled"
     constants: str = "local"
     working_set: bool = True
+    tuning: BlockProxGradientTuning = BlockProxGradientTuning()
 
     needs: ClassVar[tuple[type, ...]] = (CompositeProblem,)
 
@@ -118,15 +134,16 @@ class BlockProxGradient:
             if getattr(self, name) not in known:
                 raise IncompatibleError(f"{name}={getattr(self, name)!r} is unknown; choose {', '.join(known)}.")
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> BlockState:
+    def start(self, problem: CompositeProblem, init: CompositePoint | None, rng: np.random.Generator) -> BlockState:
         """Allocate, from a first point or from zero."""
-        n, k = problem.X.shape[0], width_of(problem)
+        losses = SoftmaxLosses(problem)
+        n, k = problem.X.shape[0], losses.k
         if self.blocks == "classes" and problem.n_columns > 1 and not problem.penalty.is_entrywise:
             raise IncompatibleError(
                 f"BlockProxGradient(blocks='classes') needs a penalty of single entries; {problem.penalty!r} ties the "
                 "classes together. Use blocks='features' or 'matrix'."
             )
-        lipschitz = (0.25 if problem.is_pinned else 0.5) * feature_squares(problem)
+        lipschitz = feature_constants(problem)
         ceiling = float(lipschitz.sum())
         if self.blocks != "features":
             share = 0.25 if problem.is_pinned or self.blocks == "classes" else 0.5
@@ -135,7 +152,7 @@ class BlockProxGradient:
         point = problem.checked_point(init)
         if math.isinf(problem.penalty.value(point.weights)):  # a pass that draws its blocks may leave some outside
             point = point._replace(weights=problem.penalty.prox(point.weights, 1.0))
-        W = SoftmaxLosses(problem).pack(point)
+        W = losses.pack(point)
         state = BlockState(
             W=W,
             S=zeros(n * k),
@@ -147,12 +164,12 @@ class BlockProxGradient:
             seed=int(rng.integers(1 << 62)),
             active=np.zeros(0, dtype=np.int64),
         )
-        _settle(problem, state, afresh=True)
+        _update_losses(problem, state, recompute=True)
         if self.order not in COMPLETE:
             adjoint(problem.X, state.U[:-k], 0.0, k, state.G)  # for blocks that are not drawn at first
         return state
 
-    def step(self, problem: Any, state: BlockState) -> BlockState:
+    def step(self, problem: CompositeProblem, state: BlockState) -> BlockState:
         """Pass over all blocks, or over the working set until that has cost as much; then improve the intercept."""
         d = problem.X.shape[1]
         state.saw_all = len(state.active) == 0
@@ -163,7 +180,7 @@ class BlockProxGradient:
         elif state.saw_all:
             state.full_fall = self._pass(problem, state, np.arange(d))
             moved = np.flatnonzero(state.moved)
-            if self.working_set and self.order in COMPLETE and len(moved) <= LARGEST_SET * d:
+            if self.working_set and self.order in COMPLETE and len(moved) <= self.tuning.largest_set * d:
                 state.active, state.n_set_passes = moved, 0
         else:
             cost = 0
@@ -172,31 +189,32 @@ class BlockProxGradient:
                 state.n_set_passes += 1
                 lengths = np.diff(getattr(state.columns, "indptr", np.arange(d + 1) * problem.X.shape[0]))
                 cost += lengths[state.active].sum()
-                if fall <= SET_TARGET * state.full_fall or state.n_set_passes >= MAX_SET_PASSES:
+                is_done = fall <= self.tuning.set_target * state.full_fall
+                if is_done or state.n_set_passes >= self.tuning.max_set_passes:
                     state.active = state.active[:0]
         state.n_steps += 1
-        _settle(problem, state, afresh=state.n_steps % REFRESH == 0)
+        _update_losses(problem, state, recompute=state.n_steps % self.tuning.refresh == 0)
         return state
 
-    def point(self, problem: Any, state: BlockState) -> CompositePoint:
+    def point(self, problem: CompositeProblem, state: BlockState) -> CompositePoint:
         """Return the weights and the intercept."""
         return SoftmaxLosses(problem).unpack(state.W)
 
-    def estimate(self, problem: Any, state: BlockState) -> float:
-        """Guess the residual from the gradients as the last full pass met them."""
+    def estimate(self, problem: CompositeProblem, state: BlockState) -> float:
+        """Estimate the residual from the gradients that the last full pass computed."""
         if not state.saw_all:
             return math.inf
         matrix = SoftmaxLosses(problem).matrix
         primal = state.loss + problem.penalty.value(matrix(state.W)[:-1])
         seen, gradient = matrix(state.seen)[:-1], matrix(state.G)[:-1]
-        return float(problem.rough_residual(seen, primal, gradient))
+        return problem.rough_residual(seen, primal, gradient)
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> BlockState:
         """Rebuild the state from a checkpoint."""
         return BlockState(**arrays, **plain)
 
     def _ordered(self, state: BlockState, blocks: Array) -> Array:
-        """Return these blocks as this pass visits them; the same whenever the run is resumed."""
+        """Return these blocks in the order of this pass; the same in a resumed run."""
         state.n_passes += 1
         rng = np.random.default_rng([state.seed, state.n_passes])
         if self.order == "shuffled":
@@ -208,22 +226,28 @@ class BlockProxGradient:
             return rng.choice(blocks, len(blocks), p=chances / chances.sum())
         return blocks
 
-    def _pass(self, problem: Any, state: BlockState, features: Array) -> float:
-        """Make a prox step in each of these features; return what they promised."""
+    def _pass(self, problem: CompositeProblem, state: BlockState, features: Array) -> float:
+        """Make a prox step in each of these features; return the sum of |D|^2 / step."""
         if state.columns is None:
             state.columns = as_columns(transposed(problem.X))
-        rule = (self.constants == "local", *_caution(problem))
-        loss = (problem.target, problem.C, width_of(problem), problem.n_columns, problem.is_pinned)
-        kept = (state.W, state.S, state.U, state.seen, state.G, state.moved)
-        order = self._ordered(state, features)
-        return float(
-            descend(
-                state.columns, problem.penalty, order, state.lipschitz, *rule, *loss, *kept, state.tiles, state.work
-            )
+        rule = StepRule(
+            state.lipschitz,
+            self.constants == "local",
+            *self._caution(problem),
+            self.tuning.gershgorin,
+            self.tuning.flattest,
         )
+        iterate = FeatureIterate(state.W, state.S, state.U, state.seen, state.G, state.moved)
+        order = self._ordered(state, features)
+        data = softmax_data(problem)
+        return float(descend(state.columns, problem.penalty, order, rule, data, iterate, state.work))
 
-    def _change_columns(self, problem: Any, state: BlockState, block: slice) -> None:
-        """Make a prox step in these columns of W, with the descent test of ``feature_passes.descend``."""
+    def _caution(self, problem: CompositeProblem) -> tuple[float, float]:
+        """Return step times L, and the share of |D|^2 / step that the curvature may take."""
+        return (1.0, 1.0) if problem.penalty.is_convex else (self.tuning.concave_step, HALF)
+
+    def _change_columns(self, problem: CompositeProblem, state: BlockState, block: slice) -> None:
+        """Make a prox step in these columns of W, with the descent test of ``_feature_loop.descend``."""
         losses = SoftmaxLosses(problem)
         n, k, m = problem.X.shape[0], losses.k, block.stop - block.start
         if state.spare is None:
@@ -236,11 +260,11 @@ class BlockProxGradient:
         adjoint(problem.X, spare.images, 0.0, w, spare.moves)
         G = losses.matrix(state.G)[:-1, block]
         G[:], losses.matrix(state.seen)[:-1, block] = moves[:-1], W
-        damping, share = _caution(problem)
+        scale, share = self._caution(problem)
         if self.constants == "local":
-            state.lipschitz[0] = max(EASIER * state.lipschitz[0], LEAST * state.ceiling)
+            state.lipschitz[0] = max(self.tuning.shrink * state.lipschitz[0], LEAST_CONSTANT * state.ceiling)
         while True:
-            step = damping / state.lipschitz[0]
+            step = scale / state.lipschitz[0]
             new = problem.penalty.prox(W - step * G, step)
             moves[:-1], moves[-1] = new - W, 0.0
             times(problem.X, spare.moves, 0.0, w, spare.images)
@@ -251,7 +275,7 @@ class BlockProxGradient:
             rise = float(np.vdot(losses.matrix(spare.U)[:-1, block] - U, images))
             if not rise > share * float(np.vdot(moves, moves)) / step or state.lipschitz[0] >= state.ceiling:
                 break
-            state.lipschitz[0] = min(2.0 * state.lipschitz[0], state.ceiling)
+            state.lipschitz[0] = min(self.tuning.grow * state.lipschitz[0], state.ceiling)
         W[:] = new
         state.S, spare.S = spare.S, state.S
         state.U, spare.U = spare.U, state.U
@@ -259,7 +283,7 @@ class BlockProxGradient:
 
 @dataclass
 class _Spare:
-    """Room for a step in some columns, w of them with padding."""
+    """Scratch of a step in some columns, w of them with padding."""
 
     images: Array  # (n * w,) part of U, then scores of the move
     moves: Array  # ((d + 1) * w,) its gradient, then the move
@@ -267,16 +291,11 @@ class _Spare:
     U: Array  # ((n + 1) * k,)
 
 
-def _caution(problem: Any) -> tuple[float, float]:
-    """Return step times L, and the share of |D|^2 / step that the curvature may take."""
-    return (1.0, 1.0) if problem.penalty.is_convex else (SHORTER, HALF)
-
-
-def _settle(problem: Any, state: BlockState, *, afresh: bool) -> None:
-    """Improve the intercept; bring U and the losses up to date, and the scores too where they have drifted."""
+def _update_losses(problem: CompositeProblem, state: BlockState, *, recompute: bool) -> None:
+    """Improve the intercept; update U and the losses; ``recompute`` the scores too, which drift by rounding."""
     losses = SoftmaxLosses(problem)
     P = state.U[: -losses.k]
-    if afresh:
+    if recompute:
         losses.fill_scores(state.W, state.S)
     loss = losses.fill_probabilities(state.S, P)
     state.loss = losses.improve_intercept(state.W, state.S, P, loss)

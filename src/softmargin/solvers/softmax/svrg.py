@@ -6,8 +6,8 @@
 
 W~ is where the last full gradient G~ was computed, at the end of the step before; samples are drawn with chances p_i in
 proportion to C_i |x_i|^2, so that no single one bounds eta. G~ and the prox touch all of W in every inner step: a
-batch is as large as makes its own entries as many as the features. The intercept is a constant feature without a
-penalty, and takes a Newton step at every W~.
+batch is so large that it has about as many entries as there are features. The intercept is an unpenalised constant
+feature, and takes a Newton step at every W~.
 
     Xiao, Zhang     here                shape
     eta             length              ()         1 / (3 L)
@@ -21,7 +21,7 @@ a run: only its expectation falls.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,13 +32,18 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.rows import as_rows, squared_norms
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.softmax._feature_loop import spectral_square
-from softmargin.solvers.softmax._losses import NEVER, SoftmaxLosses, softmax_row, width_of
+from softmargin.solvers.softmax._feature_loop import SoftmaxData, softmax_data, spectral_square
+from softmargin.solvers.softmax._losses import NEVER, SoftmaxLosses, softmax_row
 
-__all__ = ["Svrg", "SvrgState"]
+__all__ = ["Svrg", "SvrgState", "SvrgTuning"]
 
 Array = NDArray[Any]
-CAUTION = 3.0  # eta is 1 / (CAUTION L)
+
+
+class SvrgTuning(NamedTuple):
+    """Constants of stochastic variance reduced gradient."""
+
+    caution: float = 3.0  # eta is 1 / (caution L); by hand
 
 
 @dataclass
@@ -68,24 +73,26 @@ class Svrg:
     Parameters
     ----------
     batch : int, optional
-        Samples of one inner step; by default as many as have d entries in all.
+        Samples of one inner step; by default as many as have about d entries in all.
     """
 
     batch: int | None = None
+    tuning: SvrgTuning = SvrgTuning()
 
     needs: ClassVar[tuple[type, ...]] = (CompositeProblem,)
 
     def __post_init__(self) -> None:
-        """Refuse a batch that is none."""
+        """Refuse an empty batch."""
         if self.batch is not None and self.batch < 1:
             raise IncompatibleError(f"batch={self.batch!r} was asked for; give at least 1, or None.")
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> SvrgState:
+    def start(self, problem: CompositeProblem, init: CompositePoint | None, rng: np.random.Generator) -> SvrgState:
         """Allocate, from a first point or from zero; choose the batch and the step size."""
         if not problem.penalty.is_convex:
             raise IncompatibleError(f"Svrg needs a convex penalty; {problem.penalty!r} is not. Use BlockProxGradient.")
         n, d = problem.X.shape
-        W = SoftmaxLosses(problem).pack(problem.checked_point(init))
+        losses = SoftmaxLosses(problem)
+        W = losses.pack(problem.checked_point(init))
         squares = np.empty(n)
         squared_norms(as_rows(problem.X, problem.bias), squares)
         squares *= problem.C
@@ -94,61 +101,45 @@ class Svrg:
         spread = (1.0 - 1.0 / batch) * spectral_square(problem, problem.bias, rng) + total / batch
         state = SvrgState(
             W=W,
-            U=zeros(n * width_of(problem)),
+            U=zeros(n * losses.k),
             G=zeros(W.size),
             chances=squares / total if total > 0.0 else np.full(n, 1.0 / n),
             batch=batch,
-            length=1.0 / (CAUTION * (0.25 if problem.is_pinned else 0.5) * (spread or 1.0)),
+            length=1.0 / (self.tuning.caution * (0.25 if problem.is_pinned else 0.5) * (spread or 1.0)),
             seed=int(rng.integers(1 << 62)),
         )
-        return _look(problem, state)
+        return _refresh(problem, state)
 
-    def step(self, problem: Any, state: SvrgState) -> SvrgState:
-        """Walk over n samples, then compute the gradient of all."""
-        n, k = len(problem.y), width_of(problem)
+    def step(self, problem: CompositeProblem, state: SvrgState) -> SvrgState:
+        """Make inner steps with n samples, then compute the gradient of all."""
+        n, data = len(problem.y), softmax_data(problem)
         state.n_steps += 1
         rng = np.random.default_rng([state.seed, state.n_steps])
         drawn = rng.choice(n, size=-(-n // state.batch) * state.batch, p=state.chances)
-        work = zeros(3, k)
+        work = zeros(3 + state.batch, data.k)
         work[0, problem.n_columns :] = NEVER
-        _walk(
-            as_rows(problem.X, problem.bias),
-            problem.penalty,
-            drawn,
-            state.chances,
-            problem.target,
-            problem.C,
-            state.W,
-            state.U,
-            state.G,
-            k,
-            problem.n_columns,
-            problem.is_pinned,
-            state.batch,
-            state.length,
-            np.arange(0, k, WIDTH),
-            work,
-            zeros(state.batch * k),
-        )
-        return _look(problem, state)
+        draws = _Draws(drawn, state.chances, state.batch, state.length)
+        rows = as_rows(problem.X, problem.bias)
+        _inner_steps(rows, problem.penalty, data, draws, state.W, state.U, state.G, work)
+        return _refresh(problem, state)
 
-    def point(self, problem: Any, state: SvrgState) -> CompositePoint:
+    def point(self, problem: CompositeProblem, state: SvrgState) -> CompositePoint:
         """Return the weights and the intercept."""
         return SoftmaxLosses(problem).unpack(state.W)
 
-    def estimate(self, problem: Any, state: SvrgState) -> float:
-        """Guess the residual from the gradient at the weights."""
+    def estimate(self, problem: CompositeProblem, state: SvrgState) -> float:
+        """Estimate the residual from the gradient at the weights."""
         losses = SoftmaxLosses(problem)
         weights = losses.matrix(state.W)[:-1]
         primal = state.loss + problem.penalty.value(weights)
-        return float(problem.rough_residual(weights, primal, losses.matrix(state.G)[:-1]))
+        return problem.rough_residual(weights, primal, losses.matrix(state.G)[:-1])
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> SvrgState:
         """Rebuild the state from a checkpoint."""
         return SvrgState(**arrays, **plain)
 
 
-def _look(problem: Any, state: SvrgState) -> SvrgState:
+def _refresh(problem: CompositeProblem, state: SvrgState) -> SvrgState:
     """Improve the intercept and compute the gradient of all samples."""
     losses = SoftmaxLosses(problem)
     losses.fill_scores(state.W, state.S)
@@ -158,35 +149,30 @@ def _look(problem: Any, state: SvrgState) -> SvrgState:
     return state
 
 
+class _Draws(NamedTuple):
+    """The samples of the inner steps."""
+
+    samples: Array  # drawn, one batch after the other
+    chances: Array  # (n,)
+    batch: int
+    length: float
+
+
 @jit
-def _walk(
-    rows: Any,
-    penalty: Any,
-    drawn: Array,
-    chances: Array,
-    target: Array,
-    C: Array,
-    W: Array,
-    U: Array,
-    G: Array,
-    k: int,
-    n_columns: int,
-    is_pinned: bool,
-    batch: int,
-    length: float,
-    tiles: Array,
-    work: Array,
-    moves: Array,
+def _inner_steps(
+    rows: Any, penalty: Any, data: SoftmaxData, draws: _Draws, W: Array, U: Array, G: Array, work: Array
 ) -> None:
-    """Make an inner step with every batch of ``drawn``; W follows."""
-    rows_, W_, U_, G_, moves_ = rows.bare(), pointer(W), pointer(U), pointer(G), pointer(moves)
+    """Update W by an inner step with every batch; ``work`` is (3 + batch, k)."""
+    k, C, target, drawn, chances = data.k, data.C, data.target, draws.samples, draws.chances
+    batch, length, tiles = draws.batch, draws.length, data.tiles
+    rows_, W_, U_, G_, moves_ = rows.bare(), pointer(W), pointer(U), pointer(G), pointer(work[3])
     tiles_, start, scores, move = pointer(tiles), pointer(work[0]), pointer(work[1]), pointer(work[2])
     m = tiles.shape[0]
     for first in range(0, drawn.shape[0], batch):
         for t in range(batch):
             i = drawn[first + t]
             rows_.scores(i, W_, k, start, tiles_, m, scores)
-            softmax_row(scores, 0, k, is_pinned, scores, 0)
+            softmax_row(scores, 0, k, data.is_pinned, scores, 0)
             if target[i] >= 0:
                 scores[target[i]] -= 1.0
             scale = splat(-length / (batch * chances[i]))
@@ -199,4 +185,4 @@ def _walk(
                 store(move, o, load(moves_, t * k + o))
             rows_.add(drawn[first + t], move, tiles_, m, W_, k)
         for j in range(rows_.d):
-            penalty.prox_row(W_, j * k, n_columns, length)
+            penalty.prox_row(W_, j * k, data.n_columns, length)
