@@ -48,6 +48,9 @@ class SpectralTuning(NamedTuple):
     safety: float = 1.05  # factor on the result, as the method converges from below; by hand
 
 
+SPECTRAL = SpectralTuning()
+
+
 def feature_constants(problem: CompositeProblem) -> Array:
     """Return the constant of every feature that holds anywhere, never zero; shape (d,)."""
     squares = np.empty(problem.X.shape[1])
@@ -56,7 +59,7 @@ def feature_constants(problem: CompositeProblem) -> Array:
 
 
 def spectral_square(
-    problem: CompositeProblem, bias: float, rng: np.random.Generator, tuning: SpectralTuning = SpectralTuning()
+    problem: CompositeProblem, bias: float, rng: np.random.Generator, tuning: SpectralTuning = SPECTRAL
 ) -> float:
     """Return about the largest eigenvalue of [X, bias]' C [X, bias], rather more than less; never zero."""
     n, d = problem.X.shape
