@@ -198,17 +198,20 @@ def _passes(is_by_rows: bool) -> Callable[..., Any]:
     """Count a pass over a quadratic model: the slope of every listed block, and the answer to those that moved."""
 
     def count(call: Any, a: Any, add: Any, k: int) -> Any:
-        lengths, size, n = lengths_of(a.columns), entries_of(a.columns)[1], len(a.C)
+        columns, n, V = a.terms.columns, len(a.terms.C), a.point.V
+        lengths, size = lengths_of(columns), entries_of(columns)[1]
         if is_by_rows:
-            listed, before = a.features[: a.m].copy(), a.V.reshape(-1, a.k)[a.features[: a.m]]
+            listed = a.features[: a.m].copy()
+            before = V.reshape(-1, a.point.k)[listed]
             result = call()
-            moved = listed[(a.V.reshape(-1, a.k)[listed] != before).any(axis=1)]
+            moved = listed[(V.reshape(-1, a.point.k)[listed] != before).any(axis=1)]
             width, alone = k, 0.0
         else:
-            parts = [a.features[begin:end] for begin, end in zip(a.starts, a.ends, strict=True)]
-            listed, before = np.concatenate(parts), a.V.copy()
+            bounds = zip(a.entries.starts, a.entries.ends, strict=True)
+            parts = [a.entries.features[begin:end] for begin, end in bounds]
+            listed, before = np.concatenate(parts), V.copy()
             result = call()
-            moved = np.flatnonzero(before != a.V) // a.k
+            moved = np.flatnonzero(before != V) // a.point.k
             width, alone = 1, 8.0 * n * len(parts)
         listed_entries, moved_entries = float(lengths(listed).sum()), float(lengths(moved).sum())
         flops = width * (2.0 * listed_entries + 5.0 * moved_entries) + alone
@@ -224,7 +227,8 @@ def _row_times(a: Any, k: int) -> Work:
 
 
 def _curvatures(a: Any, k: int) -> Work:
-    listed_entries, size = float(lengths_of(a.columns)(a.features).sum()), entries_of(a.columns)[1]
+    columns = a.terms.columns
+    listed_entries, size = float(lengths_of(columns)(a.features).sum()), entries_of(columns)[1]
     width = k if hasattr(a, "k") else 1
     return Work(4.0 * width * listed_entries, listed_entries * (size + 8.0 * width))
 
@@ -235,7 +239,7 @@ def _kept_sums(a: Any, k: int) -> Work:
 
 
 def _dense_hessian(a: Any, k: int) -> Work:
-    m, n = len(a.self.features), len(a.self.sample.C)
+    m, n = len(a.self.features), len(a.self.samples.C)
     return Work(n * m * (m + m / k), 16.0 * n * m)
 
 
@@ -324,7 +328,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "solvers.ball._entry_loops:slopes": _entrywise(5.0, 3, "S"),
     "solvers.ball._entry_loops:slope_rise": _entrywise(8.0, 4, "S"),
     "solvers.ball._entry_loops:loss_sums": _entrywise(8.0, 2, "S"),
-    "solvers.softmax.quadratic_model.dense:DenseModel._hessian": _simply(_dense_hessian),
+    "solvers.softmax.quadratic_model.dense:DenseModel.hessian": _simply(_dense_hessian),
     "losses.entrywise:SmoothHinge.slope": _entrywise(4.0, 3, "scores"),
     "losses.entrywise:SmoothHinge.value": _entrywise(4.0, 3, "scores"),
     "losses.entrywise:SmoothHinge.bend": _entrywise(2.0, 3, "scores"),

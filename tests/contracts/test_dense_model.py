@@ -14,18 +14,31 @@ from softmargin.penalties import L1, MCP, Box, ElasticNet, Group, Nonnegative
 from softmargin.problems import softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers import MMDescent, ProxNewton
-from softmargin.solvers.softmax import prox_newton
-from softmargin.solvers.softmax._losses import stride_of, unpadded
-from softmargin.solvers.softmax.quadratic_model.by_samples import EntryModel, descend, value_of
-from softmargin.solvers.softmax.quadratic_model.dense import DenseModel, affords_all, forming, is_worth_while
-from softmargin.solvers.softmax.quadratic_model.hessian import is_looped, pairs_of
+from softmargin.solvers.softmax._losses import SoftmaxLosses
+from softmargin.solvers.softmax.prox_newton import ProxNewtonTuning
+from softmargin.solvers.softmax.quadratic_model.by_samples import AndersonTuning, EntryModel, Expansion
+from softmargin.solvers.softmax.quadratic_model.dense import (
+    DenseModel,
+    DenseTuning,
+    affords_all,
+    forming_cost,
+    is_looped,
+    is_worth_while,
+)
 from softmargin.solvers.softmax.quadratic_model.row_shifts import best_shifts, shifted_rows
-from softmargin.solvers.softmax.quadratic_model.samples import Sample, density, with_constant
+from softmargin.solvers.softmax.quadratic_model.samples import (
+    Layout,
+    Samples,
+    SampleTuning,
+    density,
+    pairs_of,
+    with_constant,
+)
 
 N, D = 30, 5
 
 
-def make_models(k, seed=0, *, form=np.asarray, share=1.0, fit_intercept=True, is_coupled=True, penalty=None):
+def make_models(k, seed=0, *, form=np.asarray, share=1.0, fit_intercept=True, is_coupled=True, penalty=None, **tuned):
     """Return one model twice, written out and by entries, of a random ``share`` of the entries."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((N, D))
@@ -34,27 +47,28 @@ def make_models(k, seed=0, *, form=np.asarray, share=1.0, fit_intercept=True, is
         form(X), np.arange(N) % k, C=rng.random(N), penalty=penalty or L1(0.3), fit_intercept=fit_intercept
     )
     columns = problem.n_columns
-    P, G, W = (zeros(rows * stride_of(problem)) for rows in (N, D + 1, D + 1))
-    unpadded(problem, W)[:-1] = 0.1 * rng.standard_normal((D, columns))
+    losses = SoftmaxLosses(problem, is_compact=True)
+    P, G, W = (zeros(rows * losses.k) for rows in (N, D + 1, D + 1))
+    losses.matrix(W)[:-1] = 0.1 * rng.standard_normal((D, columns))
     if is_coupled:
-        unpadded(problem, P)[:] = rng.dirichlet(np.ones(k), N)[:, :columns]
-    unpadded(problem, G)[:] = rng.standard_normal((D + 1, columns))
-    constant = with_constant(problem.X, fit_intercept)
-    sample = Sample(None, problem.X, constant, problem.C, P, 0.1 * rng.random(N), np.zeros(D + 1))
+        losses.matrix(P)[:] = rng.dirichlet(np.ones(k), N)[:, :columns]
+    losses.matrix(G)[:] = rng.standard_normal((D + 1, columns))
+    samples = Samples(problem.X, problem.C, P, 0.1 * rng.random(N), np.zeros(D + 1), is_coupled=is_coupled)
+    samples.columns = with_constant(problem.X, fit_intercept)
+    around = Expansion(losses, W, G, samples)
     used = rng.random((columns, D + fit_intercept)) < share
     used[0, 0] = True
     classes, features = np.nonzero(used)
-    bounds = np.searchsorted(classes, np.arange(columns + 1))
-    dense = DenseModel(problem, sample, W, G, features, classes, is_coupled, 1.0)
-    return dense, EntryModel(problem, sample, W, G, features.copy(), bounds[:-1].copy(), bounds[1:].copy(), 1.0)
+    dense = DenseModel(around, features, classes, DenseTuning(**tuned))
+    return dense, EntryModel(around, features, classes, AndersonTuning())
 
 
 def hessian_by_samples(model):
     """Return H of the listed entries, one sample after the other."""
-    problem, sample = model.problem, model.sample
+    problem, samples = model.problem, model.samples
     X = problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray()
     total = 0.0
-    for x, p, damping, C in zip(X, unpadded(problem, sample.P), sample.damping, sample.C, strict=True):
+    for x, p, damping, C in zip(X, model.losses.matrix(samples.P), samples.damping, samples.C, strict=True):
         x = np.append(x, 1.0)[model.features]
         scores = np.diag(p + damping) - np.outer(p, p)
         total = total + C * np.outer(x, x) * scores[np.ix_(model.classes, model.classes)]
@@ -70,7 +84,7 @@ forms = pytest.mark.parametrize("form", [np.asarray, np.float32, csr_matrix], id
 @pytest.mark.parametrize("is_coupled", [True, False])
 @pytest.mark.parametrize("k", [2, 3, 6])
 def test_hessian_is_the_sum_over_samples(k, is_coupled, share, block, form, monkeypatch):
-    monkeypatch.setattr("softmargin.solvers.softmax.quadratic_model.hessian.BLOCK", block)
+    monkeypatch.setattr("softmargin.solvers.softmax.quadratic_model.dense.BLOCK", block)
     dense, _ = make_models(k, form=form, share=share, is_coupled=is_coupled)
     np.testing.assert_allclose(dense.H, hessian_by_samples(dense), atol=1e-12)
 
@@ -81,8 +95,8 @@ def test_hessian_is_the_sum_over_samples(k, is_coupled, share, block, form, monk
 def test_hessian_of_kept_products_of_features_is_the_sum_over_samples(k, share, fit_intercept):
     dense, _ = make_models(k, share=share, fit_intercept=fit_intercept)
     X = dense.problem.X
-    dense.sample.pairs = pairs_of(np.vstack([X.T, np.ones((int(fit_intercept), N))]))
-    np.testing.assert_allclose(dense._hessian(), hessian_by_samples(dense), atol=1e-12)
+    dense.samples.pairs = pairs_of(np.vstack([X.T, np.ones((int(fit_intercept), N))]))
+    np.testing.assert_allclose(dense.hessian(), hessian_by_samples(dense), atol=1e-12)
 
 
 @pytest.mark.parametrize("by_loop", [True, False])
@@ -104,7 +118,7 @@ def test_passes_are_those_by_entries_class_after_class(seed, k, share, fit_inter
         entries.descend()
         entries.reopen()
         np.testing.assert_allclose(dense.V, entries.V, atol=1e-10)
-        assert value_of(dense) == pytest.approx(value_of(entries), rel=1e-9)
+        assert dense.value() == pytest.approx(entries.value(), rel=1e-9)
         D = (dense.V - dense.W)[dense.at]
         np.testing.assert_allclose(dense.response, hessian_by_samples(dense) @ D, atol=1e-10)
 
@@ -114,31 +128,30 @@ def test_passes_are_those_by_entries_class_after_class(seed, k, share, fit_inter
 def test_minimiser_is_that_by_entries(k, penalty):
     dense, entries = make_models(k, penalty=penalty)
     assert not dense.minimise(1e-28, 5000)
-    descend(entries, 1e-28, 5000)
+    entries.minimise(1e-28, 5000)
     np.testing.assert_allclose(dense.V, entries.V, atol=1e-8)
     if k == 2:
         np.testing.assert_allclose(dense.scores_move(), entries.scores_move(), atol=1e-8)
 
 
-def stiff(penalty=None):
-    """Return a model on which passes crawl."""
-    dense, _ = make_models(3, penalty=penalty)
-    dense.sample.damping[:] = 1e-3
-    dense.__post_init__()
-    return dense
+def stiff(penalty=None, **tuned):
+    """Return a model on which passes converge slowly."""
+    dense, _ = make_models(3, penalty=penalty, **tuned)
+    dense.samples.damping[:] = 1e-3
+    around = Expansion(dense.losses, dense.W, dense.G, dense.samples)
+    return DenseModel(around, dense.features, dense.classes, dense.tuning)
 
 
 PENALTIES = [L1(0.3), ElasticNet(0.2, 0.3), Nonnegative(0.1), Box(-0.2, 0.3), MCP(0.3, 8.0)]
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)
-def test_jumps_leave_the_model_lower_after_as_many_passes(penalty, monkeypatch):
+def test_jumps_leave_the_model_lower_after_as_many_passes(penalty):
     values = {}
     for calm in (8, 10**6):
-        monkeypatch.setattr("softmargin.solvers.softmax.quadratic_model.dense.CALM", calm)
-        dense = stiff(penalty)
+        dense = stiff(penalty, calm=calm)
         dense.minimise(1e-30, 64)
-        values[calm] = value_of(dense)
+        values[calm] = dense.value()
         D = (dense.V - dense.W)[dense.at]
         np.testing.assert_allclose(dense.response, dense.H @ D, atol=1e-8)
     assert values[8] <= values[10**6] + 1e-12
@@ -152,10 +165,10 @@ def test_a_jump_never_raises_the_model_and_ends_where_its_zeros_are_right(seed, 
     dense, _ = make_models(k, seed, share=share, penalty=penalty)
     dense.minimise(0.0, 3)
     for _ in range(5):
-        before = value_of(dense)
-        dense._jump()
+        before = dense.value()
+        dense.jump()
         dense.V[dense.at] = dense.point
-        assert value_of(dense) <= before + 1e-12
+        assert dense.value() <= before + 1e-12
         D = (dense.V - dense.W)[dense.at]
         np.testing.assert_allclose(dense.response, dense.H @ D, atol=1e-8)
 
@@ -167,17 +180,17 @@ def test_one_jump_is_at_the_minimiser_once_the_zeros_are_known(penalty):
     best = dense.point.copy()
     dense.point[:] = np.where(best == 0.0, 0.0, best + 1e-3 * np.sign(best))
     dense.response = dense.H @ (dense.point - dense.start)
-    dense._jump()
+    dense.jump()
     np.testing.assert_allclose(dense.point, best, atol=1e-5)
 
 
 @pytest.mark.parametrize("max_passes", [1, 7, 8, 16, 40])
 def test_model_never_rises_wherever_it_is_cut(max_passes):
     dense = stiff()
-    values = [value_of(dense)]
+    values = [dense.value()]
     for _ in range(5):
         dense.minimise(0.0, max_passes)
-        values.append(value_of(dense))
+        values.append(dense.value())
     assert (np.diff(values) <= 1e-10).all()
 
 
@@ -225,20 +238,20 @@ def test_penalty_that_is_not_convex_is_stationary_by_this_model_alone(k, monkeyp
     assert result.status is Status.CONVERGED
 
 
-def test_a_share_of_the_hessian_saves_steps_where_losses_fall_like_an_exponential(monkeypatch):
+def test_a_share_of_the_hessian_saves_steps_where_losses_fall_like_an_exponential():
     """So they do where classes hardly overlap: most samples are right already."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 6))
     y = (X @ rng.standard_normal(6) + 0.1 * rng.standard_normal(400) > 0.0).astype(np.int64)
 
     def steps(share):
-        monkeypatch.setattr(prox_newton, "BENT", share)
+        solver = ProxNewton(tuning=ProxNewtonTuning(share=share))
         problems = [softmax_problem(X, y, C=C, penalty=L1(1.0)) for C in (10.0, 100.0, 1000.0)]
-        results = [solve(problem, ProxNewton(), stop=Stop(1e-6), rng=0) for problem in problems]
+        results = [solve(problem, solver, stop=Stop(1e-6), rng=0) for problem in problems]
         assert all(result.status is Status.CONVERGED for result in results)
         return sum(result.n_iter for result in results)
 
-    assert steps(prox_newton.BENT) < steps(1.0)
+    assert steps(ProxNewtonTuning().share) < steps(1.0)
 
 
 def test_many_entries_sparse_data_and_rows_keep_their_loops(monkeypatch):
@@ -259,15 +272,21 @@ def test_many_entries_sparse_data_and_rows_keep_their_loops(monkeypatch):
 
 def test_rules_count_entries_passes_and_density():
     X, S = np.ones((1000, 200)), csr_matrix(np.ones((1000, 200)) * (np.arange(200) % 20 == 0))
-    assert is_worth_while(forming(X, 100, 3, False), 100, X, 50)
-    assert not is_worth_while(forming(X, 100, 3, False), 100, S, 50)
-    assert not is_worth_while(forming(X, 100, 3, False), 100, X, MMDescent().max_passes - 4)
-    assert not is_worth_while(forming(X, 5000, 3, False), 5000, X, 400)
-    assert not is_worth_while(0.0, 0, X, 50)
-    assert not is_worth_while(0.0, 100, S[:3], 50)  # a pass over H is longer than one over three samples
-    assert forming(S, 100, 1, False) < forming(X, 100, 1, False) < forming(X, 100, 3, False)
-    assert affords_all(forming(X, 50, 1, False), X, 1)
-    assert not affords_all(forming(X, 500, 3, False), X, 1)
+    rules = DenseTuning()
+
+    def cost(X, m, k):
+        y = np.arange(1000) % (k + 1 if k == 1 else k)
+        return forming_cost(Layout(softmax_problem(X, y, penalty=L1(1.0)), SampleTuning()), m, k)
+
+    assert is_worth_while(cost(X, 100, 3), 100, X, 50, rules)
+    assert not is_worth_while(cost(X, 100, 3), 100, S, 50, rules)
+    assert not is_worth_while(cost(X, 100, 3), 100, X, MMDescent().max_passes - 4, rules)
+    assert not is_worth_while(cost(X, 5000, 3), 5000, X, 400, rules)
+    assert not is_worth_while(0.0, 0, X, 50, rules)
+    assert not is_worth_while(0.0, 100, S[:3], 50, rules)  # a pass over H is longer than one over three samples
+    assert cost(S, 100, 1) < cost(X, 100, 1) < cost(X, 100, 3)
+    assert affords_all(cost(X, 50, 1), X, 1, rules)
+    assert not affords_all(cost(X, 500, 3), X, 1, rules)
     assert is_looped(S)
     assert not is_looped(X)
     assert density(np.zeros((3, 2))) == 1.0
@@ -285,8 +304,8 @@ def test_rows_called_shifted_are_those_that_a_shift_improves(penalty):
     gains = np.array([penalty.value(w[None]) - penalty.value(w[None] - s) for w, s in zip(W, shifts, strict=True)])
     flat = zeros(40 * 8)
     flat.reshape(40, 8)[:, :k] = W
-    told = shifted_rows(penalty, flat, 8, k, np.arange(40))
-    assert told[gains > 1e-6].all()
-    assert not told[shifts == 0.0].any()
-    assert told.any()
-    assert not told.all()
+    found = shifted_rows(penalty, flat, 8, k, np.arange(40))
+    assert found[gains > 1e-6].all()
+    assert not found[shifts == 0.0].any()
+    assert found.any()
+    assert not found.all()

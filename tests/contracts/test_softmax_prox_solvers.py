@@ -256,9 +256,9 @@ def test_estimate_tells_what_the_judge_will_say(solver):
         if judged < 1e-3:
             ratios.append(solver.estimate(problem, state) / judged)
         assert judged > 1e-11
-    told = [ratio for ratio in ratios if np.isfinite(ratio)]
-    assert len(told) >= 3
-    assert 0.1 < np.median(told) < 30.0
+    finite = [ratio for ratio in ratios if np.isfinite(ratio)]
+    assert len(finite) >= 3
+    assert 0.1 < np.median(finite) < 30.0
 
 
 @pytest.mark.parametrize("order", ["shuffled", "cyclic"])

@@ -15,10 +15,10 @@ from softmargin.penalties import L0, L1, L2, MCP, SCAD, Box, ElasticNet, Group, 
 from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers import MMDescent, ProxNewton
-from softmargin.solvers.softmax._losses import stride_of, unpadded
-from softmargin.solvers.softmax.quadratic_model.by_samples import EntryModel, RowModel, descend, value_of
+from softmargin.solvers.softmax._losses import SoftmaxLosses
+from softmargin.solvers.softmax.quadratic_model.by_samples import AndersonTuning, EntryModel, Expansion, RowModel
 from softmargin.solvers.softmax.quadratic_model.row_shifts import best_shifts
-from softmargin.solvers.softmax.quadratic_model.samples import Sample, draw, with_constant
+from softmargin.solvers.softmax.quadratic_model.samples import Samples, SampleTuning, draw, with_constant
 
 SOLVERS = {"newton": ProxNewton(), "mm": MMDescent()}
 every_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
@@ -275,32 +275,34 @@ def test_newton_closes_the_gap_on_any_small_problem(seed, k, log_price, name):
     assert fit(problem, ProxNewton(), tol=1e-4, max_iter=300).certificate.residual <= 1e-4
 
 
-def make_model(k, *, by_rows, is_coupled=True, damping=0.1, seed=0, penalty=None, fit_intercept=True):
+def make_model(
+    k, *, by_rows, is_coupled=True, damping=0.1, seed=0, penalty=None, fit_intercept=True, most_kept=1 << 23
+):
     X, y, C = small(k, seed=seed)
     problem = softmax_problem(X, y, C=C, penalty=penalty or L1(0.3), fit_intercept=fit_intercept)
     rng = np.random.default_rng(seed)
     columns, d = problem.n_columns, 6
-    P, G, W = (zeros(rows * stride_of(problem)) for rows in (40, d + 1, d + 1))
-    unpadded(problem, W)[:-1] = 0.1 * rng.standard_normal((d, columns))
-    unpadded(problem, P)[:] = rng.dirichlet(np.ones(k), 40)[:, :columns] if is_coupled else 0.0
-    unpadded(problem, G)[: d + fit_intercept] = rng.standard_normal((d + fit_intercept, columns))
-    sample = Sample(None, problem.X, with_constant(X, fit_intercept), C, P, np.full(40, damping), np.zeros(d + 1))
-    features = np.arange(d + fit_intercept)
+    losses, anderson = SoftmaxLosses(problem, is_compact=True), AndersonTuning(most_kept=most_kept)
+    P, G, W = (zeros(rows * losses.k) for rows in (40, d + 1, d + 1))
+    losses.matrix(W)[:-1] = 0.1 * rng.standard_normal((d, columns))
+    losses.matrix(P)[:] = rng.dirichlet(np.ones(k), 40)[:, :columns] if is_coupled else 0.0
+    losses.matrix(G)[: d + fit_intercept] = rng.standard_normal((d + fit_intercept, columns))
+    samples = Samples(problem.X, C, P, np.full(40, damping), np.zeros(d + 1), is_coupled=is_coupled)
+    samples.columns = with_constant(X, fit_intercept)
+    around, features = Expansion(losses, W, G, samples), np.arange(d + fit_intercept)
     if by_rows:
-        return RowModel(problem, sample, W, G, features, 1, is_coupled, 1.0)
-    starts = len(features) * np.arange(columns)
-    ends = starts + len(features)
-    return EntryModel(problem, sample, W, G, np.tile(features, columns), starts, ends, 1.0)
+        return RowModel(around, features, 1, anderson)
+    return EntryModel(around, np.tile(features, columns), np.repeat(np.arange(columns), len(features)), anderson)
 
 
 def written_out(model):
     """Return q(D) of a model, sample by sample."""
-    problem, sample = model.problem, model.sample
-    D = unpadded(problem, model.V) - unpadded(problem, model.W)
+    problem, samples, matrix = model.problem, model.samples, model.losses.matrix
+    D = matrix(model.V) - matrix(model.W)
     T = problem.X @ D[:-1] + problem.bias * D[-1]
-    value = float(np.vdot(unpadded(problem, model.G), D)) + problem.penalty.value(unpadded(problem, model.V)[:-1])
-    for t, p, C in zip(T, unpadded(problem, sample.P), sample.C, strict=True):
-        value += 0.5 * C * t @ (np.diag(p) - np.outer(p, p) + sample.damping[0] * np.eye(len(p))) @ t
+    value = float(np.vdot(matrix(model.G), D)) + problem.penalty.value(matrix(model.V)[:-1])
+    for t, p, C in zip(T, matrix(samples.P), samples.C, strict=True):
+        value += 0.5 * C * t @ (np.diag(p) - np.outer(p, p) + samples.damping[0] * np.eye(len(p))) @ t
     return value
 
 
@@ -313,7 +315,7 @@ def test_every_pass_lowers_the_model_whose_value_is_right(k, fit_intercept, by_r
     for _ in range(10):
         model.descend()
         values.append(written_out(model))
-        assert value_of(model) == pytest.approx(values[-1], rel=1e-10)
+        assert model.value() == pytest.approx(values[-1], rel=1e-10)
     assert (np.diff(values) <= 1e-12).all()
     assert values[-1] < values[0]
 
@@ -323,17 +325,16 @@ def test_descent_by_rows_and_by_entries_ends_at_the_same_point(k):
     ends = []
     for by_rows in (True, False):
         model = make_model(k, by_rows=by_rows)
-        descend(model, 1e-30, 2000)
+        model.minimise(1e-30, 2000)
         ends.append(model.V.copy())
     np.testing.assert_allclose(ends[0], ends[1], atol=1e-8)
 
 
 @pytest.mark.parametrize("by_rows", [True, False])
-def test_extrapolation_takes_fewer_passes_and_keeps_the_model_true(by_rows, monkeypatch):
+def test_extrapolation_takes_fewer_passes_and_keeps_the_model_true(by_rows):
     counts = []
     for most in (1 << 23, 0):
-        monkeypatch.setattr("softmargin.solvers.softmax.quadratic_model.by_samples.MOST_KEPT", most)
-        model = make_model(3, by_rows=by_rows, damping=0.01)
+        model = make_model(3, by_rows=by_rows, damping=0.01, most_kept=most)
         plain, n = model.descend, [0]
 
         def counted(plain=plain, n=n):
@@ -341,8 +342,8 @@ def test_extrapolation_takes_fewer_passes_and_keeps_the_model_true(by_rows, monk
             return plain()
 
         model.descend = counted
-        assert not descend(model, 1e-20, 5000)
-        assert value_of(model) == pytest.approx(written_out(model), rel=1e-9)
+        assert not model.minimise(1e-20, 5000)
+        assert model.value() == pytest.approx(written_out(model), rel=1e-9)
         counts.append(n[0])
     assert counts[0] < counts[1]
 
@@ -351,12 +352,12 @@ def test_drawn_samples_make_the_right_hessian_on_average_and_keep_rare_features(
     X, y = blobs(4000, 5, 3, seed=0)
     X = np.hstack([X, np.zeros((4000, 1))])
     X[[11, 222, 3333], 5] = 2.0  # a feature that three samples have
-    problem = softmax_problem(X, y, C=1.0, penalty=L1(1.0))
+    losses = SoftmaxLosses(softmax_problem(X, y, C=1.0, penalty=L1(1.0)), is_compact=True)
     P = zeros(4000 * WIDTH)
     P.reshape(-1, WIDTH)[:, :3] = np.random.default_rng(1).dirichlet(np.ones(3), 4000)
     sums = []
     for seed in range(40):
-        rows, prices, least = draw(problem, P, np.arange(6), 10.0, 1.0, np.random.default_rng(seed))
+        rows, prices, least = draw(losses, P, np.arange(6), 10.0, 1.0, np.random.default_rng(seed), SampleTuning())
         assert {11, 222, 3333} <= set(rows)
         assert len(rows) < 2000
         assert (least > 0.0).all()
@@ -367,10 +368,10 @@ def test_drawn_samples_make_the_right_hessian_on_average_and_keep_rare_features(
 
 def test_few_samples_need_no_drawing():
     X, y, C = small(3)
-    problem = softmax_problem(X, y, C=C, penalty=L1(1.0))
-    P = zeros(40 * WIDTH)
-    assert draw(problem, P, np.arange(6), 10.0, 1.0, np.random.default_rng(0)) is None
-    assert draw(problem, P, np.arange(0), np.inf, 1.0, np.random.default_rng(0)) is None
+    losses = SoftmaxLosses(softmax_problem(X, y, C=C, penalty=L1(1.0)), is_compact=True)
+    P, rng = zeros(40 * WIDTH), np.random.default_rng(0)
+    assert draw(losses, P, np.arange(6), 10.0, 1.0, rng, SampleTuning()) is None
+    assert draw(losses, P, np.arange(0), np.inf, 1.0, rng, SampleTuning()) is None
 
 
 @pytest.mark.parametrize("penalty", [L1(1.0), Group(1.0)])

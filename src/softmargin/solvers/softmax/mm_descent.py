@@ -1,10 +1,10 @@
-"""Majorise, then minimise: block descent on a model that bends alike in all scores of a sample.
+"""Majorise, then minimise: block descent on a model with the same curvature in all scores of a sample.
 
     q(D) = <G, D> + 1/2 sum_i C_i c_i |D' x_i|^2 + g(W + D),      c_i = 2 max_c p_ic (1 - p_ic)           spec 3.7
 
-J_i = diag(p_i) - p_i p_i' <= c_i times the identity, so classes do not meet inside the model and a pass costs two fused
-operations for every number of X and class. All else is proximal Newton: working set, damping (added to c_i), search.
-A model is coarser, so it is minimised less exactly.
+J_i = diag(p_i) - p_i p_i' <= c_i times the identity, so the model does not couple the classes, and a pass costs two
+fused operations for every number of X and class. All else is proximal Newton: working set, damping (added to c_i),
+search. A model is coarser, so it is minimised less exactly.
 
     spec            here
     R               RowModel.response less its start, C (P - Y)
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.solvers.softmax._losses import unpadded
+from softmargin.solvers.softmax._losses import SoftmaxLosses
 from softmargin.solvers.softmax.prox_newton import ProxNewton
 
 __all__ = ["MMDescent"]
@@ -33,9 +33,9 @@ class MMDescent(ProxNewton):
     max_passes: int = 5
     per_feature: float = np.inf
 
-    def _hessian(self, problem: Any, P: Array, damping: Array) -> tuple[Array, Array, bool]:
+    def _hessian(self, losses: SoftmaxLosses, P: Array, damping: Array) -> tuple[Array, Array, bool]:
         """Return no probabilities, and c_i for a damping."""
-        rows = unpadded(problem, P)
+        rows = losses.matrix(P)
         largest = (rows * (1.0 - rows)).max(axis=1)
-        bound = largest if problem.is_pinned else 2.0 * largest
+        bound = largest if losses.problem.is_pinned else 2.0 * largest
         return np.zeros_like(P), np.minimum(bound + damping, LARGEST), False

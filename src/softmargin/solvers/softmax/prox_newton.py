@@ -2,30 +2,30 @@
 
     F(W, b) = sum_i C_i l_i(W' x_i + b) + g(W)                                                            spec 3.1, 3.7
 
-One step: the exact gradient G tells which blocks of W are worth while; block descent minimises, over these, the
-quadratic model q(D) = <G, D> + 1/2 <D, H D> + g(W + D), by samples (parts/quadratic_model) or, for few entries, with H
-written out (parts/dense_model); a search along D ends it.
+One step: choose the blocks of W that the exact gradient G says are worth while; build over them the quadratic model
+q(D) = <G, D> + 1/2 <D, H D> + g(W + D); minimise it by block descent; search along D; adapt the next model to how well
+this one predicted the fall of F.
 
-A block is one entry of W where the penalty is a sum over entries, else the row of a feature. Those that are not zero
-are in the working set, and those that a step of proximal gradient would move most, as many again.
+A block is one entry of W where the penalty is a sum over entries, else the row of a feature. The working set holds the
+nonzero blocks, and as many others: those that a proximal gradient step would move most.
 
 H is the Hessian of the losses plus a damping. Plain Newton steps overshoot: a sample that the model gets wrong looks
-flat, though its loss bends on the way to being right. So sample i has damping rho (1 - p_own) in its scores; rho falls
-where the model foretold the fall of F well, and rises where it did not. From 1 / 2 on all samples are damped, and at
+flat, though its loss curves on the way to being right. So sample i has damping rho (1 - p_own) in its scores; rho falls
+where the model predicted the fall of F well, and rises where it did not. From 1 / 2 on all samples are damped, and at
 rho = 1 by 1 / 2: then H is above the Hessian anywhere, and D itself lowers F. A penalty that is not convex relies on
 that, for between W and W + D it may be higher than at both. Where losses fall like an exponential, as those of samples
-that are right already, plain Newton steps are too short, and F falls by 2 (1 - 1 / e) = 1.26 times what was foretold:
-the next model then has only a share of H.
+that are right already, plain Newton steps are too short, and F falls by 2 (1 - 1 / e) = 1.26 times the prediction: the
+next model then has only a share of H.
 
     spec            here
-    XD              state.move          scores of D
-    h_jk            quadratic_passes    exact second derivative (entries), bound (rows)
-    WS              _choose
+    XD              state.move              scores of D
+    h_jk            quadratic_model/loops   exact second derivative (entries), bound (rows)
+    WS              _working_set
     [not there]     damping; a share of H; Hessians of few samples; Anderson's extrapolation, jumps; exactness of models
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,41 +34,58 @@ from softmargin.backends.lanes import WIDTH, zeros
 from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.softmax._losses import SoftmaxLosses, stride_of, unpadded, width_of
-from softmargin.solvers.softmax.quadratic_model.by_samples import EntryModel, RowModel
+from softmargin.solvers.softmax._losses import SoftmaxLosses, width_of
+from softmargin.solvers.softmax.quadratic_model.by_samples import (
+    AndersonTuning,
+    EntryModel,
+    Expansion,
+    QuadraticModel,
+    RowModel,
+)
 from softmargin.solvers.softmax.quadratic_model.dense import (
-    EXACT,
-    MOST_PASSES,
     DenseModel,
+    DenseTuning,
     affords_all,
-    forming,
+    forming_cost,
     is_worth_while,
 )
 from softmargin.solvers.softmax.quadratic_model.loops import score_blocks
 from softmargin.solvers.softmax.quadratic_model.row_shifts import centre
-from softmargin.solvers.softmax.quadratic_model.samples import Layout, Sample, draw
+from softmargin.solvers.softmax.quadratic_model.samples import Layout, Samples, SampleTuning, draw
 
-__all__ = ["ProxNewton", "ProxNewtonState"]
+__all__ = ["ProxNewton", "ProxNewtonState", "ProxNewtonTuning"]
 
 Array = NDArray[Any]
+ROUNDING = 1e-14  # share of F that its computed differences cannot resolve
 
-FIRST_SET = 100  # rows, or as many entries as they have, in the smallest working set
-GROWTH = 2  # the working set is at most so many times what is not zero
-MANY = 2.0  # entries in play for every tile of the rows that hold them, from which descent goes by rows
-FIRST_DAMPING = 0.05
-LEAST_DAMPING = 1e-6  # below, there is none
-RISEN_DAMPING = 1e-3  # where it rises from nothing
-HEAVY_DAMPING = 0.2  # a model that is no good even so has too few samples
-FALL, RISE = 3.0, 6.0  # by how much the damping changes
-GOOD, BAD = 0.75, 0.25  # the fall of F, as a share of what the model foretold
-FLAT, STILL_FLAT, BENT = 1.2, 0.8, 0.6  # the same, from which models get, or keep, only a share of H; that share
-LEAST_EXACT, MOST_EXACT = 0.1, 1e-4  # change of the last pass over a model, as a share of the first
-ENOUGH = 0.01  # share of the foretold fall that a step must bring
-FLOOR = 1e-6  # share of the largest possible curvature that a block has at least
-MAX_HALVINGS = 30
-MAX_PASSES = 400  # over one model, where models are good and passes crawl
-ROUNDING = 1e-14  # share of F that its computed differences cannot tell
-CONCAVE = 1.1  # curvatures are raised so much where the penalty is not convex: spec 3.4
+
+class ProxNewtonTuning(NamedTuple):
+    """Constants of proximal Newton."""
+
+    first_set: int = 100  # rows, or as many entries as they have, in the smallest working set; by hand (spec 3.7: 200)
+    growth: int = 2  # working set over the nonzero blocks, at most; spec 3.7
+    many: float = 2.0  # entries per tile of their rows above which descent goes by rows; by hand
+    first_damping: float = 0.05  # by hand
+    least_damping: float = 1e-6  # below, there is none; by hand
+    risen_damping: float = 1e-3  # where it rises from nothing; by hand
+    heavy_damping: float = 0.2  # a model that fails even so has too few samples; by hand
+    fall: float = 3.0  # divides the damping after a good model; by hand
+    rise: float = 6.0  # multiplies it after a bad one; by hand
+    good: float = 0.75  # fall of F over the predicted one above which a model is good; by hand
+    bad: float = 0.25  # the same below which it is bad; by hand
+    flat: float = 1.2  # the same above which models get a share of H: below 2 (1 - 1 / e) = 1.26; by hand
+    still_flat: float = 0.8  # the same above which they keep it; by hand
+    share: float = 0.6  # of H; by hand, a test shows that it saves steps
+    least_exact: float = 0.1  # change of the last pass over a model, as a share of the first; by hand
+    most_exact: float = 1e-4  # the same after models that predicted well; by hand
+    enough: float = 0.01  # share of the predicted fall that a step must bring; by hand
+    floor: float = 1e-6  # share of the largest possible curvature that a block has at least; by hand
+    max_halvings: int = 30  # of a step; by hand
+    max_passes: int = 400  # over one model, where models are good and passes converge slowly; by hand
+    concave_stretch: float = 1.1  # factor on curvatures where the penalty is not convex: steps below 1 / L, spec 3.4
+    samples: SampleTuning = SampleTuning()
+    anderson: AndersonTuning = AndersonTuning()
+    dense: DenseTuning = DenseTuning()
 
 
 @dataclass
@@ -88,18 +105,16 @@ class ProxNewtonState:
     max_passes: int
     seed: int
     more: float = 1.0  # times as many samples as usual
-    bent: float = 1.0  # share of the Hessian that models have
+    share: float = 1.0  # of the Hessian that models have
     n_steps: int = 0
-    losses: Any = field(init=False, repr=False)  # scratch from here on
-    layout: Any = field(init=False, repr=False)
+    losses: Any = field(init=False, repr=False, default=None)  # scratch from here on
+    layout: Any = field(init=False, repr=False, default=None)
     move: Array = field(init=False, repr=False)  # (n * k,) scores of D
     trial: Array = field(init=False, repr=False)  # (n * k,) scores at the end of D
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""
-        self.losses = self.layout = None
-        self.move = zeros(len(self.scores))
-        self.trial = zeros(len(self.scores))
+        self.move, self.trial = zeros(len(self.scores)), zeros(len(self.scores))
 
 
 @dataclass(frozen=True)
@@ -111,70 +126,78 @@ class ProxNewton:
     max_passes : int
         Most passes over one model, at first.
     per_feature : float
-        Samples drawn for every feature in play, at least; infinite for all samples.
+        Samples drawn for every feature in the model, at least; infinite for all samples.
     """
 
     max_passes: int = 50
     per_feature: float = 10.0
+    tuning: ProxNewtonTuning = ProxNewtonTuning()
 
     needs: ClassVar[tuple[type, ...]] = (CompositeProblem,)
 
-    def start(self, problem: Any, init: CompositePoint | None, rng: np.random.Generator) -> ProxNewtonState:
+    def start(
+        self, problem: CompositeProblem, init: CompositePoint | None, rng: np.random.Generator
+    ) -> ProxNewtonState:
         """Begin at zero or at ``init``; compute its gradient."""
         point = problem.checked_point(init)
         if not np.isfinite(problem.penalty.value(point.weights)):
             nearest = problem.penalty.prox(point.weights, np.finfo(float).tiny)
             point = CompositePoint(nearest, point.intercept)
-        (n, d), k = problem.X.shape, stride_of(problem)
+        weights = SoftmaxLosses(problem, is_compact=True).pack(point)
+        n, d = problem.X.shape
+        size = n * (len(weights) // (d + 1))
         lipschitz = np.empty(d + 1)
         weighted_squares(as_rows(problem.X), 0.25 * problem.C, lipschitz[:d])
         lipschitz[d] = 0.25 * problem.C.sum()
         state = ProxNewtonState(
-            weights=SoftmaxLosses(problem, is_compact=True).pack(point),
-            scores=zeros(n * k),
-            probabilities=zeros(n * k),
-            gradient=zeros((d + 1) * k),
+            weights=weights,
+            scores=zeros(size),
+            probabilities=zeros(size),
+            gradient=zeros(len(weights)),
             lipschitz=lipschitz,
             width=1 if problem.is_pinned or problem.penalty.is_entrywise else problem.n_columns,
             loss=0.0,
             penalty=float(problem.penalty.value(point.weights)),
-            damping=FIRST_DAMPING,
-            accuracy=LEAST_EXACT,
+            damping=self.tuning.first_damping,
+            accuracy=self.tuning.least_exact,
             max_passes=self.max_passes,
             seed=int(rng.integers(2**32)),
         )
-        losses = _awake(problem, state)
+        losses = self._losses(problem, state)
         losses.fill_scores(state.weights, state.trial)
         state.loss, _, _ = losses.along(state.trial, state.move, 0.0, state.scores, state.probabilities)
         losses.fill_gradient(state.probabilities, state.move, state.gradient)
         return state
 
-    def step(self, problem: Any, state: ProxNewtonState) -> ProxNewtonState:
-        """Choose blocks, minimise the model over them, and go there as far as F falls."""
-        losses = _awake(problem, state)
-        model = self._model(problem, state, *_choose(problem, state))
-        is_cheap = isinstance(model, DenseModel) and model.sample.rows is None
-        limits = (EXACT, MOST_PASSES) if is_cheap else (state.accuracy, state.max_passes)
-        is_cut = model.minimise(*limits)
-        length, ratio = _go(problem, state, model)
-        _adapt(problem, state, length, ratio, model.sample.rows is not None, is_cut)
-        if length > 0.0 and problem.penalty.is_convex and not problem.is_pinned:
-            rows = model.rows[model.rows < problem.X.shape[1]]
-            state.penalty -= centre(problem.penalty, state.weights, stride_of(problem), problem.n_columns, rows)
+    def step(self, problem: CompositeProblem, state: ProxNewtonState) -> ProxNewtonState:
+        """Choose blocks, minimise a model over them, search along the step, and adapt the next model."""
+        losses = self._losses(problem, state)
+        features, classes = self._working_set(problem, state)
+        model = self._model(problem, state, features, classes)
+        if isinstance(model, DenseModel) and model.samples.rows is None:
+            is_cut = model.minimise(self.tuning.dense.accuracy, self.tuning.dense.max_passes)
+        else:
+            is_cut = model.minimise(state.accuracy, state.max_passes)
+        length, ratio = self._search(problem, state, model)
+        self._adapt(problem, state, model, length, ratio, is_cut)
         if length == 0.0:
             losses.along(state.scores, state.move, 0.0, state.trial, state.probabilities)
+        elif problem.penalty.is_convex and not problem.is_pinned:
+            rows = model.rows[model.own]
+            state.penalty -= centre(problem.penalty, state.weights, losses.k, problem.n_columns, rows)
         state.n_steps += 1
         losses.fill_gradient(state.probabilities, state.move, state.gradient)
         return state
 
-    def point(self, problem: Any, state: ProxNewtonState) -> CompositePoint:
+    def point(self, problem: CompositeProblem, state: ProxNewtonState) -> CompositePoint:
         """Return the weights; intercepts of all classes have mean zero."""
         return SoftmaxLosses(problem, is_compact=True).unpack(state.weights)
 
-    def estimate(self, problem: Any, state: ProxNewtonState) -> float:
-        """Guess the residual from the gradient at hand."""
-        W, G = unpadded(problem, state.weights)[:-1], unpadded(problem, state.gradient)[:-1]
-        return float(problem.rough_residual(W, state.loss + state.penalty, G))
+    def estimate(self, problem: CompositeProblem, state: ProxNewtonState) -> float:
+        """Estimate the residual from the cached gradient."""
+        matrix = SoftmaxLosses(problem, is_compact=True).matrix
+        primal = state.loss + state.penalty
+        return problem.rough_residual(matrix(state.weights)[:-1], primal, matrix(state.gradient)[:-1])
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> ProxNewtonState:
         """Rebuild the state from a checkpoint."""
@@ -183,119 +206,130 @@ class ProxNewton:
             array[:] = arrays[name]
         return ProxNewtonState(**aligned, **plain)
 
-    def _hessian(self, problem: Any, P: Array, damping: Array) -> tuple[Array, Array, bool]:
-        """Return the parts of the Hessian by the scores: probabilities, damping, and whether classes meet in it."""
-        return P, damping, True
+    def _losses(self, problem: CompositeProblem, state: ProxNewtonState) -> SoftmaxLosses:
+        """Return the losses, on the layout of X that models use; make both anew after a checkpoint."""
+        if state.losses is None:
+            state.layout = Layout(problem, self.tuning.samples)
+            state.losses = SoftmaxLosses(problem, state.layout.X, is_compact=True)
+        losses: SoftmaxLosses = state.losses
+        return losses
+
+    def _working_set(self, problem: CompositeProblem, state: ProxNewtonState) -> tuple[Array, Array]:
+        """Return the features and the classes of the blocks to move."""
+        d, k = problem.X.shape[1], problem.n_columns
+        per_row = k // state.width
+        scores = np.empty(d * per_row)
+        W, G, L = state.weights, state.gradient, state.lipschitz[:d]
+        n_support = score_blocks(problem.penalty, W, G, L, state.losses.k, k, state.width, scores)
+        blocks = np.flatnonzero(scores > 0.0)
+        most = max(self.tuning.first_set * per_row, self.tuning.growth * n_support)
+        if len(blocks) > most:
+            blocks = np.sort(blocks[np.argpartition(-scores[blocks], most)[:most]])
+        return blocks // per_row, blocks % per_row
 
     def _model(
-        self, problem: Any, state: ProxNewtonState, features: Array, classes: Array
-    ) -> DenseModel | EntryModel | RowModel:
-        """Build the model of some entries (j, c), or of the rows that hold them where they are many."""
-        d, k = problem.X.shape[1], problem.n_columns
+        self, problem: CompositeProblem, state: ProxNewtonState, features: Array, classes: Array
+    ) -> QuadraticModel:
+        """Choose and build the model: dense where H is cheap to form, by rows where most of their entries are in play.
+
+        Else it goes by entries.
+        """
+        d, k, tuning = problem.X.shape[1], problem.n_columns, self.tuning
         own = rows = features if k == 1 else np.unique(features)
         n_tiles = width_of(problem) // WIDTH
-        by_rows = state.width > 1 or len(features) > MANY * len(rows) * n_tiles
+        by_rows = state.width > 1 or (k > 1 and len(features) > tuning.many * len(rows) * n_tiles)
         if problem.fit_intercept:
             rows = np.append(rows, d)
             features, classes = np.append(features, np.full(k, d)), np.append(classes, np.arange(k))
         m, X = len(features), state.layout.X
-        cost = forming(X, m, k, state.layout.has_pairs)
-        is_dense = state.width == 1 and is_worth_while(cost, m, problem.X, state.max_passes)
-        sample, is_coupled = self._sample(problem, state, own, is_dense, is_dense and affords_all(cost, X, n_tiles))
-        W, G = state.weights, state.gradient
-        stretch = 1.0 if problem.penalty.is_convex else CONCAVE
-        if by_rows and k > 1 and not is_dense:
-            return RowModel(problem, sample, W, G, rows, state.width, is_coupled, stretch)
+        cost = forming_cost(state.layout, m, k)
+        is_dense = state.width == 1 and is_worth_while(cost, m, problem.X, state.max_passes, tuning.dense)
+        takes_all = is_dense and affords_all(cost, X, n_tiles, tuning.dense)
+        samples = self._samples(problem, state, None if takes_all else own, is_dense)
+        around = Expansion(state.losses, state.weights, state.gradient, samples)
+        if by_rows and not is_dense:
+            return RowModel(around, rows, state.width, tuning.anderson)
         if k > 1:
             order = np.argsort(classes, kind="stable")
             features, classes = features[order], classes[order]
         if is_dense:
-            return DenseModel(problem, sample, W, G, features, classes, is_coupled, stretch)
-        bounds = np.searchsorted(classes, np.arange(k + 1))
-        return EntryModel(problem, sample, W, G, features, bounds[:-1].copy(), bounds[1:].copy(), stretch)
+            return DenseModel(around, features, classes, tuning.dense)
+        return EntryModel(around, features, classes, tuning.anderson)
 
-    def _sample(
-        self, problem: Any, state: ProxNewtonState, features: Array, is_dense: bool, takes_all: bool
-    ) -> tuple[Sample, bool]:
-        """Gather the samples of a model of some features."""
-        P, layout, rho = state.probabilities, state.layout, state.damping
+    def _samples(
+        self, problem: CompositeProblem, state: ProxNewtonState, features: Array | None, is_dense: bool
+    ) -> Samples:
+        """Return the samples of a model: drawn for some features, or all."""
+        P, layout, rho, tuning = state.probabilities, state.layout, state.damping, self.tuning
         damping = np.minimum(rho * (1.0 - state.losses.own(P)) + max(rho - 0.5, 0.0), 0.5)
-        hessian, damping, is_coupled = self._hessian(problem, P, damping)
+        hessian, damping, is_coupled = self._hessian(state.losses, P, damping)
+        stretch = 1.0 if problem.penalty.is_convex else tuning.concave_stretch
+        least = tuning.floor * state.lipschitz
+        every = Samples(layout.X, problem.C, hessian, damping, least, stretch, is_coupled)
         drawn = None
-        if not takes_all:
+        if features is not None:
             rng = np.random.default_rng([state.seed, state.n_steps])
-            drawn = draw(problem, P, features, self.per_feature, state.more, rng)
-        every = Sample(None, layout.X, None, problem.C, hessian, damping, FLOOR * state.lipschitz)
-        sample = layout.gather(every, drawn, is_dense)
-        sample.C = state.bent * sample.C
-        return sample, is_coupled
+            drawn = draw(state.losses, P, features, self.per_feature, state.more, rng, tuning.samples)
+        samples: Samples = layout.gather(every, drawn, is_dense)
+        samples.C = state.share * samples.C
+        return samples
 
+    def _hessian(self, losses: SoftmaxLosses, P: Array, damping: Array) -> tuple[Array, Array, bool]:
+        """Return the Hessian by the scores: probabilities, damping, and whether it couples the classes."""
+        return P, damping, True
 
-def _awake(problem: Any, state: ProxNewtonState) -> SoftmaxLosses:
-    """Return the losses; make the scratch, anew after a checkpoint."""
-    if state.losses is None:
-        state.layout = Layout(problem)
-        state.losses = SoftmaxLosses(problem, state.layout.X, is_compact=True)
-    return state.losses
+    def _search(self, problem: CompositeProblem, state: ProxNewtonState, model: QuadraticModel) -> tuple[float, float]:
+        """Go to W + D, or less far, so that F falls; return how far, and the fall of F(W + D) over the predicted one.
 
+        Probabilities are then those at the new scores, unless no length was good enough.
+        """
+        losses, rows, own = state.losses, model.rows, model.own
+        W, V, G = (losses.matrix(flat)[rows] for flat in (state.weights, model.V, state.gradient))
+        D = V - W
+        before, after = problem.penalty.value(W[own]), problem.penalty.value(V[own])
+        predicted = before - after - float(np.vdot(G, D)) - 0.5 * model.squared_length()
+        move = model.scores_move()
+        if move is None:
+            losses.fill_move(model.V - state.weights, state.move)
+        else:
+            losses.matrix(state.move)[:] = move
+        rounding = ROUNDING * abs(state.loss + state.penalty)
+        length, ratio = 1.0, 1.0
+        for _ in range(self.tuning.max_halvings if problem.penalty.is_convex else 1):
+            loss, _, _ = losses.along(state.scores, state.move, length, state.trial, state.probabilities)
+            value = after if length == 1.0 else problem.penalty.value((W + length * D)[own])
+            fall = (state.loss - loss) + (before - value)
+            if length == 1.0 and predicted > rounding:
+                ratio = fall / predicted
+            if fall >= self.tuning.enough * length * predicted or (predicted <= rounding and fall >= -rounding):
+                losses.matrix(state.weights)[rows] = V if length == 1.0 else W + length * D
+                state.scores, state.trial = state.trial, state.scores
+                state.loss, state.penalty = loss, state.penalty + value - before
+                return length, ratio
+            length /= 2.0
+        return 0.0, ratio
 
-def _choose(problem: Any, state: ProxNewtonState) -> tuple[Array, Array]:
-    """Return the working set as (features, classes)."""
-    d, k = problem.X.shape[1], problem.n_columns
-    per_row = k // state.width
-    scores = np.empty(d * per_row)
-    W, G, L = state.weights, state.gradient, state.lipschitz[:d]
-    n_support = score_blocks(problem.penalty, W, G, L, stride_of(problem), k, state.width, scores)
-    blocks = np.flatnonzero(scores > 0.0)
-    most = max(FIRST_SET * per_row, GROWTH * n_support)
-    if len(blocks) > most:
-        blocks = np.sort(blocks[np.argpartition(-scores[blocks], most)[:most]])
-    return blocks // per_row, blocks % per_row
-
-
-def _go(problem: Any, state: ProxNewtonState, model: Any) -> tuple[float, float]:
-    """Go to W + D, or less far, so that F falls; return how far, and how well the model foretold F(W + D).
-
-    Probabilities are then those at the new scores, unless nothing was good enough.
-    """
-    rows, losses = model.rows, state.losses
-    W, V, G = (unpadded(problem, flat)[rows] for flat in (state.weights, model.V, state.gradient))
-    D, own = V - W, rows < problem.X.shape[1]
-    before, after = problem.penalty.value(W[own]), problem.penalty.value(V[own])
-    foretold = before - after - float(np.vdot(G, D)) - 0.5 * model.bend()
-    move = model.scores_move()
-    if move is None:
-        losses.fill_move(model.V - state.weights, state.move)
-    else:
-        unpadded(problem, state.move)[:] = move
-    rounding = ROUNDING * abs(state.loss + state.penalty)
-    length, ratio = 1.0, 1.0
-    for _ in range(MAX_HALVINGS if problem.penalty.is_convex else 1):
-        loss, _, _ = losses.along(state.scores, state.move, length, state.trial, state.probabilities)
-        value = after if length == 1.0 else problem.penalty.value((W + length * D)[own])
-        fall = (state.loss - loss) + (before - value)
-        if length == 1.0 and foretold > rounding:
-            ratio = fall / foretold
-        if fall >= ENOUGH * length * foretold or (foretold <= rounding and fall >= -rounding):
-            unpadded(problem, state.weights)[rows] = V if length == 1.0 else W + length * D
-            state.scores, state.trial = state.trial, state.scores
-            state.loss, state.penalty = loss, state.penalty + value - before
-            return length, ratio
-        length /= 2.0
-    return 0.0, ratio
-
-
-def _adapt(problem: Any, state: ProxNewtonState, length: float, ratio: float, is_drawn: bool, is_cut: bool) -> None:
-    """Set the next model's damping, exactness and number of samples by how this one did."""
-    if ratio > GOOD:
-        state.damping = state.damping / FALL if state.damping > LEAST_DAMPING else 0.0
-        if is_cut:
-            state.max_passes = min(2 * state.max_passes, MAX_PASSES)
-    elif not ratio >= BAD:
-        state.damping = min(max(RISE * state.damping, RISEN_DAMPING), 1.0)
-    if length < 1.0 and is_drawn and state.damping > HEAVY_DAMPING:
-        state.more *= 2.0
-    miss = abs(1.0 - ratio) if state.bent == 1.0 else 1.0 - BENT
-    state.accuracy = min(max(LEAST_EXACT * miss, MOST_EXACT), LEAST_EXACT)
-    if problem.penalty.is_convex:
-        state.bent = BENT if ratio > (FLAT if state.bent == 1.0 else STILL_FLAT) else 1.0
+    def _adapt(
+        self,
+        problem: CompositeProblem,
+        state: ProxNewtonState,
+        model: QuadraticModel,
+        length: float,
+        ratio: float,
+        is_cut: bool,
+    ) -> None:
+        """Set the next model's damping, exactness, share of H and number of samples by how this one did."""
+        tuning = self.tuning
+        if ratio > tuning.good:
+            state.damping = state.damping / tuning.fall if state.damping > tuning.least_damping else 0.0
+            if is_cut:
+                state.max_passes = min(2 * state.max_passes, tuning.max_passes)
+        elif not ratio >= tuning.bad:
+            state.damping = min(max(tuning.rise * state.damping, tuning.risen_damping), 1.0)
+        if length < 1.0 and model.samples.rows is not None and state.damping > tuning.heavy_damping:
+            state.more *= 2.0
+        miss = abs(1.0 - ratio) if state.share == 1.0 else 1.0 - tuning.share
+        state.accuracy = min(max(tuning.least_exact * miss, tuning.most_exact), tuning.least_exact)
+        if problem.penalty.is_convex:
+            is_flat = ratio > (tuning.flat if state.share == 1.0 else tuning.still_flat)
+            state.share = tuning.share if is_flat else 1.0

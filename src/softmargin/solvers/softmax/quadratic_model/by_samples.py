@@ -1,250 +1,238 @@
-"""Quadratic models of the losses around W, descended by entries or by rows of W.
+"""Quadratic models of the losses around W, minimised by passes over the samples: by entries or by rows of W.
 
     q(D) = <G, D> + 1/2 <D, H D> + g(W + D)
 
-Passes that crawl are helped by Anderson's extrapolation: the affine combination of the last passes' ends whose steps
-nearly cancel, taken where it lowers q.
+Where passes converge slowly, Anderson's extrapolation helps: it takes the affine combination of the last passes' ends
+whose steps nearly cancel, where that lowers q.
 """
 
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.lanes import zeros
 from softmargin.matrices.products import times
-from softmargin.solvers.softmax._losses import stride_of, unpadded
-from softmargin.solvers.softmax.quadratic_model.loops import entry_curvatures, entry_pass, row_curvatures, row_pass
-from softmargin.solvers.softmax.quadratic_model.samples import Sample
+from softmargin.solvers.softmax._losses import SoftmaxLosses
+from softmargin.solvers.softmax.quadratic_model.loops import (
+    EntryList,
+    ModelPoint,
+    SampleTerms,
+    entry_curvatures,
+    entry_pass,
+    row_curvatures,
+    row_pass,
+)
+from softmargin.solvers.softmax.quadratic_model.samples import Samples
 
-__all__ = ["EntryModel", "RowModel", "descend", "floored", "value_of"]
+__all__ = ["AndersonTuning", "EntryModel", "Expansion", "QuadraticModel", "RowModel"]
 
 Array = NDArray[Any]
-TINY = 1e-300  # the curvature of a feature that is zero everywhere
-DEPTH = 5  # passes that an extrapolation looks back
-MOST_KEPT = 1 << 23  # numbers of one response above which no history is kept
-RIDGE = 1e-10  # share of the trace added before steps are combined
+ANDERSON_RIDGE = 1e-10  # share of the trace of the Gram matrix of steps added to its diagonal, so that it is regular
 
 
-def floored(curvature: Array, least: Array, stretch: float) -> Array:
-    """Keep curvatures away from zero, where a step would be endless; ``stretch`` them all."""
-    return stretch * np.maximum(curvature, least + TINY)
+class AndersonTuning(NamedTuple):
+    """Constants of the extrapolation."""
+
+    depth: int = 5  # steps that are combined; spec 3.9
+    most_kept: int = 1 << 23  # numbers of one response above which no history is kept: memory; by hand
 
 
-@dataclass
-class EntryModel:
-    """A model in single entries of W. ``features`` are ordered by class, from starts[c] to ends[c]."""
+class Expansion(NamedTuple):
+    """The losses to second order around W."""
 
-    problem: Any
-    sample: Sample
-    W: Array
-    G: Array
-    features: Array
-    starts: Array
-    ends: Array
-    stretch: float
-    V: Array = field(init=False)
-    response: Array = field(init=False)  # (k * m,) T, class-major
+    losses: SoftmaxLosses
+    W: Array  # ((d + 1) * k,)
+    G: Array  # ((d + 1) * k,) gradient at W
+    samples: Samples  # of the Hessian
 
-    def __post_init__(self) -> None:
-        """Compute the curvatures; begin at D = 0."""
-        m, k = len(self.sample.C), self.problem.n_columns
-        self.rows = np.unique(self.features)
-        self.V = self.W.copy()
-        self.P = np.ascontiguousarray(unpadded(self.problem, self.sample.P).T).reshape(-1)
-        self.response, self.means = np.zeros(k * m), np.zeros(m)
-        bends = np.empty(len(self.features))
-        sample = self.sample
-        entry_curvatures(sample.columns, sample.C, self.P, sample.damping, self.starts, self.ends, self.features, bends)
-        self.curvature = floored(bends, sample.least[self.features], self.stretch)
-        self.all = self.features.copy(), self.ends.copy(), self.curvature.copy()
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether no block has left the list."""
-        return bool((self.ends == self.all[1]).all())
+class QuadraticModel:
+    """q(D) over some blocks of W, at V = W + D."""
 
-    def reopen(self) -> None:
-        """Put back the blocks that have left the list."""
-        self.features[:], self.ends[:], self.curvature[:] = self.all
+    def __init__(self, around: Expansion, rows: Array) -> None:
+        self.losses, self.W, self.G, self.samples = around
+        self.problem, self.V = self.losses.problem, self.W.copy()
+        self.rows = rows  # features of the blocks, the constant one included
+        self.own = rows < self.problem.X.shape[1]  # which of them are penalised
+
+    def minimise(self, accuracy: float, max_passes: int) -> bool:
+        """Pass over the blocks until a pass changes less than ``accuracy`` times the first; return whether cut off."""
+        raise NotImplementedError
+
+    def squared_length(self) -> float:
+        """Return <D, H D>."""
+        raise NotImplementedError
+
+    def scores_move(self) -> Array | None:
+        """Return [X, 1] D of all samples, (n, k), where it is cached."""
+        return None
+
+    def value(self) -> float:
+        """Return q(D), with g of the features in the model only."""
+        V, W, G = (self.losses.matrix(flat)[self.rows] for flat in (self.V, self.W, self.G))
+        penalty = self.problem.penalty.value(V[self.own])
+        return float(np.vdot(G, V - W)) + 0.5 * self.squared_length() + float(penalty)
+
+
+class _BySamples(QuadraticModel):
+    """A model that passes minimise; ``response`` is what they keep up to date beside V."""
+
+    response: Array
+
+    def __init__(self, around: Expansion, rows: Array, anderson: AndersonTuning) -> None:
+        super().__init__(around, rows)
+        problem, self.anderson = self.problem, anderson
+        self.at = ModelPoint(self.V, self.G, self.losses.k, problem.n_columns, problem.is_pinned, problem.X.shape[1])
 
     def descend(self) -> float:
         """Make a pass; return its sum h step^2."""
-        problem, sample = self.problem, self.sample
-        return float(
-            entry_pass(
-                sample.columns,
-                problem.penalty,
-                self.G,
-                self.V,
-                stride_of(problem),
-                problem.X.shape[1],
-                sample.C,
-                self.P,
-                sample.damping,
-                problem.is_pinned,
-                self.response,
-                self.means,
-                self.starts,
-                self.ends,
-                self.features,
-                self.curvature,
-            )
-        )
+        raise NotImplementedError
+
+    def is_complete(self) -> bool:
+        """Return whether no block has left the list."""
+        raise NotImplementedError
+
+    def reopen(self) -> None:
+        """Put back the blocks that have left the list."""
+        raise NotImplementedError
+
+    def update(self) -> None:
+        """Recompute what is derived from the response."""
 
     def minimise(self, accuracy: float, max_passes: int) -> bool:
-        """Descend; say whether it was cut short."""
-        return descend(self, accuracy, max_passes)
+        """Pass over the blocks until a pass changes less than ``accuracy`` times the first; return whether cut off."""
+        V = self.losses.matrix(self.V)
+        keeps_history = self.response.size <= self.anderson.most_kept
+        points: list[Array] = []
+        responses: list[Array] = []
+        first = self.descend()
+        for _ in range(max_passes - 1):
+            if keeps_history:
+                points.append(V[self.rows])
+                responses.append(self.response.copy())
+            if len(points) > self.anderson.depth:
+                self._extrapolate(V, points, responses)
+                points, responses = [], []
+            saw_all = self.is_complete()
+            if self.descend() <= accuracy * first:
+                if saw_all:
+                    return False
+                self.reopen()
+        return True
 
-    def settle(self) -> None:
-        """Bring what is derived from the response up to date."""
+    def _extrapolate(self, V: Array, points: list[Array], responses: list[Array]) -> None:
+        """Replace the last point by the combination of all whose steps nearly cancel, if that lowers q."""
+        share = _cancelling(np.diff(responses, axis=0))
+        before = self.value()
+        # As differences to the last point: what did not change stays as it is, to the last bit.
+        for s, point, response in zip(share[:-1], points[1:-1], responses[1:-1], strict=True):
+            V[self.rows] += s * (point - points[-1])
+            self.response += s * (response - responses[-1])
+        self.update()
+        if not self.value() < before:
+            V[self.rows] = points[-1]
+            self.response[:] = responses[-1]
+            self.update()
+
+
+def _cancelling(steps: Array) -> Array:
+    """Return shares, of sum 1, with which these steps nearly cancel."""
+    gram, one = steps @ steps.T, np.eye(len(steps))
+    size = float(np.trace(gram))
+    if size == 0.0:
+        return np.asarray(one[-1])
+    gram += ANDERSON_RIDGE * size * one
+    share = np.linalg.solve(gram, np.ones(len(steps)))
+    return np.asarray(share / share.sum())
+
+
+class EntryModel(_BySamples):
+    """A model in the entries (features[e], classes[e]) of W, ordered by class; ``response`` is T, class-major."""
+
+    def __init__(self, around: Expansion, features: Array, classes: Array, anderson: AndersonTuning) -> None:
+        super().__init__(around, np.unique(features), anderson)
+        samples, m, k = self.samples, len(self.samples.C), self.problem.n_columns
+        P = np.ascontiguousarray(self.losses.matrix(samples.P).T).reshape(-1)
+        self.terms = SampleTerms(samples.columns, samples.C, P, samples.damping)
+        self.response, self.means = np.zeros(k * m), np.zeros(m)
+        bounds = np.searchsorted(classes, np.arange(k + 1))
+        starts, ends, curvature = bounds[:-1].copy(), bounds[1:].copy(), np.empty(len(features))
+        entry_curvatures(self.terms, features, starts, ends, curvature)
+        self.every = EntryList(features, samples.floored(curvature, features), starts, ends)
+        self.reopen()
+
+    def is_complete(self) -> bool:
+        """Return whether no block has left the list."""
+        return bool((self.entries.ends == self.every.ends).all())
+
+    def reopen(self) -> None:
+        """Put back the blocks that have left the list."""
+        self.entries = EntryList(*(part.copy() for part in self.every))
+
+    def descend(self) -> float:
+        """Make a pass; return its sum h step^2."""
+        penalty = self.problem.penalty
+        return float(entry_pass(penalty, self.terms, self.at, self.entries, self.response, self.means))
+
+    def update(self) -> None:
+        """Recompute the means."""
         if not self.problem.is_pinned:
-            np.einsum("ci,ci->i", self._by_class(self.P), self._by_class(self.response), out=self.means)
+            np.einsum("ci,ci->i", self._by_class(self.terms.P), self._by_class(self.response), out=self.means)
 
-    def bend(self) -> float:
+    def squared_length(self) -> float:
         """Return <D, H D>."""
-        P, T, sample = self._by_class(self.P), self._by_class(self.response), self.sample
-        squares = np.einsum("ci,ci,ci->i", P, T, T) + sample.damping * np.einsum("ci,ci->i", T, T)
+        P, T, damping = self._by_class(self.terms.P), self._by_class(self.response), self.terms.damping
+        squares = np.einsum("ci,ci,ci->i", P, T, T) + damping * np.einsum("ci,ci->i", T, T)
         means = P[0] * T[0] if self.problem.is_pinned else self.means
-        return float(sample.C @ (squares - means * means))
+        return float(self.terms.C @ (squares - means * means))
 
     def scores_move(self) -> Array | None:
-        """Return [X, 1] D of all samples, (n, k), where it is at hand."""
-        return self._by_class(self.response).T if self.sample.rows is None else None
+        """Return [X, 1] D of all samples, (n, k), where it is cached."""
+        return self._by_class(self.response).T if self.samples.rows is None else None
 
     def _by_class(self, flat: Array) -> Array:
         return flat.reshape(self.problem.n_columns, -1)
 
 
-@dataclass
-class RowModel:
-    """A model in whole rows of W; ``width`` entries at a time have a prox of their own."""
+class RowModel(_BySamples):
+    """A model in whole rows of W, ``width`` entries to a prox; ``response`` is R."""
 
-    problem: Any
-    sample: Sample
-    W: Array
-    G: Array
-    features: Array
-    width: int
-    is_coupled: bool
-    stretch: float
-    V: Array = field(init=False)
-    response: Array = field(init=False)  # (m * k,) R
+    def __init__(self, around: Expansion, features: Array, width: int, anderson: AndersonTuning) -> None:
+        super().__init__(around, features, anderson)
+        samples, self.width, k = self.samples, width, self.losses.k
+        self.terms = SampleTerms(samples.columns, samples.C, samples.P, samples.damping)
+        self.response, self.scores = zeros(len(samples.P)), zeros(len(samples.P))
+        curvature = zeros(len(features) * k)
+        row_curvatures(self.terms, features, k, self.problem.is_pinned, curvature)
+        self.every = features, samples.floored(curvature, np.repeat(features, k))
+        self.reopen()
 
-    def __post_init__(self) -> None:
-        """Compute the curvatures; begin at D = 0."""
-        k = stride_of(self.problem)
-        self.rows = self.features.copy()
-        self.n_features = len(self.features)
-        self.V = self.W.copy()
-        self.response, self.scores = zeros(len(self.sample.P)), zeros(len(self.sample.P))
-        bends, sample = zeros(len(self.features) * k), self.sample
-        row_curvatures(
-            sample.columns, sample.C, sample.P, sample.damping, k, self.problem.is_pinned, self.features, bends
-        )
-        self.curvature = floored(bends, np.repeat(sample.least[self.features], k), self.stretch)
-        self.all = self.features.copy(), self.curvature.copy()
-
-    @property
     def is_complete(self) -> bool:
-        """Whether no block has left the list."""
+        """Return whether no block has left the list."""
         return self.n_features == len(self.features)
 
     def reopen(self) -> None:
         """Put back the blocks that have left the list."""
-        self.features[:], self.curvature[:] = self.all
+        self.features, self.curvature = (part.copy() for part in self.every)
         self.n_features = len(self.features)
 
     def descend(self) -> float:
         """Make a pass; return its sum h step^2."""
-        problem, sample = self.problem, self.sample
         change, self.n_features = row_pass(
-            sample.columns,
-            problem.penalty,
-            self.G,
-            self.V,
-            stride_of(problem),
-            problem.n_columns,
-            self.width,
-            problem.X.shape[1],
-            sample.C,
-            sample.P,
-            sample.damping,
-            self.is_coupled,
-            self.response,
+            self.problem.penalty,
+            self.terms,
+            self.samples.is_coupled,
+            self.at,
             self.features,
-            self.n_features,
             self.curvature,
+            self.n_features,
+            self.width,
+            self.response,
         )
         return float(change)
 
-    def minimise(self, accuracy: float, max_passes: int) -> bool:
-        """Descend; say whether it was cut short."""
-        return descend(self, accuracy, max_passes)
-
-    def settle(self) -> None:
-        """Nothing is derived from the response."""
-
-    def bend(self) -> float:
+    def squared_length(self) -> float:
         """Return <D, H D>."""
-        times(self.sample.X, self.V - self.W, self.problem.bias, stride_of(self.problem), self.scores)
+        times(self.samples.X, self.V - self.W, self.problem.bias, self.losses.k, self.scores)
         return float(self.scores @ self.response)
-
-    def scores_move(self) -> None:
-        """Say that [X, 1] D is not at hand."""
-
-
-def value_of(model: Any) -> float:
-    """Return q(D), with g of the features in play only."""
-    V, W, G = (unpadded(model.problem, flat)[model.rows] for flat in (model.V, model.W, model.G))
-    is_feature = model.rows < model.problem.X.shape[1]
-    return float(np.vdot(G, V - W)) + 0.5 * model.bend() + float(model.problem.penalty.value(V[is_feature]))
-
-
-def descend(model: Any, accuracy: float, max_passes: int) -> bool:
-    """Pass over the model until a pass changes less than ``accuracy`` times the first; say whether it was cut short."""
-    V = unpadded(model.problem, model.V)
-    keeps_history = model.response.size <= MOST_KEPT
-    points: list[Array] = []
-    responses: list[Array] = []
-    first = model.descend()
-    for _ in range(max_passes - 1):
-        if keeps_history:
-            points.append(V[model.rows])
-            responses.append(model.response.copy())
-        if len(points) > DEPTH:
-            _extrapolate(model, V, points, responses)
-            points, responses = [], []
-        saw_all = model.is_complete
-        if model.descend() <= accuracy * first:
-            if saw_all:
-                return False
-            model.reopen()
-    return True
-
-
-def combination(steps: Array) -> Array:
-    """Return shares, of sum 1, with which these steps nearly cancel."""
-    gram = steps @ steps.T
-    size = float(np.trace(gram))
-    if size == 0.0:
-        return np.eye(DEPTH)[-1]
-    gram += RIDGE * size * np.eye(DEPTH)
-    share = np.linalg.solve(gram, np.ones(DEPTH))
-    return share / share.sum()
-
-
-def _extrapolate(model: Any, V: Array, points: list[Array], responses: list[Array]) -> None:
-    """Replace the last point by the combination of all whose steps nearly cancel, if that lowers q."""
-    share = combination(np.diff(responses, axis=0))
-    before = value_of(model)
-    # As differences to the last point: what did not change stays as it is, to the last bit.
-    for s, point, response in zip(share[:-1], points[1:-1], responses[1:-1], strict=True):
-        V[model.rows] += s * (point - points[-1])
-        model.response += s * (response - responses[-1])
-    model.settle()
-    if not value_of(model) < before:
-        V[model.rows] = points[-1]
-        model.response[:] = responses[-1]
-        model.settle()

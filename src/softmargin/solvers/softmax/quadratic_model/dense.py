@@ -1,15 +1,23 @@
-"""A quadratic model of the losses around W with its Hessian written out, for few entries of W in play.
+"""A quadratic model of the losses around W with its Hessian written out, for few entries of W.
 
     q(D) = <G, D> + 1/2 <D, H D> + g(W + D)
-    H[(j, c), (l, e)] = sum_i C_i x_ij x_il ([c = e] (p_ic + damping_i) - p_ic p_ie)
+    H[(j, c), (l, e)] = sum_i B_i[c, e] x_ij x_il ,      B_i[c, e] = C_i ([c = e] (p_ic + damping_i) - p_ic p_ie)
 
-The same q as in ``quadratic_passes``. Once H is there (parts/written_hessian) samples are no longer looked at: a pass
-keeps the gradient of the model itself up to date, and an entry that does not move costs nothing. When some passes have
-left the zeros alone, a jump goes to the least q over the other entries, by Cholesky.
+The same q as by samples. H is formed
+
+    one column, thin rows       from pairs of nonzeros of every row, in a compiled loop
+    one column                  as Z Z', with Z the columns times sqrt(B_i)
+    few features                as one product of all products of two features, which are cached from one model to the
+                                next, with all products of two classes
+    else                        as one product for what couples the classes, and one per class for the rest
+
+After that no sample is visited: a pass keeps the gradient of the model up to date, and an entry that does not move
+costs nothing. When some passes have left the zeros unchanged, a jump goes to the least q over the other entries, by
+Cholesky.
 """
 
-from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,203 +26,188 @@ from scipy.linalg.lapack import dposv
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import keep, pointer
 from softmargin.matrices.rows import as_rows
-from softmargin.solvers.softmax._losses import stride_of, unpadded
-from softmargin.solvers.softmax.quadratic_model.by_samples import floored
-from softmargin.solvers.softmax.quadratic_model.hessian import (
-    FAST,
-    by_classes,
-    by_pairs,
-    fill_bends,
-    fill_from_rows,
-    is_looped,
-    n_pairs,
-)
-from softmargin.solvers.softmax.quadratic_model.samples import Sample, density
+from softmargin.solvers.softmax.quadratic_model.by_samples import Expansion, QuadraticModel
+from softmargin.solvers.softmax.quadratic_model.samples import Layout, Samples, density, n_pairs
 
-__all__ = ["EXACT", "MOST_PASSES", "DenseModel", "affords_all", "forming", "is_worth_while"]
+__all__ = ["DenseModel", "DenseTuning", "affords_all", "forming_cost", "is_looped", "is_worth_while"]
 
 Array = NDArray[Any]
-MOST_ENTRIES = 2000  # H of these is 32 MB
-PASSES = 60  # over a model, usually
-OVERHEAD = 30.0  # multiply-adds that a sample's losses are worth, a tile of classes
-AFFORDED = 5.0  # how much longer than the rest of a step forming H of all samples may take
-CALM, LONGEST = 30, 200  # passes that leave the zeros alone, or any, from one jump to the next
-NEAR, APART = 1e-6, 1e-3  # where the derivatives of a penalty are taken, as shares of an entry
-RIDGE = 1e-6  # share of its diagonal added to H: all classes may be shifted alike
+FAST = 10.0  # multiply-adds of a matrix product in the time of one in a loop over samples
+BLOCK = 1 << 19  # numbers of Z at a time: 4 MB
+NEAR, APART = 1e-6, 1e-3  # where differences give the derivatives of a penalty, as shares of an entry
 TINY = 1e-300  # where an entry is zero
-ROUNDING = 1e-12  # share of q that its differences cannot tell
-EXACT = 1e-4  # change of the last pass over H of all samples, as a share of the first: passes are cheap, steps are not
-MOST_PASSES = 2000  # over H of all samples
+ROUNDING = 1e-12  # share of q that its differences cannot resolve
 
 
-def forming(X: Any, m: int, k: int, has_pairs: bool) -> float:
-    """Return how many multiply-adds of a loop over samples forming H of m entries is worth, for every sample."""
+class DenseTuning(NamedTuple):
+    """Constants of the choice of this model, and of its minimisation."""
+
+    most_entries: int = 2000  # H of these is 32 MB; by hand
+    usual_passes: int = 60  # over a model by samples, against which H is weighed; by hand
+    loss_cost: float = 30.0  # multiply-adds that the losses of a sample are worth, per tile of classes; by hand
+    afforded: float = 5.0  # cost of H of all samples, as a multiple of the rest of a step; by hand
+    accuracy: float = 1e-4  # of H of all samples: change of the last pass over the first: passes are cheap; by hand
+    max_passes: int = 2000  # over H of all samples; by hand
+    calm: int = 30  # passes that leave the zeros unchanged before a jump; by hand
+    longest: int = 200  # passes from one jump to the next; by hand
+    ridge: float = 1e-6  # share of its diagonal added to H for a jump: all classes may be shifted alike; by hand
+
+
+def is_looped(X: Any) -> bool:
+    """Return whether the pairs of sparse rows are best summed one by one."""
+    if isinstance(X, np.ndarray):
+        return False
+    own, d = X.nnz / max(X.shape[0], 1), X.shape[1]
+    return bool(own * own / 2.0 <= d * d / (2.0 * FAST) + d)
+
+
+def forming_cost(layout: Layout, m: int, k: int) -> float:
+    """Return the multiply-adds of a loop over samples, per sample, in the time that forming H of m entries takes."""
+    X = layout.X
     if k == 1 and is_looped(X):
         own = density(X) * X.shape[1]
-        return own + density(X) * m * own / 2.0
-    size = n_pairs(X.shape[1] + 1) * n_pairs(k) if has_pairs else m * m / 2.0 if k == 1 else m * m
-    return size / FAST + m
+        return float(own + density(X) * m * own / 2.0)
+    size = n_pairs(X.shape[1] + 1) * n_pairs(k) if layout.has_pairs else m * m / 2.0 if k == 1 else m * m
+    return float(size / FAST + m)
 
 
-def is_worth_while(cost: float, m: int, X: Any, max_passes: int) -> bool:
-    """Say whether H of m entries, and a pass over it, cost less than passes over the samples, 2 m density each."""
+def is_worth_while(cost: float, m: int, X: Any, max_passes: int, tuning: DenseTuning) -> bool:
+    """Return whether H of m entries, and a pass over it, cost less than passes over the samples, 2 m density each."""
     by_samples = 2.0 * m * density(X)
-    is_small = 0 < m <= MOST_ENTRIES and m * m <= FAST * X.shape[0] * by_samples
-    return is_small and cost <= min(PASSES, max_passes) * by_samples
+    is_small = 0 < m <= tuning.most_entries and m * m <= FAST * X.shape[0] * by_samples
+    return is_small and cost <= min(tuning.usual_passes, max_passes) * by_samples
 
 
-def affords_all(cost: float, X: Any, n_tiles: int) -> bool:
-    """Say whether H may be summed over all samples, for a model that is better than with few."""
-    return cost <= AFFORDED * n_tiles * (3.0 * density(X) * X.shape[1] + OVERHEAD)
+def affords_all(cost: float, X: Any, n_tiles: int, tuning: DenseTuning) -> bool:
+    """Return whether H may be summed over all samples, for a better model than with few."""
+    return bool(cost <= tuning.afforded * n_tiles * (3.0 * density(X) * X.shape[1] + tuning.loss_cost))
 
 
-@dataclass
-class DenseModel:
+class DenseModel(QuadraticModel):
     """A model in the entries (features[e], classes[e]) of W, ordered by class."""
 
-    problem: Any
-    sample: Sample
-    W: Array
-    G: Array
-    features: Array
-    classes: Array
-    is_coupled: bool
-    stretch: float
-    V: Array = field(init=False)
-    response: Array = field(init=False)  # (m,) H D
-
-    def __post_init__(self) -> None:
-        """Write out H; begin at D = 0."""
-        problem, m = self.problem, len(self.features)
-        self.rows = self.features if problem.n_columns == 1 else np.unique(self.features)
-        self.V = self.W.copy()
-        self.at = self.features * stride_of(problem) + self.classes
-        self.is_free = self.features == problem.X.shape[1]
+    def __init__(self, around: Expansion, features: Array, classes: Array, tuning: DenseTuning) -> None:
+        super().__init__(around, features if around.losses.problem.n_columns == 1 else np.unique(features))
+        self.features, self.classes, self.tuning = features, classes, tuning
+        self.at = features * self.losses.k + classes
+        self.is_free = features == self.problem.X.shape[1]
         self.table: Array | None = None  # (m, n) the columns, where H is made of them
-        self.H = self._hessian()
-        self.curvature = floored(self.H.diagonal(), self.sample.least[self.features], self.stretch)
+        self.H = self.hessian()
+        self.curvature = self.samples.floored(self.H.diagonal(), features)
         self.slopes, self.start = self.G[self.at], self.W[self.at]
-        self.point, self.response = self.start.copy(), np.zeros(m)
+        self.point, self.response = self.start.copy(), np.zeros(len(features))  # the entries of V, and H D
 
-    def _hessian(self) -> Array:
+    def hessian(self) -> Array:
         """Return H, (m, m)."""
-        problem, sample, m = self.problem, self.sample, len(self.features)
-        (n, d), k = sample.X.shape, problem.n_columns
-        P = unpadded(problem, sample.P)
+        problem, samples, m = self.problem, self.samples, len(self.features)
+        (n, d), k = samples.X.shape, problem.n_columns
+        P = self.losses.matrix(samples.P)
         if k == 1:
-            prices = sample.C * (P[:, 0] * (1.0 - P[:, 0]) + sample.damping)
-            if is_looped(sample.X):
+            prices = samples.C * (P[:, 0] * (1.0 - P[:, 0]) + samples.damping)
+            if is_looped(samples.X):
                 place, H = np.full(d + 1, m), np.empty((m, m))
                 place[self.features] = np.arange(m)
-                fill_from_rows(as_rows(sample.X), place, prices, H)
+                _fill_from_rows(as_rows(samples.X), place, prices, H)
                 return H
-            self.table = sample.table(self.features)
+            self.table = samples.table(self.features)
             Z = self.table * np.sqrt(prices)
-            return Z @ Z.T
-        if sample.pairs is not None:
-            bends = np.empty((n, n_pairs(k)))
-            fill_bends(sample.P, sample.C, sample.damping, stride_of(problem), k, bends)
-            return by_pairs(sample.pairs, bends, self.features, self.classes, d + problem.fit_intercept, k)
+            return np.asarray(Z @ Z.T)
+        if samples.pairs is not None:
+            products, H = np.empty((n, n_pairs(k))), np.empty((m, m))
+            _fill_class_pairs(samples.P, samples.C, samples.damping, self.losses.k, k, products)
+            _scatter(samples.pairs @ products, self.features, self.classes, d + problem.fit_intercept, k, H)
+            return H
         row_of = np.searchsorted(self.rows, self.features)
-        table = sample.table(self.rows)
-        return by_classes(table, row_of, self.classes, P, sample.C, sample.damping, self.is_coupled)
+        return _by_classes(samples.table(self.rows), row_of, self.classes, P, samples)
 
     def minimise(self, accuracy: float, max_passes: int) -> bool:
-        """Pass over the entries until a pass changes less than ``accuracy`` times the first; say whether cut short."""
+        """Pass over the entries until a pass changes less than ``accuracy`` times the first; return whether cut off."""
         first, n_passes, is_cut = -1.0, 0, True
         while is_cut and n_passes < max_passes:
-            change, first, made = dense_passes(
-                self.problem.penalty,
-                self.H,
-                self.curvature,
-                self.slopes,
-                self.is_free,
-                self.point,
-                self.response,
-                accuracy,
-                first,
-                min(LONGEST, max_passes - n_passes),
-                CALM,
-            )
+            budget = min(self.tuning.longest, max_passes - n_passes)
+            system = _System(self.H, self.curvature, self.slopes, self.is_free, self.point, self.response)
+            change, first, made = _dense_passes(self.problem.penalty, system, accuracy, first, budget, self.tuning.calm)
             n_passes += made
             is_cut = not change <= accuracy * first
             if is_cut and n_passes < max_passes:
-                self._jump()
+                self.jump()
         self.V[self.at] = self.point
         return is_cut
 
-    def _jump(self) -> None:
-        """Go to the least q over the entries that are not zero, as if g were quadratic in each, if that lowers q.
+    def jump(self) -> None:
+        """Go to the least q over the nonzero entries, as if g were quadratic in each, if that lowers q.
 
-        What would change its sign becomes zero instead, or the first of these does, and the way ends there.
+        Entries that would change their sign become zero instead; or the step ends where the first of them is zero.
         """
         used = np.flatnonzero(self.is_free | (self.point != 0.0))
         if len(used) == 0:
             return
         v, is_free = self.point[used], self.is_free[used]
         slope = self._penalty_slope(v)
-        bend = (self._penalty_slope((1.0 + APART) * v) - slope) / (APART * v + TINY)
-        slope, bend = np.where(is_free, 0.0, slope), np.where(is_free, 0.0, bend)
+        curvature = (self._penalty_slope((1.0 + APART) * v) - slope) / (APART * v + TINY)
+        slope, curvature = np.where(is_free, 0.0, slope), np.where(is_free, 0.0, curvature)
         H = self.H[np.ix_(used, used)]
-        H[np.diag_indices(len(used))] += bend + RIDGE * self.curvature[used]
+        H[np.diag_indices(len(used))] += curvature + self.tuning.ridge * self.curvature[used]
         _, step, trouble = dposv(H, -(self.slopes[used] + self.response[used] + slope), lower=True)
         if trouble:
             return
         crosses = ~is_free & (v * (v + step) < 0.0)
         share = np.min(-v[crosses] / step[crosses], initial=1.0)
-        before, kept = self._value(), (self.point.copy(), self.response.copy())
+        before, kept = self._point_value(), (self.point.copy(), self.response.copy())
         for new in (np.where(crosses, 0.0, v + step), v + share * step):
             new[crosses & (np.abs(new) <= ROUNDING * np.abs(v))] = 0.0
             self.point[used] = new
             self.response = kept[1] + (new - v) @ self.H[used]
-            if self._value() < before - ROUNDING * abs(before):
+            if self._point_value() < before - ROUNDING * abs(before):
                 return
         self.point, self.response = kept
 
     def _penalty_slope(self, v: Array) -> Array:
         """Return g'(v) where v is not zero: that of its Moreau envelope, (v - prox_t(v)) / t, with a tiny t."""
         t = NEAR * np.abs(v) + TINY
-        return (v - self.problem.penalty.prox(v[:, None], t[:, None])[:, 0]) / t
+        return np.asarray((v - self.problem.penalty.prox(v[:, None], t[:, None])[:, 0]) / t)
 
-    def _value(self) -> float:
-        """Return q(D)."""
+    def _point_value(self) -> float:
+        """Return q(D) at ``point``, which V follows only after all passes."""
         D = self.point - self.start
         penalty = self.problem.penalty.value(self.point[~self.is_free, None])
         return float(D @ self.slopes + 0.5 * (D @ self.response) + penalty)
 
-    def bend(self) -> float:
+    def squared_length(self) -> float:
         """Return <D, H D>."""
         return float((self.point - self.start) @ self.response)
 
     def scores_move(self) -> Array | None:
-        """Return [X, 1] D of all samples, (n, k), where it is at hand."""
-        if self.table is None or self.sample.rows is not None:
+        """Return [X, 1] D of all samples, (n, k), where H was made of their columns."""
+        if self.table is None or self.samples.rows is not None:
             return None
-        return ((self.point - self.start) @ self.table)[:, None]
+        return np.asarray(((self.point - self.start) @ self.table)[:, None])
+
+
+class _System(NamedTuple):
+    """The model in its entries, for compiled passes."""
+
+    H: Array  # (m, m)
+    curvature: Array  # (m,) its diagonal, floored
+    slopes: Array  # (m,) G
+    is_free: Array  # (m,) unpenalised
+    point: Array  # (m,) W + D
+    response: Array  # (m,) H D
 
 
 @jit
-def dense_passes(
-    penalty: Any,
-    H: Array,
-    curvature: Array,
-    slopes: Array,
-    is_free: Array,
-    point: Array,
-    response: Array,
-    accuracy: float,
-    first: float,
-    most: int,
-    calm: int,
+def _dense_passes(
+    penalty: Any, system: _System, accuracy: float, first: float, most: int, calm: int
 ) -> tuple[float, float, int]:
-    """Minimise q over one entry after the other, in at most so many passes, or until ``calm`` of them leave the zeros.
+    """Minimise q over one entry after the other, for ``most`` passes, or until ``calm`` of them leave the zeros alone.
 
-    Returns sum h step^2 of the last pass and of the ``first`` one, which is not known if it is negative, and the number
-    of passes.
+    Returns sum h step^2 of the last pass and of the ``first`` one, which is unknown if negative, and the number of
+    passes.
     """
-    v, r, entry = pointer(point), pointer(response), np.empty(1)
+    H, curvature, slopes, is_free = system.H, system.curvature, system.slopes, system.is_free
+    v, r, entry = pointer(system.point), pointer(system.response), np.empty(1)
     new = pointer(entry)
-    m = point.shape[0]
+    m = system.point.shape[0]
     change, n_passes, n_calm = 0.0, 0, 0
     while n_passes < most and n_calm < calm:
         change, n_calm = 0.0, n_calm + 1
@@ -238,3 +231,73 @@ def dense_passes(
             break
     keep(entry)
     return change, first, n_passes
+
+
+@jit
+def _fill_from_rows(rows: Any, place: Array, prices: Array, H: Array) -> None:
+    """Write H = sum_i prices_i x_i x_i'; place[j] is the row of feature j in H, or m, its size, if not in the model.
+
+    Places ascend; the last one is that of the constant feature. Rows of price zero are skipped.
+    """
+    bare, m, constant = rows.bare(), H.shape[0], place[place.shape[0] - 1]
+    sums = np.zeros((m + 1) * (m + 1))  # the upper triangle, and a dummy row and column m: no branch inside
+    sums_, place_ = pointer(sums), pointer(place)
+    for i in range(prices.shape[0]):
+        if prices[i] != 0.0:
+            begin, end = bare.entries(i)
+            for p in range(begin, end):
+                at = place_[bare.column(i, p)]
+                if at < m:
+                    scaled, line = prices[i] * bare.value(p), at * (m + 1)
+                    for q in range(p, end):
+                        sums_[line + place_[bare.column(i, q)]] += scaled * bare.value(q)
+                    sums_[line + constant] += scaled
+            sums_[constant * (m + 2)] += prices[i]
+    for a in range(m):
+        for b in range(a, m):
+            H[a, b] = H[b, a] = sums_[a * (m + 1) + b]
+    keep(sums)
+
+
+@jit
+def _fill_class_pairs(P: Array, C: Array, damping: Array, k: int, n_columns: int, out: Array) -> None:
+    """Write B_i[c, e] of all classes c <= e, one sample after the other; out is (n, n_pairs), P is (n * k,)."""
+    for i in range(C.shape[0]):
+        b = 0
+        for c in range(n_columns):
+            p = C[i] * P[i * k + c]
+            out[i, b] = p + C[i] * damping[i] - p * P[i * k + c]
+            b += 1
+            for e in range(c + 1, n_columns):
+                out[i, b] = -p * P[i * k + e]
+                b += 1
+
+
+@jit
+def _scatter(sums: Array, features: Array, classes: Array, d: int, k: int, H: Array) -> None:
+    """Write the sums, over pairs of d features and of k classes, to their places in H."""
+    for a in range(H.shape[0]):
+        for b in range(a + 1):
+            i, j = min(features[a], features[b]), max(features[a], features[b])
+            c, e = min(classes[a], classes[b]), max(classes[a], classes[b])
+            H[a, b] = sums[i * d - i * (i - 1) // 2 + j - i, c * k - c * (c - 1) // 2 + e - c]
+            H[b, a] = H[a, b]
+
+
+def _by_classes(X: Array, row_of: Array, classes: Array, P: Array, samples: Samples) -> Array:
+    """Return H of the entries (row_of, classes), ordered by class; X is (r, n), P is (n, k)."""
+    m, root = len(classes), np.sqrt(samples.C)
+    P = np.ascontiguousarray(P.T)
+    coupling, roots = P * root, np.sqrt(P + samples.damping) * root
+    bounds = np.searchsorted(classes, np.arange(len(P) + 1)).tolist()
+    H, size = np.zeros((m, m)), max(BLOCK // m, 1)
+    for begin in range(0, len(root), size):
+        part = slice(begin, begin + size)
+        some = X[row_of, part]
+        if samples.is_coupled:
+            Z = some * coupling[classes, part]
+            H -= Z @ Z.T
+        for c, (first, end) in enumerate(pairwise(bounds)):
+            Z = some[first:end] * roots[c, part]
+            H[first:end, first:end] += Z @ Z.T
+    return H

@@ -9,12 +9,12 @@ No exponential is computed inside. Two loops descend on the same model:
     by rows      all classes of a feature at once, four to a vector; for penalties of whole rows, and where most entries
                  of a row are in use. The block's Hessian is bounded by a diagonal: diag(p) - p p' <= diag(2 p (1 - p)).
 
-Both keep what the model's gradient needs: entries the scores t themselves, and the mean <p_i, t_i>; rows the gradient
-by the scores, R_i = C_i (p_i (t_i - <p_i, t_i>) + damping_i t_i). The last feature, ``d``, is the constant one: its
-weights are the intercept, and have no penalty. A block that is zero and stays zero leaves the list of later passes.
+Both keep up to date what the model's gradient needs: entries the scores t and the mean <p_i, t_i>; rows the gradient by
+the scores, R_i = C_i (p_i (t_i - <p_i, t_i>) + damping_i t_i). The last feature, ``d``, is the constant one: its
+weights are the unpenalised intercept. A block that is zero and stays zero leaves the list of later passes.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,48 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import inline, jit
 from softmargin.backends.lanes import WIDTH, keep, load, pointer, splat, store, total
 
-__all__ = ["entry_curvatures", "entry_pass", "row_curvatures", "row_pass", "score_blocks"]
+__all__ = [
+    "EntryList",
+    "ModelPoint",
+    "SampleTerms",
+    "entry_curvatures",
+    "entry_pass",
+    "row_curvatures",
+    "row_pass",
+    "score_blocks",
+]
 
 Array = NDArray[Any]
 TINY = 1e-300  # the curvature of a feature that is zero everywhere
+
+
+class SampleTerms(NamedTuple):
+    """The second-order terms of the losses, sample by sample."""
+
+    columns: Any  # of X, and the constant one
+    C: Array  # (n,)
+    P: Array  # (n * k,), or class-major (k * n,)
+    damping: Array  # (n,)
+
+
+class ModelPoint(NamedTuple):
+    """Where a model stands: V = W + D, beside the gradient G of the losses at W."""
+
+    V: Array  # ((d + 1) * k,)
+    G: Array  # ((d + 1) * k,)
+    k: int  # numbers in a row
+    n_columns: int  # those that are not padding
+    is_pinned: bool
+    d: int  # the number of the constant feature
+
+
+class EntryList(NamedTuple):
+    """The entries that passes visit: those of class c are features[starts[c] : ends[c]]."""
+
+    features: Array
+    curvature: Array
+    starts: Array  # (k,)
+    ends: Array  # (k,)
 
 
 @jit
@@ -63,11 +101,10 @@ def score_blocks(
 
 
 @jit
-def entry_curvatures(
-    columns: Any, C: Array, P: Array, damping: Array, starts: Array, ends: Array, features: Array, out: Array
-) -> None:
+def entry_curvatures(terms: SampleTerms, features: Array, starts: Array, ends: Array, out: Array) -> None:
     """Write the model's second derivative by every entry; P is class-major."""
-    cols, P_ = columns.bare(), pointer(P)
+    C, damping = terms.C, terms.damping
+    cols, P_ = terms.columns.bare(), pointer(terms.P)
     n = C.shape[0]
     weights = np.empty(n)
     w = pointer(weights)
@@ -85,35 +122,23 @@ def entry_curvatures(
 
 @jit
 def entry_pass(
-    columns: Any,
-    penalty: Any,
-    G: Array,
-    V: Array,
-    k: int,
-    d: int,
-    C: Array,
-    P: Array,
-    damping: Array,
-    is_pinned: bool,
-    T: Array,
-    means: Array,
-    starts: Array,
-    ends: Array,
-    features: Array,
-    curvature: Array,
+    penalty: Any, terms: SampleTerms, point: ModelPoint, entries: EntryList, T: Array, means: Array
 ) -> float:
-    """Minimise q over the listed entries, one after the other; V = W + D. Returns sum h step^2.
+    """Minimise q over the listed entries, one after the other. Returns sum h step^2.
 
-    Entries of class c are features[starts[c] : ends[c]]; P and T are class-major, (k * n,).
+    P and T are class-major, (k * n,); ``means`` is <p_i, t_i>.
     """
-    cols, V_, G_, T_, P_, m = columns.bare(), pointer(V), pointer(G), pointer(T), pointer(P), pointer(means)
+    C, damping, k, d, is_pinned = terms.C, terms.damping, point.k, point.d, point.is_pinned
+    features, curvature, starts, ends = entries.features, entries.curvature, entries.starts, entries.ends
+    cols, V_, G_, T_ = terms.columns.bare(), pointer(point.V), pointer(point.G), pointer(T)
+    P_, m = pointer(terms.P), pointer(means)
     n = C.shape[0]
     slopes, weights, entry = np.empty(n), np.empty(n), np.empty(1)
     u, w, new = pointer(slopes), pointer(weights), pointer(entry)
     change = 0.0
     for c in range(starts.shape[0]):
         base = c * n
-        # u: the model's gradient by the scores of class c; w: its derivative. The mean is kept without class c.
+        # u: the model's gradient by the scores of class c; w: its derivative. m: the mean without class c.
         for i in range(n):
             p, t = P_[base + i], T_[base + i]
             own = 0.0 if is_pinned else m[i] - p * t
@@ -155,11 +180,10 @@ def entry_pass(
 
 
 @jit
-def row_curvatures(
-    columns: Any, C: Array, P: Array, damping: Array, k: int, is_pinned: bool, features: Array, out: Array
-) -> None:
+def row_curvatures(terms: SampleTerms, features: Array, k: int, is_pinned: bool, out: Array) -> None:
     """Write a diagonal bound on the model's second derivative by every listed row."""
-    cols, P_, out_ = columns.bare(), pointer(P), pointer(out)
+    C, damping = terms.C, terms.damping
+    cols, P_, out_ = terms.columns.bare(), pointer(terms.P), pointer(out)
     one = splat(1.0)
     share = 1.0 if is_pinned else 2.0
     for f in range(features.shape[0]):
@@ -220,29 +244,23 @@ def _respond(cols: Any, j: int, step: Any, C: Any, P: Any, damping: Any, k: int,
 
 @jit
 def row_pass(
-    columns: Any,
     penalty: Any,
-    G: Array,
-    V: Array,
-    k: int,
-    n_columns: int,
-    width: int,
-    d: int,
-    C: Array,
-    P: Array,
-    damping: Array,
+    terms: SampleTerms,
     is_coupled: bool,
-    R: Array,
+    point: ModelPoint,
     features: Array,
-    m: int,
     curvature: Array,
+    m: int,
+    width: int,
+    R: Array,
 ) -> tuple[float, int]:
     """Make a proximal step on every listed row, ``width`` entries to a prox; features[:m] are listed.
 
-    Returns sum h step^2, and what is left of m.
+    Returns sum h step^2, and how many rows stay in the list.
     """
-    cols, V_, G_, R_, P_, h = columns.bare(), pointer(V), pointer(G), pointer(R), pointer(P), pointer(curvature)
-    C_, damping_ = pointer(C), pointer(damping)
+    k, n_columns, d = point.k, point.n_columns, point.d
+    cols, V_, G_, R_ = terms.columns.bare(), pointer(point.V), pointer(point.G), pointer(R)
+    P_, h, C_, damping_ = pointer(terms.P), pointer(curvature), pointer(terms.C), pointer(terms.damping)
     gradient, row = np.zeros(k), np.zeros(k)
     g, step = pointer(gradient), pointer(row)
     change = 0.0
@@ -252,18 +270,18 @@ def row_pass(
         _row_gradient(cols, j, R_, G_, k, g)
         n_moved, n_used = 0, 0
         for first in range(0, n_columns, width):
-            bend = 0.0
+            top = 0.0
             for c in range(first, first + width):
-                bend = max(bend, h[f * k + c])
+                top = max(top, h[f * k + c])
             for c in range(first, first + width):
-                step[c] = V_[j * k + c] - g[c] / bend
+                step[c] = V_[j * k + c] - g[c] / top
             if j < d:
-                penalty.prox_row(step, first, width, 1.0 / bend)
+                penalty.prox_row(step, first, width, 1.0 / top)
             for c in range(first, first + width):
                 old, new = V_[j * k + c], step[c]
                 step[c] = new - old
                 V_[j * k + c] = new
-                change += bend * step[c] * step[c]
+                change += top * step[c] * step[c]
                 n_moved += step[c] != 0.0
                 n_used += old != 0.0
         if n_moved > 0:

@@ -35,7 +35,7 @@ def best_shifts(penalty: Any, W: Array) -> Array:
     def pull(rows: Array, s: Array) -> Array:
         V = W[rows] - s[:, None]
         t = SMOOTH * size[rows, None]
-        return ((V - penalty.prox(V, t)) / t).sum(axis=1)
+        return np.asarray(((V - penalty.prox(V, t)) / t).sum(axis=1))
 
     around, noise = NEAR * size, NOISE * W.shape[1]
     rows = rows[(pull(rows, -around[rows]) < 0.0) | (pull(rows, around[rows]) > 0.0)]

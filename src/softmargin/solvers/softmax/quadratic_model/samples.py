@@ -1,46 +1,56 @@
-"""The samples that a quadratic model of the losses is made of: all, or a few that say most.
+"""The samples over which a quadratic model sums the Hessian of the losses: all, or a few that contribute most.
 
-The gradient of a model is exact, so whatever lowers it is a direction in which the true objective falls, whatever its
-Hessian is. That allows the Hessian to be summed over few samples: i is drawn with probability
+The gradient of a model is exact, so whatever lowers the model is a direction in which the true objective falls,
+whatever its Hessian is. That allows the Hessian to be summed over few samples: i is drawn with probability
 
     min(1, per_feature s_i),      s_i = sum over features j in play of  kappa_i x_ij^2 / sum_i' kappa_i' x_i'j^2
 
-kappa being a sample's price times its curvature, and then counts 1 / probability. Every feature is thus seen by about
+kappa being a sample's price times its curvature, and then weighs 1 / probability. Every feature is thus seen by about
 ``per_feature`` samples, or by all it has. Where that makes most samples, all are taken.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
+from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.columns import as_columns, transposed
 from softmargin.matrices.layout import FEW, laid_out
 from softmargin.matrices.rows import DenseRows, as_rows, weighted_squares
-from softmargin.solvers.softmax._losses import unpadded
-from softmargin.solvers.softmax.quadratic_model.hessian import n_pairs, pairs_of
+from softmargin.solvers.softmax._losses import SoftmaxLosses
 
-__all__ = ["Layout", "Sample", "density", "draw", "with_constant"]
+__all__ = ["Layout", "SampleTuning", "Samples", "density", "draw", "n_pairs", "pairs_of", "with_constant"]
 
 Array = NDArray[Any]
-THIN = 0.4  # share of nonzero numbers up to which X is not laid out: passes go along its columns, without BLAS
-PAIRED = 32  # features up to which their products are kept: beyond, most of them are in no model
-MOST_DRAWN = 0.5  # share of the samples above which drawing saves nothing
-LEAST_DRAWN = 1 / 8  # share of the samples that are drawn at least: fewer would not make a step cheaper
-UNSEEN = 0.03  # share of a feature's curvature, summed over all samples, that the drawn ones may not go below
-LEAST_CURVATURE = 1e-3  # share of the largest possible curvature that a sample is drawn for at least
+TINY = 1e-300  # the curvature of a feature that is zero everywhere
+
+
+class SampleTuning(NamedTuple):
+    """Constants of the layout of X and of the draws of samples."""
+
+    thin: float = 0.4  # share of nonzeros up to which X stays sparse: passes go along its columns, no BLAS; by hand
+    paired: int = (
+        32  # most features whose products are cached; measured: beyond, digits with l1 took three times as long
+    )
+    most_drawn: float = 0.5  # share of the samples above which drawing saves nothing; by hand
+    least_drawn: float = 1 / 8  # share of the samples drawn at least: fewer do not make a step cheaper; by hand
+    unseen: float = 0.03  # least curvature of a feature, as a share of that over all samples; by hand
+    least_curvature: float = (
+        1e-3  # share of the largest possible curvature that a sample is drawn for at least; by hand
+    )
 
 
 def density(X: Any) -> float:
-    """Return the share of X that a loop over its entries sees."""
-    return 1.0 if isinstance(X, np.ndarray) else X.nnz / max(X.shape[0] * X.shape[1], 1)
+    """Return the share of X that a loop over its entries visits."""
+    return 1.0 if isinstance(X, np.ndarray) else float(X.nnz / max(X.shape[0] * X.shape[1], 1))
 
 
 def with_constant(X: Any, has_constant: bool) -> Any:
-    """Return columns of X, and a constant one where there is an intercept."""
+    """Return the columns of X, and a constant one where there is an intercept."""
     if not has_constant:
         return as_columns(transposed(X))
     n, d = X.shape
@@ -48,31 +58,66 @@ def with_constant(X: Any, has_constant: bool) -> Any:
         columns = np.empty((d + 1, n), dtype=X.dtype)
         columns[:d], columns[d] = X.T, 1.0
         return as_columns(columns)
-    columns = transposed(X)
-    kind = columns.indices.dtype
-    return as_columns(
-        type(columns)(
-            (
-                np.concatenate([columns.data, np.ones(n, dtype=X.dtype)]),
-                np.concatenate([columns.indices, np.arange(n, dtype=kind)]),
-                np.append(columns.indptr, columns.indptr[-1:] + kind.type(n)),
-            ),
-            shape=(d + 1, n),
-        )
-    )
+    sparse = transposed(X)
+    kind = sparse.indices.dtype
+    data = np.concatenate([sparse.data, np.ones(n, dtype=X.dtype)])
+    indices = np.concatenate([sparse.indices, np.arange(n, dtype=kind)])
+    indptr = np.append(sparse.indptr, sparse.indptr[-1:] + kind.type(n))
+    return as_columns(type(sparse)((data, indices, indptr), shape=(d + 1, n)))
+
+
+def n_pairs(size: int) -> int:
+    """Return the number of pairs a <= b < size."""
+    return size * (size + 1) // 2
+
+
+def pairs_of(columns: Array) -> Array:
+    """Return x_ij x_il for all features j <= l; (n_pairs, n) of (d, n)."""
+    first, second = np.triu_indices(len(columns))
+    return np.asarray(columns[first] * columns[second], dtype=np.float64)
+
+
+@dataclass
+class Samples:
+    """The samples of a model, and the Hessian of their losses by the scores: C_i (diag p_i - p_i p_i' + damping_i)."""
+
+    X: Any  # (m, d)
+    C: Array  # (m,)
+    P: Array  # (m * k,)
+    damping: Array  # (m,)
+    least: Array  # (d + 1,) curvature that a feature has at least
+    stretch: float = 1.0  # factor on all curvatures of blocks
+    is_coupled: bool = True  # whether P is not zero: then the Hessian couples the classes
+    rows: Array | None = None  # which samples; None: all
+    columns: Any = None  # of X, where the model needs them
+    pairs: Array | None = None  # (n_pairs, m) products of two features, where there are few
+
+    def floored(self, curvature: Array, features: Array) -> Array:
+        """Keep the curvatures of blocks away from zero, where a step would be endless; stretch them."""
+        return np.asarray(self.stretch * np.maximum(curvature, self.least[features] + TINY))
+
+    def table(self, features: Array) -> Array:
+        """Return some columns as a matrix, one per row; the constant one has the number d."""
+        if isinstance(self.columns, DenseRows):
+            return np.asarray(self.columns.X.reshape(-1, self.columns.d)[features])
+        n, d = self.X.shape
+        own = features[features < d]
+        table = np.ones((len(features), n))
+        table[: len(own)] = (self.X[:, own] if isinstance(self.X, np.ndarray) else self.X[:, own].toarray()).T
+        return table
 
 
 class Layout:
-    """X of all samples as models want it: as an array where it is small and sparse in name only.
+    """X of all samples as models need it: as an array where it is small and not really sparse.
 
-    Columns, and products of two features for models of several classes, are made where they are first asked for.
+    Columns, and products of two features for models of several classes, are made when they are first used.
     """
 
-    def __init__(self, problem: Any) -> None:
+    def __init__(self, problem: CompositeProblem, tuning: SampleTuning) -> None:
         X = problem.X
-        self.X = laid_out(X, share=THIN)
+        self.X = laid_out(X, share=tuning.thin)
         self.has_constant = bool(problem.fit_intercept)
-        few_pairs = X.shape[1] <= PAIRED and X.shape[0] * n_pairs(X.shape[1] + 1) <= FEW
+        few_pairs = X.shape[1] <= tuning.paired and X.shape[0] * n_pairs(X.shape[1] + 1) <= FEW
         self.has_pairs = problem.n_columns > 1 and isinstance(self.X, np.ndarray) and few_pairs
 
     @cached_property
@@ -87,62 +132,48 @@ class Layout:
             return None
         return pairs_of(np.vstack([self.X.T, np.ones((int(self.has_constant), len(self.X)))]))
 
-    def gather(self, every: "Sample", drawn: tuple[Array, Array, Array] | None, is_dense: bool) -> "Sample":
-        """Return all samples, or those drawn, with the columns or the products that a model needs."""
+    def gather(self, every: Samples, drawn: tuple[Array, Array, Array] | None, is_dense: bool) -> Samples:
+        """Return all samples, or those drawn, with the columns or the products of features that a model needs."""
         every.pairs = self.pairs if is_dense else None
-        if drawn is not None:
-            some = every.of(*drawn)
-            some.columns = None if is_dense else with_constant(some.X, self.has_constant)
-            return some
-        if not is_dense or (isinstance(self.X, np.ndarray) and not self.has_pairs):
-            every.columns = self.columns
-        return every
-
-
-@dataclass
-class Sample:
-    """The samples that a model is made of."""
-
-    rows: Array | None  # None: all
-    X: Any
-    columns: Any  # None: the model does not need them
-    C: Array  # (m,)
-    P: Array  # (m * k,)
-    damping: Array  # (m,)
-    least: Array  # (d + 1,) curvature that a feature has at least
-    pairs: Array | None = None  # (n_pairs, m) products of two features, where there are few
-
-    def table(self, features: Array) -> Array:
-        """Return some columns as a matrix, one to a row; the constant one has the number d."""
-        if isinstance(self.columns, DenseRows):
-            return self.columns.X.reshape(-1, self.columns.d)[features]
-        n, d = self.X.shape
-        own = features[features < d]
-        table = np.ones((len(features), n))
-        table[: len(own)] = (self.X[:, own] if isinstance(self.X, np.ndarray) else self.X[:, own].toarray()).T
-        return table
-
-    def of(self, rows: Array, prices: Array, least: Array) -> "Sample":
-        """Return some of the samples, at other prices and without columns."""
-        X = self.X[rows]
-        P = np.ascontiguousarray(self.P.reshape(len(self.C), -1)[rows]).reshape(-1)
-        pairs = None if self.pairs is None else self.pairs[:, rows]
-        return Sample(rows, X, None, prices, P, self.damping[rows], least, pairs)
+        if drawn is None:
+            if not is_dense or (isinstance(self.X, np.ndarray) and not self.has_pairs):
+                every.columns = self.columns
+            return every
+        rows, C, least = drawn
+        X, P = self.X[rows], np.ascontiguousarray(every.P.reshape(len(every.C), -1)[rows]).reshape(-1)
+        return replace(
+            every,
+            X=X,
+            C=C,
+            P=P,
+            damping=every.damping[rows],
+            least=least,
+            rows=rows,
+            columns=None if is_dense else with_constant(X, self.has_constant),
+            pairs=None if every.pairs is None else every.pairs[:, rows],
+        )
 
 
 def draw(
-    problem: Any, P: Array, features: Array, per_feature: float, more: float, rng: np.random.Generator
+    losses: SoftmaxLosses,
+    P: Array,
+    features: Array,
+    per_feature: float,
+    more: float,
+    rng: np.random.Generator,
+    tuning: SampleTuning,
 ) -> tuple[Array, Array, Array] | None:
     """Draw samples for a model of some features, ``more`` times as many as usual.
 
     Returns which, their prices, and the least curvature of every feature; or None where all samples are needed.
     """
+    problem = losses.problem
     n, d = problem.X.shape
-    wanted = more * max(per_feature * (len(features) + 1), LEAST_DRAWN * n)
+    wanted = more * max(per_feature * (len(features) + 1), tuning.least_drawn * n)
     if wanted > n:
         return None
-    top = unpadded(problem, P).max(axis=1)
-    kappa = problem.C * (top * (1.0 - top) + LEAST_CURVATURE / 4.0)
+    top = losses.matrix(P).max(axis=1)
+    kappa = problem.C * (top * (1.0 - top) + tuning.least_curvature / 4.0)
     if not kappa.any():
         return None
     rows = as_rows(problem.X)
@@ -152,10 +183,10 @@ def draw(
     inverse[seen] = 1.0 / sums[seen]
     _weighted_squares_of_rows(rows, inverse, share)
     chance = np.minimum(wanted / (len(features) + 1) * kappa * (share + 1.0 / kappa.sum()), 1.0)
-    if not chance.sum() < MOST_DRAWN * n:
+    if not chance.sum() < tuning.most_drawn * n:
         return None
     drawn = np.flatnonzero(rng.random(n) < chance)
-    return drawn, problem.C[drawn] / chance[drawn], UNSEEN * np.append(sums, kappa.sum())
+    return drawn, problem.C[drawn] / chance[drawn], tuning.unseen * np.append(sums, kappa.sum())
 
 
 @jit
