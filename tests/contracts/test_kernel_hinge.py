@@ -14,7 +14,7 @@ from softmargin.kernels import make_kernel
 from softmargin.problems import ExpansionPoint, KernelHinge
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
-from softmargin.solvers.sampled_kernel._line_search import HingeSearchTuning, Line, exact_search, wolfe_search
+from softmargin.solvers.sampled_kernel._line_search import HingeLine, HingeSearchTuning, exact_search, wolfe_search
 from softmargin.solvers.sampled_kernel.conjugate_subgradient import ConjugateSubgradient, draw_outside
 from softmargin.solvers.sampled_kernel.pegasos import Pegasos
 from softmargin.solvers.sampled_kernel.wolfe import Wolfe
@@ -71,7 +71,7 @@ def random_line(seed, m=12):
     y = rng.choice([-1.0, 1.0], m)
     shares = rng.random(m)
     margins, falls = 1.0 - y * (Q @ alpha), y * (Q @ d)
-    return Line(10.0 ** rng.uniform(-3, 0), float(d @ Q @ alpha), float(d @ Q @ d), margins, falls, shares)
+    return HingeLine(10.0 ** rng.uniform(-3, 0), float(d @ Q @ alpha), float(d @ Q @ d), margins, falls, shares)
 
 
 @given(seed=st.integers(0, 10_000), most=st.floats(1e-3, 10.0))
@@ -107,7 +107,9 @@ def test_step_of_wolfes_search_falls_enough_and_is_not_too_short(seed):
 
 def test_wolfes_search_where_the_papers_constants_have_no_answer():
     """Phi' = -1 on [0, 1], -0.3 on [1, 20], +1 after: spec erratum 4."""
-    line = Line(0.0, 0.0, 1.0, np.array([1.0, 20.0, 1e9]), np.array([0.7, 1.3, -1e-300]), np.array([1.0, 1.0, 0.0]))
+    line = HingeLine(
+        0.0, 0.0, 1.0, np.array([1.0, 20.0, 1e9]), np.array([0.7, 1.3, -1e-300]), np.array([1.0, 1.0, 0.0])
+    )
     line = line._replace(margins=np.array([0.7, 26.0, 1e9]))
     t = wolfe_search(line, 0.5, math.inf, 0.0, 1.0, HingeSearchTuning())
     assert t > 0.0

@@ -12,8 +12,8 @@ from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems import L2SVM
 from softmargin.solvers.squared_hinge import newton
 from softmargin.solvers.squared_hinge._newton_loop import (
+    CentredSamples,
     PieceSums,
-    Samples,
     balanced_bias,
     evaluate_piece,
     exact_step,
@@ -86,7 +86,7 @@ def test_a_piece_has_the_sums_of_forces_at_its_bias_and_at_the_best_one(rng, has
         X, mean = X.toarray(), rng.standard_normal(D)
     y, C, scores, bias = rng.choice([-1.0, 1.0], N), rng.random(N), rng.standard_normal(N), 0.3 * has_bias
     prices, sums = np.empty(N), np.empty((3, D))
-    samples = Samples(as_rows(X), mean, y, C, has_bias)
+    samples = CentredSamples(as_rows(X), mean, y, C, has_bias)
     pull, total, losses, best_losses = evaluate_piece(samples, scores, bias, PieceSums(prices, *sums))
     best = balanced_bias(y, C, scores, 0.0) if has_bias else 0.0
     xi, best_xi = (np.maximum(1.0 - y * (scores + b), 0.0) for b in (bias, best))
@@ -110,7 +110,7 @@ def test_minimise_along_finds_the_least_value_on_the_line_and_updates_the_scores
         return 0.5 * w @ w + 0.5 * C @ np.maximum(slack, 0.0) ** 2
 
     new, moved = weights.copy(), scores.copy()
-    samples = Samples(as_rows(X), mean, y, C, True)
+    samples = CentredSamples(as_rows(X), mean, y, C, True)
     t = minimise_along(samples, new, bias, moved, move, shift, np.empty(N), np.empty(N))
     assert t > 0.0
     assert value(t) <= min(value(s * t) for s in (0.0, 0.9, 0.999, 1.001, 1.1))
@@ -154,7 +154,7 @@ def test_three_ways_to_solve_give_the_same_move(rng, has_bias, density):
     problem = L2SVM(Gram(Linear(), X), y, C=C, has_bias=has_bias)
     weights = 0.1 * rng.standard_normal(60)
     state = newton.NewtonState(weights, 0.2 if has_bias else 0.0, np.zeros(60), X @ weights)
-    state.X, state.samples = X, Samples(as_rows(X), state.mean, y, C, has_bias)
+    state.X, state.samples = X, CentredSamples(as_rows(X), state.mean, y, C, has_bias)
     piece = solver._evaluate(problem, state)
     few = np.where(rng.random(N) < 0.8, piece.prices, 0.0)
     centre = few @ X / few.sum() if has_bias else np.zeros(60)

@@ -1,9 +1,9 @@
-"""Features of a kernel by landmarks (Nystroem): z(x) = M' k(L, x), so that z(x)'z(y) is near k(x, y).
+"""Features of a kernel by landmarks (Nystroem): z(x) = M' k(L, x), so that z(x)'z(y) approximates k(x, y).
 
     K_LL = V diag(s) V' ,   M = V diag(s)^(-1/2) over the s that are not tiny:   z(L) z(L)' = K_LL exactly
 
-A linear model w on z is an expansion over the landmarks: <w, z(x)> = sum_j (M w)_j k(l_j, x). Rows are made a block at
-a time, in float32: that is exact enough for a model that is approximate anyway, and half the memory.
+A linear model w on z is an expansion over the landmarks: <w, z(x)> = sum_j (M w)_j k(l_j, x). Features are computed a
+block of rows at a time, in float32: exact enough for a model that is approximate anyway, in half the memory.
 """
 
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from softmargin.kernels.points import slices, tile_shape
 __all__ = ["Landmarks", "choose_landmarks"]
 
 Array = NDArray[Any]
-TINY = 1e-7  # eigenvalues below this share of the largest are rounding of float32
+TINY = 1e-7  # eigenvalues below this share of the largest are rounding errors of float32
 
 
 class Landmarks(NamedTuple):
@@ -27,7 +27,7 @@ class Landmarks(NamedTuple):
     kernel: Any
     vectors: Any  # (m, d) array or CSR matrix
     map: Array  # (m, r)
-    rows: Array  # (m,) which of X they were
+    rows: Array  # (m,) positions of the landmarks in X
     bias: float  # value of a constant feature of the kernel
 
     def transform(self, X: Any) -> Array:
@@ -51,14 +51,14 @@ class Landmarks(NamedTuple):
 def choose_landmarks(
     kernel: Any, X: Any, size: int, rng: np.random.Generator, weights: Array | None = None, *, bias: float = 0.0
 ) -> Landmarks:
-    """Draw landmarks from the rows of X, with chances by their weights, and find the map.
+    """Draw landmarks from the rows of X, with probabilities by their weights, and compute the map.
 
     Parameters
     ----------
     kernel : kernel object
     X : array or CSR matrix of shape (n, d)
     size : int
-        How many landmarks; all rows where there are no more.
+        Number of landmarks; all rows where there are no more.
     rng : Generator
     weights : array of shape (n,), optional
     bias : float, default=0.0
@@ -67,9 +67,9 @@ def choose_landmarks(
     if size < 1:
         raise DataError(f"n_components must be at least 1; found {size}.")
     n = X.shape[0]
-    chances = None if weights is None else weights / weights.sum()
+    probabilities = None if weights is None else weights / weights.sum()
     most = n if weights is None else int(np.count_nonzero(weights))
-    index = np.sort(rng.choice(n, min(size, most), replace=False, p=chances))
+    index = np.sort(rng.choice(n, min(size, most), replace=False, p=probabilities))
     vectors = X[index]
     values, V = np.linalg.eigh(kernel.block(Points(vectors), Points(vectors)).astype(np.float64) + bias**2)
     kept = values > TINY * max(float(values[-1]), 0.0)

@@ -1,14 +1,14 @@
 """Random binning features of the Laplacian kernel k(x, y) = exp(-|x - y|_1 / sigma). Spec 1.6.
 
-A grid cuts every axis m into bins of one pitch: bin of x = floor((x_m - shift_m) / pitch_m), with
+A grid divides every axis m into bins of equal pitch: bin of x = floor((x_m - shift_m) / pitch_m), with
 
     pitch_m ~ Gamma(2, sigma)   (density proportional to pitch * k''(pitch)),     shift_m ~ Uniform(0, pitch_m)
 
 Two points share all bins of a grid with probability k(x, y). A feature is a cell, the bins of all axes together; z(x)
 has the entry 1 / sqrt(n_grids) at the cell of x on every grid, so that E z(x)'z(y) = k(x, y).
 
-A cell is known by a hash, sum_m bin_m * multiplier_m modulo 2^64 with random multipliers. The hash is linear: a sparse
-row is the hash of the origin plus what its stored entries change, so that implicit zeros cost nothing.
+A hash identifies a cell, sum_m bin_m * multiplier_m modulo 2^64 with random multipliers. The hash is linear: a sparse
+row has the hash of the origin plus the changes by its stored entries, so that implicit zeros cost nothing.
 
 Source: Rahimi and Recht (2007), section 4.
 """
@@ -38,19 +38,19 @@ _BEYOND = np.uint64(0x1F83D9ABFB41BD6B)  # no small number, nor the negative of 
 
 
 class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    r"""Sparse features whose inner products are the Laplacian kernel exp(-\|x - y\|_1 / sigma), up to chance.
+    r"""Sparse features whose inner products approximate the Laplacian kernel exp(-\|x - y\|_1 / sigma).
 
-    Every row becomes ``n_grids`` entries of 1 / sqrt(n_grids), one a grid, and has length 1. A linear model on them
-    approximates a kernel machine, at the price of sparse data.
+    Every row becomes ``n_grids`` entries of 1 / sqrt(n_grids), one per grid, and has length 1. A linear model on them
+    approximates a kernel machine, at the cost of a linear model on sparse data.
 
     Parameters
     ----------
     n_grids : int, default=100
-        More grids are nearer to the kernel: the standard deviation of an inner product is at most
+        More grids approximate the kernel better: the standard deviation of an inner product is at most
         1 / (2 sqrt(n_grids)).
     sigma : float, default=1.0
         Width of the kernel; 1 / gamma of scikit-learn's ``laplacian_kernel``. Distances are sums over all features,
-        so that it should grow with their number.
+        so sigma should grow with their number.
     min_count : int, default=1
         Cells that hold fewer training rows are dropped: less memory, and rows with fewer than ``n_grids`` entries.
     random_state : int, RandomState or None, default=None
@@ -58,12 +58,12 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     Attributes
     ----------
     n_cells_ : array of shape (n_grids,)
-        How many features come from every grid: the cells that hold training rows.
+        Number of features from every grid: its cells that hold training rows.
 
     Notes
     -----
-    A row that falls into a cell without training rows has no entry for that grid. Kept are the grids, 3 n_grids d
-    numbers, and 8 bytes a cell. Sparse X is never made dense.
+    A row that falls into a cell without training rows has no entry for that grid. The model holds the grids,
+    3 n_grids d numbers, and 8 bytes per cell. Sparse X is never made dense.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
-        """Say that sparse X is welcome, and that float32 stays float32."""
+        """Declare that sparse X is accepted, and that float32 stays float32."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -156,7 +156,7 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return hashes
 
     def _places(self, g: int, hashes: Array) -> Array:
-        """Return where among the cells of grid g each hash is; -1 where it is not."""
+        """Return the position of each hash among the cells of grid g; -1 where it is not there."""
         keys = self._keys[g]
         if len(keys) == 0:
             return np.full(len(hashes), _MISSING)
@@ -182,7 +182,7 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
 @inline
 def _bin_of(place: float) -> Any:
-    """Return the bin of a place on its axis; all places beyond 2^62 share one that no training row is near.
+    """Return the bin of a place on its axis; all places beyond 2^62 share one bin that is near no training row.
 
     What a cast out of range gives depends on the machine; on some it is -1 after a sum modulo 2^64, which is a bin.
     """

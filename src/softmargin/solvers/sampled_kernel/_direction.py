@@ -18,8 +18,8 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import SampledProblem
 from softmargin.problems.kernel_hinge import ExpansionPoint
 from softmargin.solvers.sampled_kernel._line_search import (
+    HingeLine,
     HingeSearchTuning,
-    Line,
     active_losses,
     exact_search,
     wolfe_search,
@@ -107,7 +107,7 @@ class SubgradientMethod:
         margins, falls, length = 1.0 - y * state.u, y * state.v, self.direction_length(state)
         if length == 0.0:
             return 0.0, active_losses(margins, falls).astype(np.float64)
-        line = Line(problem.lam, float(state.d @ state.u), float(state.d @ state.v), margins, falls, shares)
+        line = HingeLine(problem.lam, float(state.d @ state.u), float(state.d @ state.v), margins, falls, shares)
         most = radius / length
         if self.search == "exact":
             return exact_search(line, most)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HingeSearchTuning", "Line", "active_losses", "exact_search", "wolfe_search"]
+__all__ = ["HingeLine", "HingeSearchTuning", "active_losses", "exact_search", "wolfe_search"]
 
 Array = NDArray[Any]
 
@@ -28,7 +28,7 @@ class HingeSearchTuning(NamedTuple):
     max_trials: int = 60  # guard against an endless search; by hand
 
 
-class Line(NamedTuple):
+class HingeLine(NamedTuple):
     """A hinge objective along a direction."""
 
     lam: float
@@ -55,7 +55,7 @@ def active_losses(margins: Array, falls: Array) -> NDArray[np.bool_]:
     return active
 
 
-def exact_search(line: Line, most: float) -> tuple[float, Array]:
+def exact_search(line: HingeLine, most: float) -> tuple[float, Array]:
     """Return the minimiser of phi over [0, most], and which losses are active there.
 
     At a kink the loss that has its corner there is active in part, so that the slope is zero: the next subgradient is
@@ -88,7 +88,7 @@ def exact_search(line: Line, most: float) -> tuple[float, Array]:
 
 
 def wolfe_search(
-    line: Line, first: float, most: float, least: float, square: float, tuning: HingeSearchTuning
+    line: HingeLine, first: float, most: float, least: float, square: float, tuning: HingeSearchTuning
 ) -> float:
     """Return a step from ``least`` to ``most`` that falls enough and is not too short, or 0 (Algorithm 2).
 

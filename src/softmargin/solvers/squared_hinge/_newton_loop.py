@@ -21,8 +21,8 @@ from softmargin.backends.jit import jit
 from softmargin.backends.lanes import pointer
 
 __all__ = [
+    "CentredSamples",
     "PieceSums",
-    "Samples",
     "balanced_bias",
     "evaluate_piece",
     "exact_step",
@@ -37,7 +37,7 @@ MAX_PASSES = 100  # guard against an endless search: Newton on these functions n
 ROUNDING = 1e-15
 
 
-class Samples(NamedTuple):
+class CentredSamples(NamedTuple):
     """Centred rows with their labels and prices."""
 
     rows: Any  # of X

@@ -28,7 +28,7 @@ from softmargin.sets import BALANCERS
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
 from softmargin.solvers.common.power_method import largest_eigenvalue
 
-__all__ = ["DualProxGradient", "DualProxGradientTuning", "GradientState"]
+__all__ = ["DualGradientState", "DualProxGradient", "DualProxGradientTuning"]
 
 Array = NDArray[Any]
 NOISE = 1e-12  # rounding of <d, K d>, relative to |d| |K v|: curvature below it is not resolved
@@ -45,7 +45,7 @@ class DualProxGradientTuning(NamedTuple):
 
 
 @dataclass
-class GradientState:
+class DualGradientState:
     """Everything that a run needs to continue."""
 
     alpha: Array  # (n,)
@@ -86,7 +86,7 @@ class DualProxGradient:
         if self.projection not in BALANCERS:
             raise IncompatibleError(f"projection={self.projection!r} is unknown; choose {', '.join(BALANCERS)}.")
 
-    def start(self, problem: FreeBiasProblem, init: L2Point | None, rng: np.random.Generator) -> GradientState:
+    def start(self, problem: FreeBiasProblem, init: L2Point | None, rng: np.random.Generator) -> DualGradientState:
         """Find L; begin at alpha = 0, or at a feasible point near ``init``."""
         n, tuning = len(problem.y), self.tuning
         alpha = np.zeros(n) if init is None else problem.feasible(init.alpha)
@@ -99,9 +99,9 @@ class DualProxGradient:
             steps=tuning.max_powers,
             change=tuning.power_change,
         )
-        return GradientState(alpha, scores, alpha, scores, tuning.safety * sigma + sharpest)
+        return DualGradientState(alpha, scores, alpha, scores, tuning.safety * sigma + sharpest)
 
-    def step(self, problem: FreeBiasProblem, state: GradientState) -> GradientState:
+    def step(self, problem: FreeBiasProblem, state: DualGradientState) -> DualGradientState:
         """Make ``tuning.iterations`` iterations."""
         y, inverse_C = problem.y, problem.inverse_C
         v, scores_v = np.empty((2, len(y)))
@@ -126,20 +126,20 @@ class DualProxGradient:
             state.alpha, state.scores, state.momentum = alpha, scores, momentum
         return state
 
-    def point(self, problem: FreeBiasProblem, state: GradientState) -> L2Point:
+    def point(self, problem: FreeBiasProblem, state: DualGradientState) -> L2Point:
         """Return the dual variables with the best bias."""
         point: L2Point = problem.point(state.alpha.copy())
         return point
 
-    def estimate(self, problem: FreeBiasProblem, state: GradientState) -> float:
+    def estimate(self, problem: FreeBiasProblem, state: DualGradientState) -> float:
         """Return the relative gap at the scores of the last iteration; centring only shifts the bias."""
         return problem.relative_gap(state.alpha, state.scores)
 
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> GradientState:
+    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> DualGradientState:
         """Rebuild the state from a checkpoint."""
-        return GradientState(**arrays, **plain)
+        return DualGradientState(**arrays, **plain)
 
-    def _project(self, problem: FreeBiasProblem, state: GradientState, beta: Array) -> Array:
+    def _project(self, problem: FreeBiasProblem, state: DualGradientState, beta: Array) -> Array:
         """Return the nearest feasible point; keep its multiplier."""
         inside = problem.C > 0
         if problem.has_bias and inside.any():

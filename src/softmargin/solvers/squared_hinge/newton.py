@@ -35,8 +35,8 @@ from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems.l2_svm import L2Point
 from softmargin.solvers.common.conjugate_gradients import N_VECTORS, Diagonal, conjugate_gradients
 from softmargin.solvers.squared_hinge._newton_loop import (
+    CentredSamples,
     PieceSums,
-    Samples,
     evaluate_piece,
     fill_adjoint,
     fill_products,
@@ -70,7 +70,7 @@ class NewtonState:
     mean: Array  # (d,) subtracted from the columns
     scores: Array  # (n,) of the centred columns
     X: Any = field(default=None, init=False, repr=False)  # (n, d) as given, or as an array; scratch from here on
-    samples: Samples | None = field(default=None, init=False, repr=False)
+    samples: CentredSamples | None = field(default=None, init=False, repr=False)
     piece: "_Piece | None" = field(default=None, init=False, repr=False)  # at the iterate, once evaluated
     sums: PieceSums = field(init=False, repr=False)
     slack: Array = field(init=False, repr=False)  # (n,)
@@ -145,11 +145,11 @@ class PrimalNewton:
         """Rebuild the state from a checkpoint."""
         return NewtonState(**arrays, **plain)
 
-    def _samples(self, problem: FreeBiasProblem, state: NewtonState) -> Samples:
+    def _samples(self, problem: FreeBiasProblem, state: NewtonState) -> CentredSamples:
         """Return the samples; they are prepared once per run."""
         if state.samples is None:
             state.X = laid_out(problem.gram.X, short=self.tuning.short)
-            state.samples = Samples(as_rows(state.X), state.mean, problem.y, problem.C, problem.has_bias)
+            state.samples = CentredSamples(as_rows(state.X), state.mean, problem.y, problem.C, problem.has_bias)
         return state.samples
 
     def _evaluate(self, problem: FreeBiasProblem, state: NewtonState) -> _Piece:
