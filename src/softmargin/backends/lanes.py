@@ -23,6 +23,7 @@ from softmargin.backends.jit import inline
 
 __all__ = [
     "WIDTH",
+    "aligned",
     "any_nonzero",
     "exp",
     "keep",
@@ -57,6 +58,13 @@ def zeros(*shape: int) -> NDArray[np.float64]:
     raw = np.zeros(size + spare)
     skip = (-raw.__array_interface__["data"][0] % _ALIGNMENT) // 8
     return raw[skip : skip + size].reshape(shape)
+
+
+def aligned(array: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Copy a flat array to one that starts on a cache line."""
+    copy = zeros(array.size)
+    copy[:] = array
+    return copy
 
 
 @inline

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softmargin.backends.jit import compiled_struct, inline
-from softmargin.backends.lanes import exp, maximum, splat, where_greater
+from softmargin.backends.lanes import exp, log1p_exp, maximum, splat, where_greater
 
 __all__ = ["LogisticEntropy", "PiecewiseQuadratic"]
 
@@ -117,11 +117,11 @@ class LogisticEntropy(NamedTuple):
 
     def loss_entry(self, w: float, m: float) -> float:
         """Return f(w)."""
-        return math.log1p(math.exp(-abs(w))) + max(-w, 0.0)
+        return log1p_exp(-w)
 
     def slack_entry(self, w: float, m: float, y: float) -> float:
         """Return f(w) + f*(y) - w y."""
-        value = math.log1p(math.exp(-abs(w))) + max(-w, 0.0) - w * y
+        value = log1p_exp(-w) - w * y
         value += -y * math.log(-y) if y < 0.0 else 0.0
         return value + ((1.0 + y) * math.log1p(y) if y > -1.0 else 0.0)
 

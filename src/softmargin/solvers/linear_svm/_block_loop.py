@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import inline, jit
 from softmargin.backends.lanes import WIDTH, pointer
 from softmargin.backends.loops import shuffle
+from softmargin.core.errors import DataError
 
-__all__ = ["DualRows", "Samples", "Visits", "choose_active", "descend", "dual_value", "open_first"]
+__all__ = ["DualRows", "Samples", "Visits", "choose_active", "demand_finite", "descend", "dual_value", "open_first"]
 
 Array = NDArray[Any]
 
@@ -48,6 +49,15 @@ class Visits(NamedTuple):
     is_permuted: bool  # shuffle before every pass
     patience: int  # visits without a move before a row leaves the working set
     slack: float  # a class whose margin is violated by more than -slack stays in play
+
+
+def demand_finite(sqnorms: Array) -> None:
+    """Refuse samples whose squared length is no number: no step could be divided by it."""
+    if not np.isfinite(sqnorms).all():
+        i = int(np.argmin(np.isfinite(sqnorms)))
+        raise DataError(
+            f"sample {i} has squared length {sqnorms[i]}; remove NaN, and scale the features to modest ranges."
+        )
 
 
 @inline

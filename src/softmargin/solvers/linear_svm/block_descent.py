@@ -24,9 +24,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.lanes import WIDTH, padded, zeros
+from softmargin.backends.lanes import WIDTH, aligned, padded, zeros
 from softmargin.blocks import NOTHING, Workspace, find_block, new_workspace
-from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.rows import as_rows
 from softmargin.solvers.linear_svm._block_loop import (
@@ -34,6 +34,7 @@ from softmargin.solvers.linear_svm._block_loop import (
     Samples,
     Visits,
     choose_active,
+    demand_finite,
     descend,
     dual_value,
     open_first,
@@ -121,11 +122,7 @@ class DualBlockDescent:
         size = padded(k)
         X, sqnorms, order = as_rows(problem.X, problem.bias), np.empty(n), np.empty(n, dtype=np.int64)
         n_open = open_first(X, problem.C, NOTHING, sqnorms, order)
-        if not np.isfinite(sqnorms).all():
-            i = int(np.argmin(np.isfinite(sqnorms)))
-            raise DataError(
-                f"sample {i} has squared length {sqnorms[i]}; remove NaN, and scale the features to modest ranges."
-            )
+        demand_finite(sqnorms)
         numbers = zeros((n + problem.X.shape[1] + 1) * size)
         alpha, weights = numbers[: n * size], numbers[n * size :]
         rows = alpha.reshape(n, size)[:, :k]
@@ -196,10 +193,8 @@ class DualBlockDescent:
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> DescentState:
         """Rebuild the state from a checkpoint."""
-        aligned = {name: zeros(arrays[name].size) for name in ("alpha", "weights")}
-        for name, array in aligned.items():
-            array[:] = arrays[name]
-        return DescentState(**{**arrays, **aligned}, **plain)
+        starts = {name: aligned(arrays[name]) for name in ("alpha", "weights")}
+        return DescentState(**{**arrays, **starts}, **plain)
 
     def _prepare(self, problem: BlockDualProblem, state: DescentState, X: Any) -> None:
         """Make the structs of the compiled passes; X as ``matrices.rows`` has it."""

@@ -5,14 +5,14 @@
 
     visit sample i:   s = W'x_i + b;   q_i <- argmax of D over q_i alone;   W += x_i (new - old alpha_i)' / ridge
 
-Rows of q start at e_y: W = 0. No step size, and the gap of every row is known as it is visited: their sum is F - D.
+Rows of q start at e_y: W = 0. There is no step size, and each visit gives the gap of its row: their sum is F - D.
 
-Intercept. It is the multiplier of sum_i alpha_i = 0. Every sample carries a constant feature v, which takes
-rho / 2 |sum alpha|^2 / ridge (rho = v^2) from the dual, and after a step the multiplier takes over what this term
-pulled with: b += rho sum alpha / ridge. Next to |x_i|^2 + 4 ridge / C_i, the curvature of one row, a large rho slows
-the descent and a small one slows b.
+Intercept. It is the multiplier of sum_i alpha_i = 0. Every sample has a constant feature v, which subtracts
+rho / 2 |sum alpha|^2 / ridge (rho = v^2) from the dual; after a step the multiplier takes over the gradient of this
+term: b += rho sum alpha / ridge. Relative to |x_i|^2 + 4 ridge / C_i, the curvature of one row, a large rho slows the
+descent and a small one slows b.
 
-Working set. Most rows soon carry little of the gap. Between two full passes only rows with more than half the mean gap
+Working set. Most rows soon have little of the gap. Between two full passes only rows with more than half the mean gap
 are visited, each with the tiles of classes that still move, until their gap has fallen to a fifth.
 
     spec            here
@@ -26,37 +26,41 @@ the whole row, a free intercept, a working set.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.lanes import WIDTH, zeros
-from softmargin.blocks import LogisticBlock, SoftmaxBlock, new_workspace
+from softmargin.backends.lanes import WIDTH, aligned, zeros
+from softmargin.blocks import LogisticBlock, SoftmaxBlock, Workspace, new_workspace
 from softmargin.blocks.softmax import SURE
 from softmargin.core.certificate import duality_gap
-from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import RidgeProblem
 from softmargin.matrices.rows import as_rows, squared_norms
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.linear_svm._block_loop import DualRows, Samples, Visits, descend
+from softmargin.solvers.linear_svm._block_loop import DualRows, Samples, Visits, demand_finite, descend
 from softmargin.solvers.softmax._losses import SoftmaxLosses, width_of
 
-__all__ = ["SoftmaxDescentState", "SoftmaxDualDescent"]
+__all__ = ["SoftmaxDescentState", "SoftmaxDualDescent", "SoftmaxDualDescentTuning"]
 
 Array = NDArray[Any]
 
-RHO_SHARE = 0.1  # rho as a share of a row's curvature
-ACTIVE_SHARE = 0.5  # a row is active if its gap exceeds this share of the mean
-LARGEST_SET = 0.7  # beyond this share of all rows a full pass costs little more, and sees everything
-MAX_SET_PASSES = 40
-PATIENCE = 2  # visits without a move before a row leaves the working set
-SET_TARGET = 0.2  # how far the gap of the set is driven down
+
+class SoftmaxDualDescentTuning(NamedTuple):
+    """The constants of the descent; those of the working set but the first are as for the linear SVM."""
+
+    rho_share: float = 0.1  # rho as a share of a row's curvature: by hand
+    active_share: float = 0.5  # a row is active above this share of the mean gap: by hand
+    largest_set: float = 0.7  # share of all rows above which a full pass costs little more than the set: spec 2.6
+    set_target: float = 0.2  # share of its first gap at which a set is done: spec 2.6
+    max_set_passes: int = 40  # over one set: spec 2.6
+    patience: int = 2  # visits without a move before a row leaves the set: by hand
 
 
 @dataclass
 class SoftmaxDescentState:
-    """Everything a run needs to go on: arrays and plain numbers, so that a checkpoint can hold it, and scratch."""
+    """Arrays and plain numbers, which a checkpoint holds, and scratch."""
 
     n_columns: int
     alpha: Array  # (n * k,)      log q
@@ -74,11 +78,11 @@ class SoftmaxDescentState:
     n_open: int
     n_active: int = 0  # 0: the next pass is a full one
     visits_left: int = 0
-    target: float = 0.0  # the gap of the set at which it has served
+    target: float = 0.0  # the gap of the set at which it is done
     gap: float = math.inf  # summed over the last pass, in units of the ridge
-    outside: float = 0.0  # what the rows outside the set had at the last full pass
+    outside: float = 0.0  # gap of the rows outside the set at the last full pass
     dual: float = 0.0  # D after the last full pass
-    work: Any = field(init=False, repr=False)  # scratch, made anew
+    work: Workspace = field(init=False, repr=False)  # scratch
     U: Array = field(init=False, repr=False)  # (n * k,) scratch for C (q - Y)
 
     def __post_init__(self) -> None:
@@ -101,6 +105,7 @@ class SoftmaxDualDescent:
 
     working_set: bool = True
     order: str = "permuted"
+    tuning: SoftmaxDualDescentTuning = SoftmaxDualDescentTuning()
 
     needs: ClassVar[tuple[type, ...]] = (RidgeProblem,)
 
@@ -109,7 +114,9 @@ class SoftmaxDualDescent:
         if self.order not in ("permuted", "cyclic"):
             raise IncompatibleError(f"order={self.order!r} is unknown; choose permuted or cyclic.")
 
-    def start(self, problem: Any, init: CompositePoint | None, rng: np.random.Generator) -> SoftmaxDescentState:
+    def start(
+        self, problem: RidgeProblem, init: CompositePoint | None, rng: np.random.Generator
+    ) -> SoftmaxDescentState:
         """Begin at W = 0, or at dual variables whose weights are near those of ``init``."""
         if not problem.ridge > 0.0:
             raise IncompatibleError(
@@ -118,17 +125,13 @@ class SoftmaxDualDescent:
         n, k = len(problem.y), width_of(problem)
         sqnorms = np.empty(n)
         squared_norms(as_rows(problem.X), sqnorms)
-        if not np.isfinite(sqnorms).all():
-            i = int(np.argmin(np.isfinite(sqnorms)))
-            raise DataError(
-                f"sample {i} has squared length {sqnorms[i]}; remove NaN, and scale the features to modest ranges."
-            )
+        demand_finite(sqnorms)
         prices = problem.C / problem.ridge
         is_open = prices > 0.0
         constant = 0.0
         if problem.fit_intercept and is_open.any():
             curvature = sqnorms[is_open].mean() + 4.0 / prices[is_open].mean()
-            constant = math.sqrt(RHO_SHARE * curvature)
+            constant = math.sqrt(self.tuning.rho_share * curvature)
         point = problem.checked_point(init)
         alpha, weights, first = _first_rows(problem, point, is_cold=init is None)
         words = -(-(k // WIDTH) // 64) if self.working_set and k > 2 * WIDTH else 0
@@ -155,7 +158,7 @@ class SoftmaxDualDescent:
             state.multiplier[:] = carrier - balance
         return state
 
-    def step(self, problem: Any, state: SoftmaxDescentState) -> SoftmaxDescentState:
+    def step(self, problem: RidgeProblem, state: SoftmaxDescentState) -> SoftmaxDescentState:
         """Make one full pass, or passes over the working set that cost about as much; then move the multiplier."""
         state.first = np.empty(0)
         if state.n_active == 0:
@@ -164,7 +167,7 @@ class SoftmaxDualDescent:
             weights = state.weights[: -width_of(problem)]
             state.dual = _entropy(problem, state.alpha, state.U) - 0.5 * problem.ridge * float(weights @ weights)
             if self.working_set:
-                _choose_active(state)
+                _choose_active(state, self.tuning)
         else:
             budget = min(state.visits_left, state.n_open)
             state.gap, state.n_active, visits = self._descend(
@@ -179,8 +182,8 @@ class SoftmaxDualDescent:
         carrier += pull
         return state
 
-    def point(self, problem: Any, state: SoftmaxDescentState) -> CompositePoint:
-        """Return weights recomputed from the dual variables: what the descent accumulated has drifted."""
+    def point(self, problem: RidgeProblem, state: SoftmaxDescentState) -> CompositePoint:
+        """Return weights recomputed from the dual variables: the updated ones have drifted."""
         if len(state.first):
             return SoftmaxLosses(problem).unpack(state.first)
         k = width_of(problem)
@@ -188,29 +191,25 @@ class SoftmaxDualDescent:
         W[-k:] = state.constant * state.weights[-k:]
         return SoftmaxLosses(problem).unpack(W)
 
-    def estimate(self, problem: Any, state: SoftmaxDescentState) -> float:
-        """Guess the relative gap from the rows' gaps, summed as the last passes met them."""
+    def estimate(self, problem: RidgeProblem, state: SoftmaxDescentState) -> float:
+        """Estimate the relative gap from the gaps of the rows, summed as the last passes found them."""
         gap = problem.ridge * (state.gap + state.outside)
         return duality_gap(state.dual + gap, state.dual).residual
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> SoftmaxDescentState:
         """Rebuild the state from a checkpoint."""
-        aligned = {name: zeros(arrays[name].size) for name in ("alpha", "weights")}
-        for name, array in aligned.items():
-            array[:] = arrays[name]
-        return SoftmaxDescentState(**{**arrays, **aligned}, **plain)
+        starts = {name: aligned(arrays[name]) for name in ("alpha", "weights")}
+        return SoftmaxDescentState(**{**arrays, **starts}, **plain)
 
     def _descend(
-        self, problem: Any, state: SoftmaxDescentState, m: int, *, full: bool, target: float, budget: int
+        self, problem: RidgeProblem, state: SoftmaxDescentState, m: int, *, full: bool, target: float, budget: int
     ) -> tuple[float, int, int]:
         block = LogisticBlock() if problem.is_pinned else SoftmaxBlock()
-        words = len(state.live) // len(problem.y)
-        is_permuted = self.order == "permuted"
+        visits, words = (state.order, state.gaps, state.idle, state.live), len(state.live) // len(problem.y)
         return descend(
             Samples(as_rows(problem.X, state.constant), block, problem.y, state.prices, state.sqnorms),
             DualRows(state.alpha, state.weights, width_of(problem)),
-            # These blocks have no use for a slack.
-            Visits(state.order, state.gaps, state.idle, state.live, words, state.random, is_permuted, PATIENCE, 0.0),
+            Visits(*visits, words, state.random, self.order == "permuted", self.tuning.patience, slack=0.0),
             state.work,
             m,
             full,
@@ -219,11 +218,11 @@ class SoftmaxDualDescent:
         )
 
 
-def _first_rows(problem: Any, point: CompositePoint, *, is_cold: bool) -> tuple[Array, Array, Array]:
-    """Return alpha, the weights it implies (last row: sum alpha / ridge), and the point they stand for.
+def _first_rows(problem: RidgeProblem, point: CompositePoint, *, is_cold: bool) -> tuple[Array, Array, Array]:
+    """Return alpha, its weights (last row: sum alpha / ridge), and the point itself; none where it is cold.
 
-    The rows of a warm start are q = Y + s (P - Y), P its probabilities: the weights are s times what P implies, and s
-    brings them nearest to those of the point. A point of another C thus keeps about its own weights.
+    The rows of a warm start are q = Y + s (P - Y), P its probabilities: the weights are s times those of P, and s brings
+    them nearest to the weights of the point. A point of another C thus keeps about its weights.
     """
     own = np.arange(len(problem.y)), problem.y
     if is_cold:
@@ -246,7 +245,7 @@ def _first_rows(problem: Any, point: CompositePoint, *, is_cold: bool) -> tuple[
     return _padded_rows(problem, np.maximum(logs, SURE)), weights, first
 
 
-def _padded_rows(problem: Any, logs: Array) -> Array:
+def _padded_rows(problem: RidgeProblem, logs: Array) -> Array:
     """Return log-probabilities of all classes as the rows of alpha, flat."""
     losses = SoftmaxLosses(problem)
     alpha = zeros(len(logs) * losses.k)
@@ -255,7 +254,7 @@ def _padded_rows(problem: Any, logs: Array) -> Array:
     return alpha
 
 
-def _entropy(problem: Any, alpha: Array, U: Array) -> float:
+def _entropy(problem: RidgeProblem, alpha: Array, U: Array) -> float:
     """Return sum_i C_i H(q_i): the losses at the scores log q, less <q - e_y, log q>; write C (q - Y) to U."""
     losses = SoftmaxLosses(problem)
     loss = losses.fill_probabilities(alpha, U)
@@ -263,7 +262,7 @@ def _entropy(problem: Any, alpha: Array, U: Array) -> float:
     return loss - float(U @ alpha)
 
 
-def _weights_of(problem: Any, alpha: Array, U: Array) -> Array:
+def _weights_of(problem: RidgeProblem, alpha: Array, U: Array) -> Array:
     """Return X' C (Y - q) / ridge, flat and padded, the sums over all samples last; U is scratch."""
     losses = SoftmaxLosses(problem)
     W = zeros((problem.X.shape[1] + 1) * losses.k)
@@ -273,17 +272,17 @@ def _weights_of(problem: Any, alpha: Array, U: Array) -> Array:
     return W
 
 
-def _choose_active(state: SoftmaxDescentState) -> None:
-    """Put the rows that carry the gap to the front of the order."""
+def _choose_active(state: SoftmaxDescentState, tuning: SoftmaxDualDescentTuning) -> None:
+    """Move the rows with most of the gap to the front of the order."""
     inside = state.order[: state.n_open]
-    active = state.gaps[inside] > ACTIVE_SHARE * state.gap / max(state.n_open, 1)
+    active = state.gaps[inside] > tuning.active_share * state.gap / max(state.n_open, 1)
     m = int(active.sum())
-    if m > LARGEST_SET * state.n_open:
+    if m > tuning.largest_set * state.n_open:
         return
     state.order[: state.n_open] = np.concatenate([inside[active], inside[~active]])
     state.n_active = m
-    state.visits_left = MAX_SET_PASSES * m
+    state.visits_left = tuning.max_set_passes * m
     state.idle[inside[active]] = 0
     state.outside = float(state.gaps[inside[~active]].sum())
-    state.target = SET_TARGET * (state.gap - state.outside)
+    state.target = tuning.set_target * (state.gap - state.outside)
     state.gap -= state.outside

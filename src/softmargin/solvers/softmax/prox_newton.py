@@ -30,7 +30,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.lanes import WIDTH, zeros
+from softmargin.backends.lanes import WIDTH, aligned, zeros
 from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.composite import CompositePoint
@@ -201,10 +201,8 @@ class ProxNewton:
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> ProxNewtonState:
         """Rebuild the state from a checkpoint."""
-        aligned: dict[str, Any] = {name: zeros(array.size) for name, array in arrays.items()}
-        for name, array in aligned.items():
-            array[:] = arrays[name]
-        return ProxNewtonState(**aligned, **plain)
+        starts: dict[str, Any] = {name: aligned(array) for name, array in arrays.items()}
+        return ProxNewtonState(**starts, **plain)
 
     def _losses(self, problem: CompositeProblem, state: ProxNewtonState) -> SoftmaxLosses:
         """Return the losses, on the layout of X that models use; make both anew after a checkpoint."""
