@@ -160,12 +160,12 @@ class SoftmaxDualDescent:
 
     def step(self, problem: RidgeProblem, state: SoftmaxDescentState) -> SoftmaxDescentState:
         """Make one full pass, or passes over the working set that cost about as much; then move the multiplier."""
-        state.first = np.empty(0)
+        state.first, k = np.empty(0), width_of(problem)
         if state.n_active == 0:
             state.gap, _, _ = self._descend(problem, state, state.n_open, full=True, target=math.inf, budget=0)
             state.outside = 0.0
-            weights = state.weights[: -width_of(problem)]
-            state.dual = _entropy(problem, state.alpha, state.U) - 0.5 * problem.ridge * float(weights @ weights)
+            weights, entropy = state.weights[:-k], _entropy(SoftmaxLosses(problem), state.alpha, state.U)
+            state.dual = entropy - 0.5 * problem.ridge * float(weights @ weights)
             if self.working_set:
                 _choose_active(state, self.tuning)
         else:
@@ -176,7 +176,7 @@ class SoftmaxDualDescent:
             state.visits_left -= visits
             if state.gap <= state.target or state.visits_left <= 0:
                 state.n_active = 0
-        carrier = state.weights[-width_of(problem) :]
+        carrier = state.weights[-k:]
         pull = carrier - state.multiplier
         state.multiplier += pull
         carrier += pull
@@ -184,12 +184,11 @@ class SoftmaxDualDescent:
 
     def point(self, problem: RidgeProblem, state: SoftmaxDescentState) -> CompositePoint:
         """Return weights recomputed from the dual variables: the updated ones have drifted."""
-        if len(state.first):
-            return SoftmaxLosses(problem).unpack(state.first)
-        k = width_of(problem)
-        W = _weights_of(problem, state.alpha, state.U)
-        W[-k:] = state.constant * state.weights[-k:]
-        return SoftmaxLosses(problem).unpack(W)
+        losses, W = SoftmaxLosses(problem), state.first
+        if len(W) == 0:
+            W = _weights_of(losses, problem.ridge, state.alpha, state.U)
+            W[-losses.k :] = state.constant * state.weights[-losses.k :]
+        return losses.unpack(W)
 
     def estimate(self, problem: RidgeProblem, state: SoftmaxDescentState) -> float:
         """Estimate the relative gap from the gaps of the rows, summed as the last passes found them."""
@@ -221,54 +220,50 @@ class SoftmaxDualDescent:
 def _first_rows(problem: RidgeProblem, point: CompositePoint, *, is_cold: bool) -> tuple[Array, Array, Array]:
     """Return alpha, its weights (last row: sum alpha / ridge), and the point itself; none where it is cold.
 
-    The rows of a warm start are q = Y + s (P - Y), P its probabilities: the weights are s times those of P, and s brings
-    them nearest to the weights of the point. A point of another C thus keeps about its weights.
+    The rows of a warm start are q = Y + s (P - Y), P its probabilities: their weights are s times those of P, and
+    nearest to the weights of the point. A point of another C thus keeps about its weights.
     """
-    own = np.arange(len(problem.y)), problem.y
+    losses, own = SoftmaxLosses(problem), (np.arange(len(problem.y)), problem.y)
     if is_cold:
         logs = np.full((len(problem.y), problem.n_classes), SURE)
         logs[own] = 0.0
-        return _padded_rows(problem, logs), zeros((problem.X.shape[1] + 1) * width_of(problem)), np.empty(0)
+        return _padded_rows(losses, logs), zeros((problem.X.shape[1] + 1) * losses.k), np.empty(0)
     logs = problem.scores(point)
     logs -= logs.max(axis=1, keepdims=True)
     logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
-    alpha = _padded_rows(problem, logs)
-    weights = _weights_of(problem, alpha, np.empty_like(alpha))
-    first = SoftmaxLosses(problem).pack(point)
-    inside = slice(0, -width_of(problem))
+    alpha = _padded_rows(losses, logs)
+    weights, first = _weights_of(losses, problem.ridge, alpha, np.empty_like(alpha)), losses.pack(point)
+    inside = slice(0, -losses.k)
     size = float(weights[inside] @ weights[inside])
     share = float(np.clip(weights[inside] @ first[inside] / size, 0.0, 1.0)) if size > 0.0 else 1.0
     with np.errstate(divide="ignore"):
         logs += np.log(share)
         logs[own] = np.logaddexp(logs[own], np.log1p(-share))
     weights *= share
-    return _padded_rows(problem, np.maximum(logs, SURE)), weights, first
+    return _padded_rows(losses, np.maximum(logs, SURE)), weights, first
 
 
-def _padded_rows(problem: RidgeProblem, logs: Array) -> Array:
+def _padded_rows(losses: SoftmaxLosses, logs: Array) -> Array:
     """Return log-probabilities of all classes as the rows of alpha, flat."""
-    losses = SoftmaxLosses(problem)
     alpha = zeros(len(logs) * losses.k)
     alpha[:] = SURE
-    losses.matrix(alpha)[:] = logs[:, 1:] - logs[:, :1] if problem.is_pinned else logs
+    losses.matrix(alpha)[:] = logs[:, 1:] - logs[:, :1] if losses.problem.is_pinned else logs
     return alpha
 
 
-def _entropy(problem: RidgeProblem, alpha: Array, U: Array) -> float:
+def _entropy(losses: SoftmaxLosses, alpha: Array, U: Array) -> float:
     """Return sum_i C_i H(q_i): the losses at the scores log q, less <q - e_y, log q>; write C (q - Y) to U."""
-    losses = SoftmaxLosses(problem)
     loss = losses.fill_probabilities(alpha, U)
     losses.fill_residuals(U, U)
     return loss - float(U @ alpha)
 
 
-def _weights_of(problem: RidgeProblem, alpha: Array, U: Array) -> Array:
+def _weights_of(losses: SoftmaxLosses, ridge: float, alpha: Array, U: Array) -> Array:
     """Return X' C (Y - q) / ridge, flat and padded, the sums over all samples last; U is scratch."""
-    losses = SoftmaxLosses(problem)
-    W = zeros((problem.X.shape[1] + 1) * losses.k)
+    W = zeros((losses.X.shape[1] + 1) * losses.k)
     losses.fill_probabilities(alpha, U)
     losses.fill_gradient(U, U, W)
-    W /= -problem.ridge
+    W /= -ridge
     return W
 
 
