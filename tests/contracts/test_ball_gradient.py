@@ -14,8 +14,8 @@ from softmargin.matrices.rows import as_rows
 from softmargin.problems import BallPoint, Constrained
 from softmargin.run import Status, Stop, solve
 from softmargin.sets import Box, L1Ball, Simplex, TraceBall
-from softmargin.solvers.ball._l1_loops import add_rows, level, shrunk
 from softmargin.solvers.ball._objective import fill_adjoint, fill_scores
+from softmargin.solvers.ball._products import add_rows
 from softmargin.solvers.ball.accelerated_gradient import BallGradient
 from softmargin.solvers.ball.working_set import BallWorkingSet
 
@@ -190,10 +190,10 @@ def test_set_of_another_kind_is_refused():
     guess=st.floats(0.0, 2e3),
 )
 def test_level_is_that_of_the_nearest_point_from_any_guess(V, radius, guess):
-    theta, out = level(V, radius, guess), np.empty_like(V)
-    shrunk(V, theta, 1.0, radius, out)
+    ball, out = L1Ball(radius), np.empty_like(V)
+    ball.shrink_into(V, ball.level(V, guess), 1.0, out)
     assert np.abs(out).sum() <= radius * (1 + 1e-14)
-    np.testing.assert_allclose(out, L1Ball(radius).project(V), atol=1e-9 * max(1.0, np.abs(V).max()))
+    np.testing.assert_allclose(out, ball.project(V), atol=1e-9 * max(1.0, np.abs(V).max()))
 
 
 @pytest.mark.parametrize("form", [np.asarray, csr_matrix], ids=["dense", "csr"])

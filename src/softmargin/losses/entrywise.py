@@ -16,7 +16,8 @@
 of one shape, or broadcast to it; nothing is written in place.
 """
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,75 +33,66 @@ _MAX_STEPS = 60  # of Newton's method in a bracket, which halves at worst
 _ROUNDING = 4e-16
 
 
-class SmoothHinge(NamedTuple):
+class _Hinge:
+    """Hinges whose slope is clip(w - 1, low, 0): quadratic from the margin 1 + low to 1, linear below."""
+
+    low: ClassVar[float]
+
+    @property
+    def compiled(self) -> PiecewiseQuadratic:
+        """The loss in compiled loops."""
+        return PiecewiseQuadratic(self.low, 0.0, is_margin=True)
+
+    def slope(self, scores: Array, target: Array) -> Array:
+        """Return df/ds."""
+        return target * np.clip(target * scores - 1.0, self.low, 0.0)
+
+    def bend(self, scores: Array, target: Array) -> Array:
+        """Return the second derivative, where there is one."""
+        w = target * scores
+        return ((w > 1.0 + self.low) & (w < 1.0)).astype(np.float64)
+
+    def conjugate(self, u: Array, target: Array) -> Array:
+        """Return f*."""
+        y = target * u
+        return np.where((y >= self.low) & (y <= 0.0), 0.5 * y**2 + y, np.inf)
+
+    def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
+        """Return the dual step of length r from u."""
+        return target * np.clip((target * u + r * (target * scores - 1.0)) / (1.0 + r), self.low, 0.0)
+
+
+@dataclass(frozen=True)
+class SmoothHinge(_Hinge):
     """The hinge with a rounded corner: linear below the margin 0, quadratic up to 1."""
 
     curvature: float = 1.0
     is_margin: bool = True
 
-    @property
-    def compiled(self) -> PiecewiseQuadratic:
-        """The loss in compiled loops."""
-        return PiecewiseQuadratic(-1.0, 0.0, is_margin=True)
+    low: ClassVar[float] = -1.0
 
     def value(self, scores: Array, target: Array) -> Array:
         """Return f."""
         w = np.minimum(target * scores, 1.0)
         return np.where(w < 0.0, 0.5 - w, 0.5 * (1.0 - w) ** 2)
 
-    def slope(self, scores: Array, target: Array) -> Array:
-        """Return df/ds."""
-        return target * np.clip(target * scores - 1.0, -1.0, 0.0)
 
-    def bend(self, scores: Array, target: Array) -> Array:
-        """Return the second derivative, where there is one."""
-        w = target * scores
-        return ((w > 0.0) & (w < 1.0)).astype(np.float64)
-
-    def conjugate(self, u: Array, target: Array) -> Array:
-        """Return f*."""
-        y = target * u
-        return np.where((y >= -1.0) & (y <= 0.0), 0.5 * y**2 + y, np.inf)
-
-    def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
-        """Return the dual step of length r from u."""
-        return target * np.clip((target * u + r * (target * scores - 1.0)) / (1.0 + r), -1.0, 0.0)
-
-
-class SquaredHinge(NamedTuple):
+@dataclass(frozen=True)
+class SquaredHinge(_Hinge):
     """Half the square of the hinge."""
 
     curvature: float = 1.0
     is_margin: bool = True
 
-    @property
-    def compiled(self) -> PiecewiseQuadratic:
-        """The loss in compiled loops."""
-        return PiecewiseQuadratic(-np.inf, 0.0, is_margin=True)
+    low: ClassVar[float] = -np.inf
 
     def value(self, scores: Array, target: Array) -> Array:
         """Return f."""
         return 0.5 * np.maximum(1.0 - target * scores, 0.0) ** 2
 
-    def slope(self, scores: Array, target: Array) -> Array:
-        """Return df/ds."""
-        return target * np.minimum(target * scores - 1.0, 0.0)
 
-    def bend(self, scores: Array, target: Array) -> Array:
-        """Return the second derivative, where there is one."""
-        return (target * scores < 1.0).astype(np.float64)
-
-    def conjugate(self, u: Array, target: Array) -> Array:
-        """Return f*."""
-        y = target * u
-        return np.where(y <= 0.0, 0.5 * y**2 + y, np.inf)
-
-    def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
-        """Return the dual step of length r from u."""
-        return target * np.minimum((target * u + r * (target * scores - 1.0)) / (1.0 + r), 0.0)
-
-
-class Logistic(NamedTuple):
+@dataclass(frozen=True)
+class Logistic:
     """The logistic loss of the margin."""
 
     curvature: float = 0.25
@@ -154,7 +146,8 @@ class Logistic(NamedTuple):
         return -target * expit(-v)
 
 
-class Squared(NamedTuple):
+@dataclass(frozen=True)
+class Squared:
     """Half the squared difference."""
 
     curvature: float = 1.0

@@ -8,15 +8,17 @@
 W, V, G and Z are arrays (d, k); the l1 ball and the simplex take all entries together. ``lmo`` gives an atom.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.backends.jit import inline, jit
 from softmargin.core.errors import DataError
 from softmargin.sets.atoms import SingleEntry, Whole
 
-__all__ = ["Box", "L1Ball", "Simplex", "checked_radius", "threshold"]
+__all__ = ["Box", "L1Ball", "Simplex", "checked_radius", "nearest_level", "threshold"]
 
 Array = NDArray[Any]
 
@@ -46,6 +48,52 @@ def _least(ball: Any, Z: Array, l2: float) -> float:
     return 0.5 * l2 * float(np.vdot(W, W)) + float(np.vdot(Z, W))
 
 
+@inline
+def nearest_level(V: Any, radius: float, guess: float) -> float:
+    """Return the theta of the projection: Newton's method on a convex, decreasing, piecewise linear function.
+
+    From the left of the root it rises and ends after finitely many steps; from the right, one step leads to the left.
+    """
+    theta = max(guess, 0.0)
+    is_left = False
+    while not math.isnan(theta):
+        total, count = 0.0, 0
+        for j in range(V.shape[0]):
+            rest = abs(V[j]) - theta
+            total += max(rest, 0.0)
+            count += rest > 0.0
+        if count == 0:
+            if is_left or theta == 0.0:
+                return theta
+            theta = 0.0
+            continue
+        new = theta + (total - radius) / count
+        if new == theta or (new < theta and (is_left or theta == 0.0)):
+            return theta
+        is_left = True
+        theta = max(new, 0.0)
+    return theta
+
+
+@jit
+def _level(V: Array, radius: float, guess: float) -> float:
+    """Return the theta >= 0 with sum [|V_j| - theta]_+ = radius; 0 where V is inside the ball."""
+    return nearest_level(V, radius, guess)
+
+
+@jit
+def _shrunk(V: Array, theta: float, scale: float, radius: float, out: Array) -> None:
+    """Write scale * sign(V) [|V| - theta]_+ , rescaled to sum to at most ``radius``: a large theta cancels digits."""
+    total = 0.0
+    for j in range(V.shape[0]):
+        rest = abs(scale) * max(abs(V[j]) - theta, 0.0)
+        total += rest
+        out[j] = math.copysign(rest, scale * V[j])
+    if total > radius:
+        for j in range(V.shape[0]):
+            out[j] *= radius / total
+
+
 class L1Ball(NamedTuple):
     """All W with sum |W_jc| <= radius."""
 
@@ -62,6 +110,14 @@ class L1Ball(NamedTuple):
         if total > self.radius:
             W *= self.radius / total
         return np.copysign(W, V)
+
+    def level(self, V: Array, guess: float = 0.0) -> float:
+        """Return the threshold of the projection of V, from a guess; 0 inside the ball. Compiled."""
+        return float(_level(V.reshape(-1), self.radius, guess))
+
+    def shrink_into(self, V: Array, theta: float, scale: float, out: Array) -> None:
+        """Write scale * sign(V) [|V| - theta]_+ , rescaled into the ball where rounding left it. Compiled."""
+        _shrunk(V.reshape(-1), theta, scale, self.radius, out.reshape(-1))
 
     def lmo(self, G: Array) -> SingleEntry:
         """Return the corner at the largest entry of G."""

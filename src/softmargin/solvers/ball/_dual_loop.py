@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
 from softmargin.backends.loops import shuffle
-from softmargin.solvers.ball._l1_loops import nearest_level
+from softmargin.sets.balls import nearest_level
 
 __all__ = ["AscentProblem", "ascend"]
 

@@ -19,9 +19,10 @@ from softmargin.problems.constrained import BallPoint
 from softmargin.sets import TraceBall
 from softmargin.sets.trace_ball import SMALL
 
-__all__ = ["Iterate", "IterateSolver", "IterateTuning", "Line", "line_along"]
+__all__ = ["BallSolver", "Iterate", "IterateSolver", "IterateTuning", "Line", "line_along"]
 
 Array = NDArray[Any]
+AnyState = TypeVar("AnyState")
 State = TypeVar("State", bound="Iterate")
 
 
@@ -77,11 +78,20 @@ class Iterate:
         return duality_gap(primal, primal - float(np.vdot(G, W)) + corner.inner(G)).residual
 
 
-class IterateSolver(Generic[State]):
-    """The verbs that solvers with an ``Iterate`` share."""
+class BallSolver(Generic[AnyState]):
+    """What all solvers over a ball share: the problems they solve, and how a state is rebuilt from a checkpoint."""
 
     needs: ClassVar[tuple[type, ...]] = (ConstrainedProblem,)
     state: ClassVar[type[Any]]
+
+    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> AnyState:
+        """Rebuild the state from a checkpoint."""
+        made: AnyState = self.state(**arrays, **plain)
+        return made
+
+
+class IterateSolver(BallSolver[State]):
+    """What solvers with an ``Iterate`` share."""
 
     def point(self, problem: ConstrainedProblem, state: State) -> BallPoint:
         """Return the weights and the intercept."""
@@ -90,11 +100,6 @@ class IterateSolver(Generic[State]):
     def estimate(self, problem: ConstrainedProblem, state: State) -> float:
         """Return the gap of the last update."""
         return state.relative_gap(problem)
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> State:
-        """Rebuild the state from a checkpoint."""
-        made: State = self.state(**arrays, **plain)
-        return made
 
 
 class Line(NamedTuple):

@@ -2,12 +2,13 @@
 
     fill_scores, fill_adjoint        X W and X' U: BLAS where X is dense, compiled loops where it is sparse
     project_into                     the nearest point of the ball; compiled for the l1 ball
-    best_intercept, fill_slopes,     of the losses at S + b, by one compiled pass over the entries (``_entry_loops``)
-    slope_rise, losses, conjugates   where the loss has a compiled form, else by the methods of the problem
+    best_intercept, fill_slopes,     of the losses at S + b, by one compiled pass over the entries where the loss has a
+    slope_rise, losses, conjugates   compiled form (``losses.compiled_entries``), else by the methods of the problem
     square_of_norm, smoothness       how large the gradient's Lipschitz constant is
     checked_ball, check_dual         refuse problems that a solver is not made for
 
-With fewer than four classes, compiled passes take four samples as one row; what is left over is padded with zeros.
+A compiled pass allocates no array of the size of the scores. It reads rows in tiles of four classes (``_products``);
+lanes that the last tile repeats have no weight in sums. With fewer than four classes, four samples make one row.
 """
 
 from typing import Any, TypeVar
@@ -15,14 +16,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.lanes import WIDTH
+from softmargin.backends.jit import inline, jit
+from softmargin.backends.lanes import WIDTH, load, maximum, pointer, splat, store, total
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import ConstrainedProblem, ConvexSet
 from softmargin.matrices.operator import adjoint_product, product
 from softmargin.matrices.rows import as_rows
 from softmargin.sets import L1Ball
-from softmargin.solvers.ball import _entry_loops
-from softmargin.solvers.ball._l1_loops import add_rows, level, shrunk, times
+from softmargin.solvers.ball._products import add_rows, fresh_lanes, tile_at, times
 from softmargin.solvers.common.power_method import largest_eigenvalue
 
 __all__ = [
@@ -45,6 +46,8 @@ __all__ = [
 Array = NDArray[Any]
 Ball = TypeVar("Ball", bound=ConvexSet)
 _N_PRODUCTS = 30  # of the power method, spec 1.4
+_BLOCK = 4096  # entries of a block: its tiles share cache lines, which are read while they are still in the cache
+_FEWEST = 4 * WIDTH  # rows of a block
 _MARGIN = 1.02  # the power method approaches the norm from below, spec 1.4
 
 
@@ -108,9 +111,9 @@ def project_into(ball: ConvexSet, V: Array, guess: float, out: Array) -> float:
     if not isinstance(ball, L1Ball):
         out[:] = ball.project(V)
         return 0.0
-    theta = level(V.reshape(-1), ball.radius, guess)
-    shrunk(V.reshape(-1), theta, 1.0, ball.radius, out.reshape(-1))
-    return float(theta)
+    theta = ball.level(V, guess)
+    ball.shrink_into(V, theta, 1.0, out)
+    return theta
 
 
 def best_intercept(problem: ConstrainedProblem, scores: Array, start: Array) -> Array:
@@ -122,11 +125,11 @@ def best_intercept(problem: ConstrainedProblem, scores: Array, start: Array) -> 
 
     def sums_at(b: Array) -> Array:
         shift = _by_row(b)
-        out, total = np.empty((3, len(shift))), np.zeros((3, len(b)))
+        out, sums = np.empty((3, len(shift))), np.zeros((3, len(b)))
         for part in parts:
-            _entry_loops.intercept_sums(loss, shift, *part, out.reshape(-1))
-            total += out.reshape(3, -1, len(b)).sum(axis=1)
-        return total
+            _intercept_sums(loss, shift, *part, out.reshape(-1))
+            sums += out.reshape(3, -1, len(b)).sum(axis=1)
+        return sums
 
     return problem.best_intercept(scores, start, sums_at)
 
@@ -139,7 +142,7 @@ def fill_slopes(problem: ConstrainedProblem, scores: Array, intercept: Array, ou
         return
     parts = _parts(problem, scores, out)
     for part in parts:
-        _entry_loops.slopes(loss, _by_row(intercept), *part)
+        _slopes(loss, _by_row(intercept), *part)
     rest = len(out) % WIDTH
     if rest and out.shape[1] < WIDTH:
         out[-rest:] = parts[-1][-1].reshape(WIDTH, -1)[:rest]
@@ -151,29 +154,29 @@ def slope_rise(problem: ConstrainedProblem, scores: Array, intercept: Array, U: 
     if loss is None:
         return float(np.vdot(problem.slopes(scores, intercept) - U, scores - before))
     shift = _by_row(intercept)
-    return sum(float(_entry_loops.slope_rise(loss, shift, *part)) for part in _parts(problem, scores, U, before))
+    return sum(float(_slope_rise(loss, shift, *part)) for part in _parts(problem, scores, U, before))
 
 
 def losses(problem: ConstrainedProblem, scores: Array, intercept: Array) -> float:
     """Return sum_i p_i sum_c f(s_ic + b_c, t_ic)."""
-    sums = _loss_sums(problem, scores, intercept)
+    sums = _both_sums(problem, scores, intercept)
     return problem.losses(scores, intercept) if sums is None else float(sums[0])
 
 
 def conjugates(problem: ConstrainedProblem, scores: Array, intercept: Array) -> float:
     """Return sum_i p_i sum_c f*(u_ic, t_ic) at the slopes u of these scores."""
-    sums = _loss_sums(problem, scores, intercept)
+    sums = _both_sums(problem, scores, intercept)
     if sums is not None:
         return float(sums[1])
     U = problem.loss.slope(scores + intercept, problem.target)
     return float(problem.weights @ problem.loss.conjugate(U, problem.target).sum(axis=1))
 
 
-def _loss_sums(problem: ConstrainedProblem, scores: Array, intercept: Array) -> Any:
+def _both_sums(problem: ConstrainedProblem, scores: Array, intercept: Array) -> Any:
     loss = compiled_loss(problem)
     if loss is None:
         return None
-    return np.sum([_entry_loops.loss_sums(loss, _by_row(intercept), *part) for part in _parts(problem, scores)], axis=0)
+    return np.sum([_loss_sums(loss, _by_row(intercept), *part) for part in _parts(problem, scores)], axis=0)
 
 
 def compiled_loss(problem: ConstrainedProblem) -> Any:
@@ -203,3 +206,82 @@ def _parts(problem: ConstrainedProblem, scores: Array, *more: Array) -> list[lis
         for room, array in zip(parts[-1], by_entry, strict=True):
             room[: rest * k] = array[n - rest :].reshape(-1)
     return parts
+
+
+@inline
+def _weights(p: Any, i: int, o: int, k: int, is_by_entry: bool) -> Any:
+    """Return the weights of a tile."""
+    return load(p, i * k + o) if is_by_entry else splat(p[i])
+
+
+@jit
+def _intercept_sums(loss: Any, b: Array, p: Array, T: Array, S: Array, out: Array) -> None:
+    """Write the sums over rows of p f', p |f'| and p f'', one after the other; (3 * k,)."""
+    p_, T_, S_, b_, out_ = pointer(p), pointer(T), pointer(S), pointer(b), pointer(out)
+    k, is_by_entry = b.shape[0], p.shape[0] == S.shape[0]
+    n, rows = S.shape[0] // k, max(_BLOCK // k, _FEWEST)
+    out[:] = 0.0
+    for first in range(0, n, rows):
+        for c in range(0, k, WIDTH):
+            o, fresh = tile_at(c, k), fresh_lanes(c, k)
+            shift = load(b_, o)
+            sum_slopes, sum_sizes, sum_bends = splat(0.0), splat(0.0), splat(0.0)
+            for i in range(first, min(first + rows, n)):
+                slope, bend = loss.slope_and_bend(load(S_, i * k + o) + shift, load(T_, i * k + o))
+                weight = fresh * _weights(p_, i, o, k, is_by_entry)
+                slope = weight * slope
+                sum_slopes = sum_slopes + slope
+                sum_sizes = sum_sizes + maximum(slope, splat(0.0) - slope)
+                sum_bends = sum_bends + weight * bend
+            store(out_, o, load(out_, o) + sum_slopes)
+            store(out_, k + o, load(out_, k + o) + sum_sizes)
+            store(out_, 2 * k + o, load(out_, 2 * k + o) + sum_bends)
+
+
+@jit
+def _slopes(loss: Any, b: Array, p: Array, T: Array, S: Array, out: Array) -> None:
+    """Write p f'."""
+    p_, T_, S_, b_, out_ = pointer(p), pointer(T), pointer(S), pointer(b), pointer(out)
+    k, is_by_entry = b.shape[0], p.shape[0] == S.shape[0]
+    for i in range(S.shape[0] // k):
+        for c in range(0, k, WIDTH):
+            o = tile_at(c, k)
+            slope, _ = loss.slope_and_bend(load(S_, i * k + o) + load(b_, o), load(T_, i * k + o))
+            store(out_, i * k + o, _weights(p_, i, o, k, is_by_entry) * slope)
+
+
+@jit
+def _slope_rise(loss: Any, b: Array, p: Array, T: Array, S: Array, U: Array, S0: Array) -> float:
+    """Return < p f' - U , S - S0 >."""
+    p_, T_, S_, b_, U_, S0_ = pointer(p), pointer(T), pointer(S), pointer(b), pointer(U), pointer(S0)
+    k, is_by_entry = b.shape[0], p.shape[0] == S.shape[0]
+    rise = 0.0
+    for i in range(S.shape[0] // k):
+        rises = splat(0.0)
+        for c in range(0, k, WIDTH):
+            o = tile_at(c, k)
+            s = load(S_, i * k + o)
+            slope, _ = loss.slope_and_bend(s + load(b_, o), load(T_, i * k + o))
+            change = _weights(p_, i, o, k, is_by_entry) * slope - load(U_, i * k + o)
+            rises = rises + fresh_lanes(c, k) * change * (s - load(S0_, i * k + o))
+        rise += total(rises)
+    return rise
+
+
+@jit
+def _loss_sums(loss: Any, b: Array, p: Array, T: Array, S: Array) -> tuple[float, float]:
+    """Return the sums of p f and p f*(f')."""
+    p_, T_, S_, b_ = pointer(p), pointer(T), pointer(S), pointer(b)
+    k, is_by_entry = b.shape[0], p.shape[0] == S.shape[0]
+    losses, conjugates = 0.0, 0.0
+    for i in range(S.shape[0] // k):
+        row_losses, row_conjugates = splat(0.0), splat(0.0)
+        for c in range(0, k, WIDTH):
+            o = tile_at(c, k)
+            value, conjugate = loss.loss_and_conjugate(load(S_, i * k + o) + load(b_, o), load(T_, i * k + o))
+            weight = fresh_lanes(c, k) * _weights(p_, i, o, k, is_by_entry)
+            row_losses = row_losses + weight * value
+            row_conjugates = row_conjugates + weight * conjugate
+        losses += total(row_losses)
+        conjugates += total(row_conjugates)
+    return losses, conjugates

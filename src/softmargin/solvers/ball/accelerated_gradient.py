@@ -34,6 +34,7 @@ from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import Box, L1Ball, Simplex
+from softmargin.solvers.ball._iterate import BallSolver
 from softmargin.solvers.ball._objective import (
     best_intercept,
     checked_ball,
@@ -89,7 +90,7 @@ class BallGradientState:
 
 
 @dataclass(frozen=True)
-class BallGradient:
+class BallGradient(BallSolver[BallGradientState]):
     """Settings of accelerated projected gradient. One step is one iteration.
 
     Parameters
@@ -101,7 +102,7 @@ class BallGradient:
     restart: bool = True
     tuning: BallGradientTuning = BallGradientTuning()
 
-    needs: ClassVar[tuple[type, ...]] = (ConstrainedProblem,)
+    state: ClassVar = BallGradientState
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> BallGradientState:
         """Allocate, from a first point or from zero."""
@@ -162,7 +163,3 @@ class BallGradient:
     def estimate(self, problem: ConstrainedProblem, state: BallGradientState) -> float:
         """Return the last gap computed."""
         return state.gap
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> BallGradientState:
-        """Rebuild the state from a checkpoint."""
-        return BallGradientState(**arrays, **plain)

@@ -31,8 +31,9 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.constrained import BallPoint
+from softmargin.sets import L1Ball
 from softmargin.solvers.ball._dual_loop import AscentProblem, ascend
-from softmargin.solvers.ball._l1_loops import level, shrunk
+from softmargin.solvers.ball._iterate import BallSolver
 from softmargin.solvers.ball._objective import check_dual, compiled_loss, fill_adjoint, n_numbers
 
 __all__ = ["BallDualDescent", "BallDualDescentTuning", "BallDualState"]
@@ -64,12 +65,12 @@ class BallDualState:
 
 
 @dataclass(frozen=True)
-class BallDualDescent:
+class BallDualDescent(BallSolver[BallDualState]):
     """Dual coordinate ascent; it has no settings. One step is one pass over the samples."""
 
     tuning: BallDualDescentTuning = BallDualDescentTuning()
 
-    needs: ClassVar[tuple[type, ...]] = (ConstrainedProblem,)
+    state: ClassVar = BallDualState
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> BallDualState:
         """Allocate, from the slopes at a first point or from zero."""
@@ -85,30 +86,29 @@ class BallDualDescent:
             U = problem.dual_point(problem.scores(point.weights), point.intercept)
             fill_adjoint(problem.X, problem.weights[:, None] * U, Z)
         random = rng.integers(1, 2**63, size=1, dtype=np.uint64)
-        theta = float(level(Z.reshape(-1), problem.l2 * ball.radius, 0.0))
+        theta = L1Ball(problem.l2 * ball.radius).level(Z)
         return BallDualState(U, Z, np.array(point.weights), np.arange(len(U)), random, theta)
 
     def step(self, problem: ConstrainedProblem, state: BallDualState) -> BallDualState:
         """Visit every sample once."""
-        X, l2, tuning, Z = problem.X, problem.l2, self.tuning, state.Z.reshape(-1)
-        radius = check_dual(problem, "BallDualDescent").radius
+        X, l2, tuning, ball = problem.X, problem.l2, self.tuning, check_dual(problem, "BallDualDescent")
         state.n_done += 1
         if state.n_done % tuning.refresh == 0:
             fill_adjoint(X, problem.weights[:, None] * state.U, state.Z)
-        n_levels = min(max(n_numbers(X) // (tuning.numbers_per_level * Z.size), 1), tuning.most_levels)
+        n_levels = min(max(n_numbers(X) // (tuning.numbers_per_level * state.Z.size), 1), tuning.most_levels)
         fixed = AscentProblem(
             compiled_loss(problem),
             problem.target.reshape(-1),
             problem.weights,
             l2,
-            radius,
+            ball.radius,
             longest=1.0 if problem.loss.is_margin else max(1.0, float(np.abs(problem.target).max())),
             chunk=-(-len(state.order) // n_levels),
         )
         state.theta, losses, slacks = ascend(
-            as_rows(X), fixed, state.U.reshape(-1), Z, state.theta, state.order, state.random
+            as_rows(X), fixed, state.U.reshape(-1), state.Z.reshape(-1), state.theta, state.order, state.random
         )
-        shrunk(Z, state.theta, -1.0 / l2, radius, state.W.reshape(-1))
+        ball.shrink_into(state.Z, state.theta, -1.0 / l2, state.W)
         primal = losses + 0.5 * l2 * float(np.vdot(state.W, state.W))
         state.last_gap, state.gap = state.gap, max(slacks, 0.0) / primal if primal > 0.0 else 0.0
         return state
@@ -122,7 +122,3 @@ class BallDualDescent:
         if not math.isfinite(state.last_gap):
             return state.gap
         return state.gap * min(1.0, state.gap / state.last_gap) if state.last_gap > 0.0 else state.gap
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> BallDualState:
-        """Rebuild the state from a checkpoint."""
-        return BallDualState(**arrays, **plain)

@@ -35,6 +35,7 @@ from softmargin.matrices.operator import row_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank
 from softmargin.sets.truncated import TruncationTuning, first_basis, leading
+from softmargin.solvers.ball._iterate import BallSolver
 from softmargin.solvers.ball._low_rank import StepMatrix, distance, first_factors, stack, trace_ball
 from softmargin.solvers.ball._objective import best_intercept, fill_slopes, losses, slope_rise
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
@@ -93,7 +94,7 @@ class LowRankState:
 
 
 @dataclass(frozen=True)
-class LowRankGradient:
+class LowRankGradient(BallSolver[LowRankState]):
     """Settings of accelerated gradient with factors. One step is one iteration.
 
     Parameters
@@ -105,7 +106,7 @@ class LowRankGradient:
     restart: bool = True
     tuning: LowRankGradientTuning = LowRankGradientTuning()
 
-    needs: ClassVar[tuple[type, ...]] = (ConstrainedProblem,)
+    state: ClassVar = LowRankState
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> LowRankState:
         """Allocate, from a first point or from zero."""
@@ -186,10 +187,6 @@ class LowRankGradient:
     def estimate(self, problem: ConstrainedProblem, state: LowRankState) -> float:
         """Estimate the relative gap by the singular values of the last sweep."""
         return state.gap / state.primal if state.primal > 0.0 else 0.0
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> LowRankState:
-        """Rebuild the state from a checkpoint."""
-        return LowRankState(**arrays, **plain)
 
 
 def _most_bend(problem: ConstrainedProblem, change: Array) -> float:

@@ -40,6 +40,7 @@ from softmargin.matrices.operator import adjoint_product, row_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank
 from softmargin.sets.truncated import TruncationTuning, first_basis, leading
+from softmargin.solvers.ball._iterate import BallSolver
 from softmargin.solvers.ball._low_rank import (
     StepMatrix,
     distance,
@@ -92,7 +93,7 @@ class PDBFWState:
 
 
 @dataclass(frozen=True)
-class LowRankPDBFW:
+class LowRankPDBFW(BallSolver[PDBFWState]):
     """Settings of primal-dual block Frank-Wolfe. One step is one iteration.
 
     Parameters
@@ -113,7 +114,7 @@ class LowRankPDBFW:
     eta: float = 1.0
     tuning: LowRankPDBFWTuning = LowRankPDBFWTuning()
 
-    needs: ClassVar[tuple[type, ...]] = (ConstrainedProblem,)
+    state: ClassVar = PDBFWState
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -214,10 +215,6 @@ class LowRankPDBFW:
             conjugate = float(problem.weights @ problem.loss.conjugate(state.Y, problem.target).sum(axis=1))
             gap = min(gap, primal - state.q + conjugate)
         return max(gap, 0.0) / primal if primal > 0.0 else 0.0
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> PDBFWState:
-        """Rebuild the state from a checkpoint."""
-        return PDBFWState(**arrays, **plain)
 
 
 def _is_accepted(state: PDBFWState, q: float, scores: Array, weighted: Array, dY: Array) -> bool:

@@ -37,7 +37,8 @@ from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.operator import row_squares
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.constrained import BallPoint
-from softmargin.solvers.ball._l1_loops import add_rows, level, shrunk
+from softmargin.sets import L1Ball
+from softmargin.solvers.ball._iterate import BallSolver
 from softmargin.solvers.ball._objective import (
     check_dual,
     fill_adjoint,
@@ -46,6 +47,7 @@ from softmargin.solvers.ball._objective import (
     project_into,
     square_of_norm,
 )
+from softmargin.solvers.ball._products import add_rows
 
 __all__ = ["DualStepTuning", "PrimalDualBFW", "PrimalDualBFWTuning", "PrimalDualState", "keep_largest_rows"]
 
@@ -97,7 +99,7 @@ class PrimalDualState:
 
 
 @dataclass(frozen=True)
-class PrimalDualBFW:
+class PrimalDualBFW(BallSolver[PrimalDualState]):
     """Settings of primal-dual block Frank-Wolfe. One step is as many iterations as cost about one pass.
 
     Without settings it is automatic; with any setting it is the paper's Algorithm 1, in which a missing setting means
@@ -121,7 +123,7 @@ class PrimalDualBFW:
     eta: float | None = None
     tuning: PrimalDualBFWTuning = PrimalDualBFWTuning()
 
-    needs: ClassVar[tuple[type, ...]] = (ConstrainedProblem,)
+    state: ClassVar = PrimalDualState
 
     def __post_init__(self) -> None:
         """Refuse settings without a step."""
@@ -234,10 +236,6 @@ class PrimalDualBFW:
         primal += 0.5 * problem.l2 * float(np.vdot(state.W, state.W))
         return duality_gap(primal, problem.bound(state.U, state.Z)).residual
 
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> PrimalDualState:
-        """Rebuild the state from a checkpoint."""
-        return PrimalDualState(**arrays, **plain)
-
 
 def keep_largest_rows(D: Array, count: int) -> None:
     """Set all but the ``count`` rows of the largest norm to zero, in place."""
@@ -254,10 +252,10 @@ def _fill_moves(problem: ConstrainedProblem, state: PrimalDualState) -> None:
 
 def _weights_of(problem: ConstrainedProblem, Z: Array, guess: float, out: Array) -> float:
     """Write the point of the ball nearest to -Z / l2; return its threshold, times l2."""
-    radius = check_dual(problem, "PrimalDualBFW").radius
-    theta = level(Z.reshape(-1), problem.l2 * radius, guess)
-    shrunk(Z.reshape(-1), theta, -1.0 / problem.l2, radius, out.reshape(-1))
-    return float(theta)
+    ball = check_dual(problem, "PrimalDualBFW")
+    theta = L1Ball(problem.l2 * ball.radius).level(Z, guess)
+    ball.shrink_into(Z, theta, -1.0 / problem.l2, out)
+    return theta
 
 
 def _smooth_part(problem: ConstrainedProblem, Z: Array, W: Array) -> float:

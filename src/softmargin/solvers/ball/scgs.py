@@ -33,6 +33,7 @@ from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
 from softmargin.solvers.ball._batches import SlidingPlan, check_counts, sampling, sliding_step
+from softmargin.solvers.ball._iterate import BallSolver
 from softmargin.solvers.ball._objective import smoothness
 
 __all__ = ["Scgs", "ScgsState"]
@@ -59,7 +60,7 @@ class ScgsState:
 
 
 @dataclass(frozen=True)
-class Scgs:
+class Scgs(BallSolver[ScgsState]):
     """Settings of stochastic conditional gradient sliding. One step is about a pass.
 
     Parameters
@@ -70,7 +71,7 @@ class Scgs:
 
     max_corners: int = 100
 
-    needs: ClassVar[tuple[type, ...]] = (ConstrainedProblem,)
+    state: ClassVar = ScgsState
 
     def __post_init__(self) -> None:
         """Refuse an iteration without a corner."""
@@ -132,7 +133,3 @@ class Scgs:
     def estimate(self, problem: ConstrainedProblem, state: ScgsState) -> float:
         """Return inf: without a full gradient nothing is known."""
         return math.inf
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> ScgsState:
-        """Rebuild the state from a checkpoint."""
-        return ScgsState(**arrays, **plain)

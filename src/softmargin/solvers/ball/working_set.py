@@ -16,20 +16,20 @@ plain steps counts the entries of X in the set.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.core.protocols import ConstrainedProblem
 from softmargin.problems.constrained import BallPoint, Constrained
 from softmargin.sets import L1Ball
+from softmargin.solvers.ball._iterate import BallSolver
 from softmargin.solvers.ball._objective import checked_ball, fill_adjoint, fill_slopes, n_numbers
 from softmargin.solvers.ball.accelerated_gradient import BallGradient, BallGradientState
+from softmargin.solvers.common.working_set import largest
 
 __all__ = ["BallWorkingSet", "BallWorkingSetState", "BallWorkingSetTuning"]
 
-Array = NDArray[Any]
 _PLAIN = BallGradient()
 
 
@@ -51,12 +51,12 @@ class BallWorkingSetState(BallGradientState):
 
 
 @dataclass(frozen=True)
-class BallWorkingSet:
+class BallWorkingSet(BallSolver[BallWorkingSetState]):
     """Accelerated gradient on a working set; it has no settings. One step is one round, or one plain iteration."""
 
     tuning: BallWorkingSetTuning = BallWorkingSetTuning()
 
-    needs: ClassVar[tuple[type, ...]] = (ConstrainedProblem,)
+    state: ClassVar = BallWorkingSetState
 
     def start(
         self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator
@@ -73,15 +73,18 @@ class BallWorkingSet:
         if state.is_plain:
             return _PLAIN.step(problem, state)
         tuning = self.tuning
-        fill_slopes(problem, state.S, state.intercept, state.U)
-        fill_adjoint(problem.X, state.U, state.G)
-        features = self._features(problem, state)
-        share, columns = len(features) / len(state.W), None
-        if not share > tuning.largest_share:
+        is_used = (state.W != 0.0).any(axis=1)
+        size = max(tuning.first_size, tuning.growth * int(is_used.sum()))
+        state.is_plain = min(size, len(is_used)) / len(is_used) > tuning.largest_share
+        if not state.is_plain:
+            fill_slopes(problem, state.S, state.intercept, state.U)
+            fill_adjoint(problem.X, state.U, state.G)
+            violation = np.abs(state.G + problem.l2 * state.W).max(axis=1)
+            violation[is_used] = np.inf
+            features = largest(violation, size)
             columns = problem.columns()[:, features]
-            share = n_numbers(columns) / max(n_numbers(problem.X), 1)
-        if share > tuning.largest_share:
-            state.is_plain = True
+            state.is_plain = n_numbers(columns) / max(n_numbers(problem.X), 1) > tuning.largest_share
+        if state.is_plain:
             return _PLAIN.step(problem, state)
         target_gap = tuning.gap_share * problem.relative_gap(state.W, state.S, state.intercept, state.G)
         part = Constrained(
@@ -107,14 +110,6 @@ class BallWorkingSet:
         state.intercept, state.lipschitz = inner.intercept, inner.lipschitz
         return state
 
-    def _features(self, problem: ConstrainedProblem, state: BallGradientState) -> Array:
-        """Return the features in use, then those of the largest gradients while there is room; sorted."""
-        is_used = (state.W != 0.0).any(axis=1)
-        room = min(max(self.tuning.first_size, self.tuning.growth * int(is_used.sum())), len(is_used))
-        violation = np.abs(state.G + problem.l2 * state.W).max(axis=1)
-        violation[is_used] = np.inf
-        return np.sort(np.argpartition(-violation, room - 1)[:room])
-
     def point(self, problem: ConstrainedProblem, state: BallGradientState) -> BallPoint:
         """Return the weights and the intercept."""
         return _PLAIN.point(problem, state)
@@ -122,7 +117,3 @@ class BallWorkingSet:
     def estimate(self, problem: ConstrainedProblem, state: BallGradientState) -> float:
         """Return the gap on the working set, or the target of its round if larger; after a plain step, the true gap."""
         return state.gap
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> BallWorkingSetState:
-        """Rebuild the state from a checkpoint."""
-        return BallWorkingSetState(**arrays, **plain)

@@ -1,17 +1,13 @@
-"""Compiled loops of the l1 ball: the threshold of its projection, and products with X that skip zeros.
+"""Compiled products with X that skip zeros, for any number of classes.
 
-    level(V, radius, guess)          the theta >= 0 with sum [|V_j| - theta]_+ = radius; 0 inside the ball
-    shrunk(V, theta, scale, r, out)  out = scale * sign(V) [|V| - theta]_+ , inside the ball of radius r
     times(rows, W, k, out)           out = X W
     add_rows(rows, D, k, out)        out += X' D, skipping zeros of D; returns the number of products made
 
-V, W, D and out are flat, row-major, float64. ``add_rows`` on the rows of X' adds X D.
-
-A tile is four classes of one sample. Where k is no multiple of four, the last tile overlaps the one before, so that
-nothing is padded. Fewer than four classes are visited one by one.
+W, D and out are flat, row-major, float64. ``add_rows`` on the rows of X' adds X D. A tile is four classes of a sample.
+Where k is no multiple of four, the last tile overlaps the one before, so that nothing is padded. Fewer than four
+classes are visited one by one.
 """
 
-import math
 from typing import Any
 
 import numpy as np
@@ -20,56 +16,10 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import inline, jit
 from softmargin.backends.lanes import WIDTH, any_nonzero, load, pointer, splat, store
 
-__all__ = ["add_rows", "fresh_lanes", "level", "nearest_level", "shrunk", "tile_at", "times"]
+__all__ = ["add_rows", "fresh_lanes", "tile_at", "times"]
 
 Array = NDArray[Any]
 _FRESH = np.repeat([0.0, 1.0], WIDTH)
-
-
-@inline
-def nearest_level(V: Any, radius: float, guess: float) -> float:
-    """Return the theta of the projection: Newton's method on a convex, decreasing, piecewise linear function.
-
-    From the left of the root it rises and ends after finitely many steps; from the right, one step leads to the left.
-    """
-    theta = max(guess, 0.0)
-    is_left = False
-    while not math.isnan(theta):
-        total, count = 0.0, 0
-        for j in range(V.shape[0]):
-            rest = abs(V[j]) - theta
-            total += max(rest, 0.0)
-            count += rest > 0.0
-        if count == 0:
-            if is_left or theta == 0.0:
-                return theta
-            theta = 0.0
-            continue
-        new = theta + (total - radius) / count
-        if new == theta or (new < theta and (is_left or theta == 0.0)):
-            return theta
-        is_left = True
-        theta = max(new, 0.0)
-    return theta
-
-
-@jit
-def level(V: Array, radius: float, guess: float) -> float:
-    """Return the theta >= 0 with sum [|V_j| - theta]_+ = radius; 0 where V is inside the ball."""
-    return nearest_level(V, radius, guess)
-
-
-@jit
-def shrunk(V: Array, theta: float, scale: float, radius: float, out: Array) -> None:
-    """Write scale * sign(V) [|V| - theta]_+ , rescaled to sum to at most ``radius``: a large theta cancels digits."""
-    total = 0.0
-    for j in range(V.shape[0]):
-        rest = abs(scale) * max(abs(V[j]) - theta, 0.0)
-        total += rest
-        out[j] = math.copysign(rest, scale * V[j])
-    if total > radius:
-        for j in range(V.shape[0]):
-            out[j] *= radius / total
 
 
 @inline
