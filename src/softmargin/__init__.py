@@ -28,9 +28,9 @@ _HOMES = {
     "FrankWolfe": "solvers",
     "Gram": "matrices.gram",
     "HingeSVM": "problems.hinge_svm",
-    "InactiveBallWarning": "estimators._warnings",
+    "InactiveBallWarning": "estimators.frame.warnings",
     "IncompatibleError": "core.errors",
-    "IndefiniteKernelWarning": "estimators._warnings",
+    "IndefiniteKernelWarning": "estimators.frame.warnings",
     "KernelBlockDescent": "solvers",
     "KernelPairDescent": "solvers",
     "KernelExpansion": "models",
@@ -49,7 +49,7 @@ _HOMES = {
     "ModelFileError": "core.errors",
     "MulticlassSVM": "problems",
     "NewtonCG": "solvers",
-    "NotCertifiedWarning": "estimators._warnings",
+    "NotCertifiedWarning": "estimators.frame.warnings",
     "OneVsRest": "problems",
     "PairwiseFrankWolfe": "solvers",
     "PrimalDualBFW": "solvers",
@@ -96,10 +96,10 @@ if TYPE_CHECKING:
     from softmargin.core.errors import IncompatibleError as IncompatibleError
     from softmargin.core.errors import ModelFileError as ModelFileError
     from softmargin.core.errors import SoftmarginError as SoftmarginError
-    from softmargin.estimators._warnings import InactiveBallWarning as InactiveBallWarning
-    from softmargin.estimators._warnings import IndefiniteKernelWarning as IndefiniteKernelWarning
-    from softmargin.estimators._warnings import NotCertifiedWarning as NotCertifiedWarning
     from softmargin.estimators.certify import certify as certify
+    from softmargin.estimators.frame.warnings import InactiveBallWarning as InactiveBallWarning
+    from softmargin.estimators.frame.warnings import IndefiniteKernelWarning as IndefiniteKernelWarning
+    from softmargin.estimators.frame.warnings import NotCertifiedWarning as NotCertifiedWarning
     from softmargin.estimators.kernel_svc import KernelSVC as KernelSVC
     from softmargin.estimators.l1_ball import L1BallClassifier as L1BallClassifier
     from softmargin.estimators.l1_ball import L1BallRegressor as L1BallRegressor

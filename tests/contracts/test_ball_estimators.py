@@ -28,8 +28,8 @@ from softmargin import (
     solve,
 )
 from softmargin.data import blobs
-from softmargin.estimators._fit import SOLVER_TABLES
 from softmargin.losses.entrywise import ENTRYWISE
+from softmargin.solvers.names import choices
 
 CLASSIFIERS = [L1BallClassifier, TraceBallClassifier]
 REGRESSORS = [L1BallRegressor, TraceBallRegressor]
@@ -86,11 +86,12 @@ def test_a_point_that_is_merely_inside_is_not_called_a_solution_inside():
     X, y = numbers()
     for radius, is_idle in ((1.0, False), (100.0, True)):
         reg = L1BallRegressor(radius, l2=0.1, tol=1e-3)
-        problem = reg._posed(reg._task(X, y, None))
+        posed = reg._pose(reg._checked(X, y, None))
+        problem = posed.problem
         point = solve(problem, BallGradient(), stop=Stop(1e-8)).point
         inside = point._replace(weights=0.999 * point.weights)
         assert problem.is_inactive(inside)
-        assert reg._is_idle(problem, inside) == is_idle
+        assert (posed.doubt(inside) is not None) == is_idle
 
 
 @pytest.mark.parametrize("ratio", [0.5, 1.0])
@@ -171,7 +172,7 @@ def test_targets_that_were_not_observed_cost_nothing(regressor):
 
 
 @pytest.mark.parametrize(
-    ("kind", "solver"), [(kind, name) for kind in ("l1 ball", "trace ball") for name in SOLVER_TABLES[kind]]
+    ("kind", "solver"), [(kind, name) for kind in ("l1 ball", "trace ball") for name in choices(kind)]
 )
 def test_every_solver_by_name_is_certified(kind, solver):
     X, y = blobs(60, 5, 3, seed=0, separation=0.6)
@@ -199,9 +200,9 @@ def test_several_labels_are_columns_in_one_ball(classifier):
     np.testing.assert_array_equal(predicted, clf.decision_function(X) > 0)
     np.testing.assert_array_equal(classifier(1.5, l2=0.1, tol=1e-9).fit(X, sp.csr_matrix(Y)).coef_, clf.coef_)
     assert 0.3 < clf.score(X, Y) <= 1.0
-    with pytest.raises(ValueError, match="several labels a row"):
+    with pytest.raises(ValueError, match="several labels per row"):
         clf.model()
-    with pytest.raises(ValueError, match="class_weight='balanced' needs one class a sample"):
+    with pytest.raises(ValueError, match="class_weight='balanced' needs one class per sample"):
         clone(clf).set_params(class_weight="balanced").fit(X, Y)
 
 
@@ -373,7 +374,7 @@ def test_labels_that_make_no_sense_are_refused(classifier):
         classifier().fit(X, np.zeros(30))
     with pytest.raises(ValueError, match="loss='hinge' is unknown; choose one of smooth_hinge, squared_hinge, logis"):
         classifier(loss="hinge").fit(X, y)
-    with pytest.raises(ValueError, match="Fit one classifier a column"):
+    with pytest.raises(ValueError, match="Fit one classifier per column"):
         classifier().fit(X, np.stack([y, 2 * y + 1], axis=1))
     with pytest.raises(ValueError, match="zero"):
         classifier().fit(X, y, sample_weight=np.zeros(30))

@@ -16,8 +16,9 @@ from softmargin import (
     TraceBallRegressor,
     solvers,
 )
-from softmargin.estimators._fit import SOLVER_TABLES
+from softmargin.estimators.posing.fit import RULES
 from softmargin.penalties import Box, Group
+from softmargin.solvers.names import AUTO, SOLVERS, choices
 
 # The checks compare two fits to 1e-7 and better; a gap of 1e-14 or 1e-17 pins scores down to that, where rounding does
 # not stop the fit just above it.
@@ -86,13 +87,12 @@ def test_every_public_name_leads_somewhere(room):
         room.nothing  # noqa: B018
 
 
-@pytest.mark.parametrize("kind", SOLVER_TABLES)
+@pytest.mark.parametrize("kind", SOLVERS)
 def test_every_solver_in_the_tables_can_be_made(kind):
-    assert next(iter(SOLVER_TABLES[kind])) == "auto"
-    for recipe in SOLVER_TABLES[kind].values():
-        if not callable(recipe):
-            home, settings = recipe
-            assert getattr(solvers, home)(**settings).needs
+    assert choices(kind) == ("auto", *SOLVERS[kind])
+    assert AUTO[kind] in {*SOLVERS[kind], *RULES}
+    for home, settings in SOLVERS[kind].values():
+        assert getattr(solvers, home)(**settings).needs
 
 
 def test_a_whole_number_is_the_seed_itself_and_a_random_state_draws_one():

@@ -11,7 +11,8 @@ from sklearn.base import clone
 from softmargin import KernelSVC, NotCertifiedWarning, certify
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.data import blobs
-from softmargin.estimators import _sampled, _stream
+from softmargin.estimators.posing import stream as streaming
+from softmargin.estimators.posing import svm
 from softmargin.kernels import Points
 from softmargin.solvers import ConjugateSubgradient, Wolfe
 from softmargin.solvers.sampled_kernel._stream_loop import pass_over_features
@@ -212,7 +213,7 @@ def test_landmarks_come_by_themselves_beyond_the_limit_only(two, monkeypatch):
     X, y = two
     small = {"n_components": 20, "random_state": 0}
     assert len(KernelSVC(**small).fit(X, y).support_) > 20
-    monkeypatch.setattr(_sampled, "EXACT_ROWS", 100)
+    monkeypatch.setattr(svm, "EXACT_ROWS", 100)
     assert len(KernelSVC(**small).fit(X, y).support_) == 20
     for others in ({"approximation": None}, {"solver": "block_descent"}, {"kernel": "linear"}):
         assert len(KernelSVC(**small, **others).fit(X, y).support_) != 20
@@ -322,7 +323,7 @@ def test_more_landmarks_leave_the_model_as_it_is_and_fewer_change_it_least():
     prices, rng = np.ones(300), np.random.default_rng(0)
 
     def settled(budget):
-        stream._settle(X, y, prices, budget, rng)
+        stream._choose_landmarks(X, y, prices, budget, rng)
         stream.n_seen = 1200
         stream.coef = stream.landmarks.expanded(stream.average.T)
         return stream.model(clf.classes_, {}).decision_function(X)
@@ -370,7 +371,7 @@ def test_stream_is_as_before_where_a_chunk_fails(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(_stream, "pass_over_features", interrupted)
+        patch.setattr(streaming, "pass_over_features", interrupted)
         with pytest.raises(KeyboardInterrupt):
             clf.partial_fit(*rings(200, seed=1))
     after = clf._stream.model(clf.classes_, {}).decision_function(rings(50, seed=3)[0])

@@ -14,7 +14,7 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.kernels import make_kernel
 from softmargin.losses import LOSSES
 from softmargin.matrices.gram import Gram
-from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM, KernelPoint
+from softmargin.problems.multiclass_svm import KernelMulticlassSVM, KernelPoint
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers.kernel_svm import _pair_loop as free_pairs

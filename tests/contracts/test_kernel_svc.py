@@ -23,7 +23,7 @@ from softmargin import (
     Smo,
 )
 from softmargin.data import blobs
-from softmargin.estimators._fit import SOLVER_TABLES
+from softmargin.solvers.names import choices
 
 MODES = [
     ("weston_watkins", "hinge"),
@@ -228,7 +228,7 @@ def test_squared_hinge_is_a_hard_margin_on_a_heavier_diagonal(two, multiclass):
     [
         (multiclass, solver)
         for multiclass in ("weston_watkins", "crammer_singer", "one_vs_rest")
-        for solver in SOLVER_TABLES["kernel hinge"]
+        for solver in choices("kernel hinge")
         if solver != "pair_descent" or multiclass == "one_vs_rest"
     ],
 )
@@ -243,8 +243,8 @@ def test_every_hinge_solver_by_name_meets_the_tolerance(three, multiclass, solve
 
 @pytest.mark.parametrize(
     ("kernel", "solver"),
-    [("linear", name) for name in SOLVER_TABLES["linear squared_hinge"]]
-    + [("rbf", name) for name in SOLVER_TABLES["kernel squared_hinge"]],
+    [("linear", name) for name in choices("linear squared_hinge")]
+    + [("rbf", name) for name in choices("kernel squared_hinge")],
 )
 def test_every_squared_hinge_solver_by_name_meets_the_tolerance(three, kernel, solver):
     X, y = three

@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC as SklearnLinearSVC
 
 from softmargin import DualBlockDescent, LinearModel, LinearSVC, NotCertifiedWarning
 from softmargin.data import blobs
-from softmargin.estimators._fit import SOLVER_TABLES
+from softmargin.solvers.names import choices
 
 ALL = pytest.mark.parametrize(
     ("multiclass", "loss"),
@@ -67,7 +67,7 @@ def _squared_hinge_objective(X, y, coef, intercept, C):
 
 
 @pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("solver", SOLVER_TABLES["linear squared_hinge"])
+@pytest.mark.parametrize("solver", choices("linear squared_hinge"))
 def test_squared_hinge_is_scikit_learns_model_with_a_free_intercept(k, solver):
     """A huge intercept_scaling all but frees scikit-learn's intercept: 1/2 (b / 1000)^2 is left of its price."""
     X, y = blobs(120, 4, k, seed=5, separation=0.7)
@@ -283,7 +283,7 @@ def test_the_model_saves_loads_and_predicts_alike(tmp_path, three):
 
 
 @pytest.mark.parametrize("multiclass", ["weston_watkins", "one_vs_rest"])
-@pytest.mark.parametrize("solver", SOLVER_TABLES["linear hinge"])
+@pytest.mark.parametrize("solver", choices("linear hinge"))
 def test_every_solver_by_name_reaches_the_same_optimum(three, solver, multiclass):
     X, y = three
     clf = LinearSVC(C=0.1, multiclass=multiclass, solver=solver, tol=1e-4).fit(X, y)

@@ -12,8 +12,8 @@ from scipy.sparse import csc_matrix, csr_array, csr_matrix
 
 from softmargin import LinearSVC, SoftmaxRegression
 from softmargin.data import blobs
-from softmargin.estimators import _base
-from softmargin.estimators._ready import is_ready, ready_labels
+from softmargin.estimators.frame import fit as frame
+from softmargin.estimators.frame.fit import is_ready, ready_labels
 
 X, y = blobs(60, 4, 3, seed=0)
 
@@ -71,7 +71,7 @@ def outcome(model, X, y):
 def test_bad_data_are_refused_in_the_words_of_scikit_learn(kind, case, monkeypatch):
     model = kind(max_iter=3, random_state=0)
     fast = outcome(model, *BAD[case])
-    monkeypatch.setattr(_base, "is_ready", lambda X: False)
+    monkeypatch.setattr(frame, "is_ready", lambda X: False)
     assert fast == outcome(model, *BAD[case])
     assert fast[0] is not type(None) or fast[2]
 
@@ -83,7 +83,7 @@ def test_ready_data_are_used_as_they_are_and_give_the_fit_that_scikit_learns_che
     model = SoftmaxRegression()
     checked = model._checked(data, labels, None)
     assert checked.X is data
-    monkeypatch.setattr(_base, "is_ready", lambda X: False)
+    monkeypatch.setattr(frame, "is_ready", lambda X: False)
     slow = SoftmaxRegression()._checked(data, labels, None)
     np.testing.assert_array_equal(checked.classes, slow.classes)
     np.testing.assert_array_equal(checked.codes, slow.codes)
@@ -132,7 +132,7 @@ def test_ready_labels_are_those_that_scikit_learn_takes_for_classes_without_a_wo
     if found is not None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            classes, codes = _base.coded(y)
+            classes, codes = frame.encoded(y)
         np.testing.assert_array_equal(found[0], classes)
         np.testing.assert_array_equal(found[1], codes)
 

@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from reference.ridge_softmax import FORMS, PRICES, make, samples
 from softmargin.core.errors import IncompatibleError
-from softmargin.estimators._fit import find_solver
+from softmargin.estimators.posing.fit import find_solver
 from softmargin.problems import CompositePoint
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers.common.line_search import Damping

@@ -25,9 +25,10 @@ from softmargin import (
     penalties,
 )
 from softmargin.data import blobs
-from softmargin.estimators._fit import SOLVER_TABLES, find_solver
-from softmargin.estimators._penalties import convex_relative, described, read_penalty
+from softmargin.estimators.posing.fit import find_solver
+from softmargin.estimators.posing.softmax import convex_relative, described, read_penalty
 from softmargin.problems import softmax_problem
+from softmargin.solvers.names import SOLVERS, choices
 
 EVERY_PENALTY = [
     penalties.L1(0.3),
@@ -224,7 +225,7 @@ def test_every_solver_by_name_reaches_the_optimum(kind, k):
     X, y = blobs(90, 5, k, seed=0, separation=0.7)
     l1_ratio = 0.0 if kind == "softmax ridge" else 0.5
     optimum = SoftmaxRegression(C=0.3, l1_ratio=l1_ratio, tol=1e-9).fit(X, y).certificate_
-    for solver in SOLVER_TABLES[kind]:
+    for solver in choices(kind):
         clf = SoftmaxRegression(C=0.3, l1_ratio=l1_ratio, solver=solver, tol=1e-4, random_state=0).fit(X, y)
         assert clf.status_ == "converged", solver
         assert clf.certificate_.primal == pytest.approx(optimum.primal, rel=1e-4)
@@ -235,9 +236,10 @@ def test_auto_names_a_solver_that_serves_the_problem(penalty):
     wide = sp.random_array((6, 4000), density=0.01, format="csr", rng=0)
     for X in (wide, wide.toarray(), wide.toarray()[:, :50]):
         problem = softmax_problem(X, np.arange(6) % 3, penalty=penalty)
-        table = SOLVER_TABLES["softmax ridge" if hasattr(problem, "ridge") else "softmax"]
+        table = SOLVERS[problem.kind]
         chosen = find_solver("auto", problem)
-        assert chosen in [find_solver(name, problem) for name in table if name != "auto"]
+        assert problem.kind == ("softmax ridge" if hasattr(problem, "ridge") else "softmax")
+        assert chosen in [find_solver(name, problem) for name in table]
         assert all(isinstance(problem, needed) for needed in chosen.needs)
         if penalty == penalties.L2(0.0):
             assert chosen != find_solver("dual_descent", problem)  # without a ridge there is no dual of that form

@@ -295,11 +295,9 @@ def test_version_and_help(softmargin_):
 
 
 def test_the_choices_are_those_of_the_rooms():
-    from softmargin.estimators._fit import SOLVER_TABLES
-    from softmargin.estimators._problems import HINGES, MULTICLASS
+    from softmargin.estimators.posing.svm import HINGES, MULTICLASS
     from softmargin.kernels import KERNELS
 
-    assert {kind: tuple(table) for kind, table in SOLVER_TABLES.items()} == options.SOLVERS
     assert (HINGES, MULTICLASS) == (options.LOSSES, options.MULTICLASS)
     assert set(KERNELS) - {"precomputed"} == set(options.KERNELS)
     defaults = inspect.signature(softmargin.KernelSVC).parameters

@@ -9,11 +9,11 @@ import numpy as np
 from softmargin.cli import rows
 from softmargin.cli.choices import LOSSES, MULTICLASS
 from softmargin.cli.exit_codes import INTERRUPTED, NOT_CERTIFIED
-from softmargin.cli.machines import kernel_settings
 from softmargin.cli.show import note, percent, print_fields, print_json, problem_name, wants_progress
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.estimators.certify import certify
+from softmargin.estimators.posing.svm import kernel_claim
 from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion, LinearModel
 from softmargin.run import Result, Status
@@ -133,7 +133,7 @@ def _asked(args: Namespace, model: rows.Model) -> dict[str, Any]:
     C = info.get("C") if args.C is None else args.C
     if C is None:
         raise DataError(f"{args.model_file!r} does not say which C it was trained with. Give -C (LIBLINEAR's -c).")
-    kernel = kernel_settings(model.kernel) if isinstance(model, KernelExpansion) else {}
+    kernel = kernel_claim(model.kernel) if isinstance(model, KernelExpansion) else {}
     return {**kernel, "multiclass": str(multiclass), "loss": str(loss), "C": float(C)}
 
 

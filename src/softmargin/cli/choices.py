@@ -1,6 +1,6 @@
-"""Names and defaults of the command line.
+"""Names and defaults of the command line; those of solvers are in ``solvers.names``.
 
-The rooms know most of these names, but asking them would import Numba; tests hold the copies to the originals.
+The packages that define these names import NumPy or Numba; tests compare these copies with the originals.
 """
 
 from typing import Any
@@ -16,69 +16,16 @@ __all__ = [
     "MODELS",
     "MULTICLASS",
     "SOFTMAX_DEFAULTS",
-    "SOLVERS",
     "SVM_DEFAULTS",
 ]
 
 MODELS = ("linear-svc", "kernel-svc", "softmax")
-SOLVERS = {
-    "linear hinge": ("auto", "block_descent", "walrus", "shark"),
-    "linear squared_hinge": ("auto", "newton", "smo", "dual_prox_gradient"),
-    "kernel hinge": (
-        "auto",
-        "block_descent",
-        "pair_descent",
-        "projected_gradient",
-        "frank_wolfe",
-        "block_frank_wolfe",
-        "pairwise_frank_wolfe",
-    ),
-    "kernel squared_hinge": ("auto", "smo", "dual_prox_gradient"),
-    "sampled kernel": ("auto", "scs", "wolfe", "pegasos"),
-    "softmax ridge": (
-        "auto",
-        "lbfgs",
-        "newton",
-        "newton_cg",
-        "trust_newton",
-        "dual_descent",
-        "prox_newton",
-        "mm_descent",
-        "accelerated_gradient",
-        "block_prox_gradient",
-        "svrg",
-    ),
-    "softmax": ("auto", "prox_newton", "mm_descent", "accelerated_gradient", "block_prox_gradient", "svrg"),
-    "l1 ball": (
-        "auto",
-        "dual_descent",
-        "working_set",
-        "accelerated_gradient",
-        "primal_dual_bfw",
-        "pairwise_frank_wolfe",
-        "frank_wolfe",
-        "block_frank_wolfe",
-        "svrg",
-        "scgs",
-        "storc",
-    ),
-    "trace ball": (
-        "auto",
-        "accelerated_gradient",
-        "primal_dual_bfw",
-        "frank_wolfe",
-        "block_frank_wolfe",
-        "svrg",
-        "scgs",
-        "storc",
-    ),
-}
 LOSSES = ("hinge", "squared_hinge")
 BENCHES = ("quick", "walrus", "large-scale-svms", "softmax", "balls", "scs", "peers", "scaling")
 MULTICLASS = ("weston_watkins", "crammer_singer", "one_vs_rest")
 KERNELS = ("rbf", "linear", "laplacian", "polynomial", "sigmoid")
 APPROXIMATIONS = ("auto", "none", "nystroem")
-# Filled in by `train` for the models that have them: that one of these was given at all is a mistake with another.
+# Filled in by `train` for the models that have them: with another model, giving one of these is an error.
 SVM_DEFAULTS: dict[str, Any] = {"loss": "hinge", "multiclass": None, "intercept_scaling": 1.0}
 KERNEL_DEFAULTS: dict[str, Any] = {
     "kernel": "rbf",

@@ -15,11 +15,11 @@ from softmargin.cli.choices import (
     MODELS,
     MULTICLASS,
     SOFTMAX_DEFAULTS,
-    SOLVERS,
     SVM_DEFAULTS,
 )
 from softmargin.cli.exit_codes import USAGE
 from softmargin.cli.values import class_weight, count, degree, gamma, not_negative, number, positive, ratio, share
+from softmargin.solvers.names import SOLVERS
 
 __all__ = [
     "DEFAULT_SEED",
@@ -30,7 +30,6 @@ __all__ = [
     "MODELS",
     "MULTICLASS",
     "SOFTMAX_DEFAULTS",
-    "SOLVERS",
     "SVM_DEFAULTS",
     "build_parser",
 ]
@@ -151,10 +150,10 @@ def _train(verbs: Any) -> None:
     effort.add_argument(
         "--solver",
         metavar="NAME",
-        choices=tuple(dict.fromkeys(name for names in SOLVERS.values() for name in names)),
+        choices=tuple(dict.fromkeys(["auto", *(name for names in SOLVERS.values() for name in names)])),
         default="auto",
         help="auto is the fastest (default). "
-        + ". ".join(f"{kind}: {', '.join(SOLVERS[kind][1:])}" for kind in SOLVERS),
+        + ". ".join(f"{kind}: {', '.join(names)}" for kind, names in SOLVERS.items()),
     )
     effort.add_argument("--checkpoint", metavar="FILE", help="write the state of the run here from time to time")
     effort.add_argument("--checkpoint-every", metavar="SECONDS", type=not_negative, default=60.0, help="default: 60")

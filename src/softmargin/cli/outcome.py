@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from softmargin.cli.machines import is_kernel, is_softmax, kernel_settings
+from softmargin.cli.models import is_kernel, is_softmax
 from softmargin.cli.rows import Measured
 from softmargin.cli.show import print_fields, print_json, problem_name, status_line
 from softmargin.data import Dataset
-from softmargin.estimators._problems import dual_columns
+from softmargin.estimators.posing.svm import kernel_claim
 from softmargin.run import Result
 
 __all__ = ["Outcome", "report"]
@@ -38,7 +38,7 @@ def report(args: Namespace, outcome: Outcome) -> None:
 
 
 def _n_support(outcome: Outcome) -> int:
-    return int(np.count_nonzero(dual_columns(outcome.problem, outcome.result.point).any(axis=1)))
+    return int(np.count_nonzero(outcome.problem.dual_columns(outcome.result.point).any(axis=1)))
 
 
 def _n_test(dataset: Dataset) -> int:
@@ -49,7 +49,7 @@ def _problem_fields(args: Namespace, outcome: Outcome) -> dict[str, Any]:
     """Return what was asked for, in the words of the model."""
     if is_softmax(args):
         return {"l1_ratio": args.l1_ratio, "C": args.C}
-    kernel = {**kernel_settings(outcome.model.kernel), "cache_size": args.cache_size} if is_kernel(args) else {}
+    kernel = {**kernel_claim(outcome.model.kernel), "cache_size": args.cache_size} if is_kernel(args) else {}
     info = outcome.model.info
     fields = {"multiclass": info["multiclass"], "loss": args.loss, "C": args.C}
     return {**kernel, **fields, "intercept_scaling": args.intercept_scaling}

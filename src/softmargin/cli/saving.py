@@ -9,7 +9,7 @@ from argparse import Namespace
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.cli.machines import is_kernel
+from softmargin.cli.models import is_kernel
 from softmargin.cli.show import check_writable
 from softmargin.core.errors import IncompatibleError, SoftmarginError
 from softmargin.core.files import atomic_write

@@ -13,15 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.cli import machines, rows, saving
+from softmargin.cli import models, rows, saving
 from softmargin.cli.exit_codes import INTERRUPTED
 from softmargin.cli.show import print_fields, print_json, problem_name, wants_progress
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.data.libsvm import read_libsvm_chunks
-from softmargin.estimators._problems import constant_feature
-from softmargin.estimators._stream import Stream
-from softmargin.estimators._weights import loss_prices
-from softmargin.kernels import find_gamma, make_kernel
+from softmargin.estimators.posing.fit import loss_prices
+from softmargin.estimators.posing.stream import Stream
+from softmargin.estimators.posing.svm import kernel_claim, kernel_of
 from softmargin.run import Status, Trace
 
 __all__ = ["run"]
@@ -60,10 +59,10 @@ class _Held:
 
 def run(args: Namespace) -> int:
     """Train as asked and return the exit code."""
-    if not machines.is_kernel(args):
+    if not models.is_kernel(args):
         raise IncompatibleError(f"--stream trains kernel models; {args.model} has none. Add --model kernel-svc.")
     args.multiclass = args.multiclass or "one_vs_rest"
-    machines.settle(args)
+    models.fill_defaults(args)
     _check(args)
     saving.check_outputs(args)
     scan = _scan(args)
@@ -72,8 +71,8 @@ def run(args: Namespace) -> int:
     stream, held, certificate, status = _learn(args, scan, class_weight)
     seconds = time.perf_counter() - began
     info = {
-        **machines.claim(args),
-        **machines.kernel_settings(stream.kernel),
+        **models.claim(args),
+        **kernel_claim(stream.kernel),
         "fit_intercept": not args.no_intercept,
         "class_weight": class_weight,
         "tol": args.tol,
@@ -143,7 +142,7 @@ def _learn(args: Namespace, scan: _Scan, class_weight: Any) -> tuple[Stream, _He
     """Read the file again, and learn from every chunk what is not held out."""
     rng, held, stream = np.random.default_rng(args.seed), _Held(), None
     certificate, status = None, Status.MAX_ITER
-    bias = constant_feature(not args.no_intercept, args.intercept_scaling)
+    bias = models.svm_settings(args).bias
     try:
         with _progress(args, scan.n) as advance:
             for X, y in _chunks(args, scan.d):
@@ -155,8 +154,7 @@ def _learn(args: Namespace, scan: _Scan, class_weight: Any) -> tuple[Stream, _He
                     X = rows.unit_rows(X, str(args.data)) if args.normalize == "rows" else X
                     rows.check_lengths(X, str(args.data))
                     if stream is None:
-                        gamma = 1.0 if args.kernel == "linear" else find_gamma(args.gamma, X)
-                        kernel = make_kernel(args.kernel, gamma=gamma, degree=args.degree, coef0=args.coef0)
+                        kernel = kernel_of(args.kernel, args.gamma, args.degree, args.coef0, X)
                         stream = Stream(kernel, len(scan.classes), bias)
                     codes = np.searchsorted(scan.classes, y)
                     prices = loss_prices(codes, scan.classes, args.C, class_weight)
@@ -211,7 +209,7 @@ def _report(
                 "classes": len(scan.classes),
                 "test_rows": n_test,
                 "model": args.model,
-                **machines.kernel_settings(model.kernel),
+                **kernel_claim(model.kernel),
                 "multiclass": args.multiclass,
                 "loss": args.loss,
                 "C": args.C,

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.cli import machines, rows, saving
+from softmargin.cli import models, rows, saving
 from softmargin.cli.exit_codes import INTERRUPTED, NOT_CERTIFIED
 from softmargin.cli.outcome import Outcome, report
 from softmargin.cli.show import note, status_line, wants_progress, warn
 from softmargin.core.errors import DataError
-from softmargin.core.protocols import SampledProblem
 from softmargin.data import Dataset
-from softmargin.estimators._fit import find_solver, fit_problem
-from softmargin.estimators._problems import gram_of
+from softmargin.estimators.posing.fit import find_solver, fit_problem
+from softmargin.estimators.posing.svm import KernelTask
 from softmargin.models import LinearModel
 from softmargin.run import Result, Status, Stop
 from softmargin.run.watchers import Checkpoint, load_checkpoint
@@ -33,7 +32,7 @@ def run(args: Namespace) -> int:
         from softmargin.cli import stream
 
         return stream.run(args)
-    machines.settle(args)
+    models.fill_defaults(args)
     saving.check_outputs(args)
     dataset, data_info = _load(args)
     classes, codes = np.unique(dataset.y, return_inverse=True)
@@ -46,20 +45,19 @@ def run(args: Namespace) -> int:
     saving.check_format(args, classes)
     class_weight = rows.class_weights(args.class_weight, classes)
     X, scales = _prepared(dataset.X, args, dataset.name)
-    problem, approximation = machines.build_problem(args, X, codes, classes, class_weight)
-    solver = find_solver(args.solver, problem, dual_only=machines.is_kernel(args))
-    # The negative eigenvalues of landmarks are left out: the approximate problem is convex.
-    is_proof = not machines.is_kernel(args) or approximation is not None or _is_convex(problem)
+    problem, task = models.build_problem(args, X, codes, classes, class_weight)
+    solver = find_solver(args.solver, problem)
+    is_proof = task is None or _is_convex(task)
     resume = None if args.resume is None else load_checkpoint(args.resume, solver)
     result, prepare_seconds = _fit(args, problem, solver, resume)
     if result.status is Status.FAILED:
         raise DataError(
             f"{dataset.name}: training {status_line(result.status)} --normalize maxabs scales the features."
         )
-    if approximation is not None:
-        result = result._replace(certificate=approximation.told(result.certificate))
+    if task is not None:
+        result = result._replace(certificate=task.named(result.certificate))
     info = {
-        **machines.claim(args),
+        **models.claim(args),
         "fit_intercept": not args.no_intercept,
         "class_weight": class_weight,
         "tol": args.tol,
@@ -69,12 +67,7 @@ def run(args: Namespace) -> int:
         "float32": args.float32,
         "data": data_info,
     }
-    if approximation is None:
-        model = machines.build_model(args, problem, result.point, classes, info, scales)
-    else:
-        info |= {**machines.kernel_settings(approximation.landmarks.kernel), "approximation": "nystroem"}
-        info |= {} if scales is None else {"column_scales": scales}
-        model = approximation.model(problem, result.point, classes, info)
+    model = models.build_model(problem, task, result.point, classes, info, scales)
     saved, trouble = saving.save(args, model, result.trace)
     train, test = _measured(args, model, dataset)
     report(args, Outcome(dataset, problem, model, result, is_proof, train, test, saved, prepare_seconds))
@@ -140,15 +133,14 @@ def _prepared(X: Any, args: Namespace, source: str) -> tuple[Any, Array | None]:
     return X, scales
 
 
-def _is_convex(problem: Any) -> bool:
+def _is_convex(task: KernelTask) -> bool:
     """Look for a negative eigenvalue of the kernel matrix, and warn where there is one."""
-    gram = gram_of(problem)
-    eigenvalue = gram.negative_eigenvalue()
+    eigenvalue = task.negative_eigenvalue()
     if eigenvalue < 0:
         warn(
-            f"the {gram.kernel.name} kernel is not positive semi-definite on these rows: an eigenvalue is at most "
-            f"{eigenvalue:.2g}. The objective is then not convex, and the certificate is no proof. Use --kernel rbf, "
-            "laplacian or linear, or polynomial with --coef0 of 0 or more."
+            f"the {task.problem.gram.kernel.name} kernel is not positive semi-definite on these rows: an eigenvalue is "
+            f"at most {eigenvalue:.2g}. The objective is then not convex, and the certificate is no proof. Use "
+            "--kernel rbf, laplacian or linear, or polynomial with --coef0 of 0 or more."
         )
     return eigenvalue == 0.0
 
@@ -183,10 +175,8 @@ def _fit(args: Namespace, problem: Any, solver: Any, resume: Any) -> tuple[Resul
 
 
 def _get_ready(problem: Any, solver: Any) -> None:
-    """Compile the loops, or load them from the cache, on a row or two: clock and budget of the fit shall not pay."""
-    if isinstance(getattr(problem, "parts", [problem])[0], SampledProblem):
-        return  # next to nothing is compiled there
-    small = machines.small_problem(problem)
+    """Compile the loops, or load them from the cache, on two rows: neither clock nor budget of the fit includes it."""
+    small = problem.small_problem()
     if small is not None:
         solver.step(small, solver.start(small, None, np.random.default_rng(0)))
 

@@ -26,7 +26,9 @@ __all__ = [
     "EntrywiseLoss",
     "FreeBiasProblem",
     "KernelBlockProblem",
+    "LinearProblem",
     "ManyProblems",
+    "MarginProblem",
     "Penalty",
     "Problem",
     "Progress",
@@ -44,7 +46,17 @@ State = TypeVar("State")
 
 @runtime_checkable
 class Problem(Protocol):
-    """An objective with an optimum, and a proof of how far a point is from it."""
+    """An objective with an optimum, and a proof of how far a point is from it.
+
+    Those of an estimator also have ``model(point, classes, info)``, ``warm_point(...)``, a point near what an earlier
+    model holds (None where that has another shape), and ``small_problem()``, two rows that need the same compiled
+    loops (None where there is no such problem).
+    """
+
+    @property
+    def kind(self) -> str:
+        """The family of solvers that may solve it: a key of ``solvers.names.SOLVERS``."""
+        ...
 
     def certificate(self, point: Any) -> Certificate:
         """Evaluate a point from scratch: primal value, proven bound, residual."""
@@ -52,6 +64,33 @@ class Problem(Protocol):
 
     def fingerprint(self) -> str:
         """Return a hash of all that defines the problem: a checkpoint continues only on the same problem."""
+        ...
+
+
+@runtime_checkable
+class LinearProblem(Problem, Protocol):
+    """A problem whose points hold, or imply, weights of the features."""
+
+    def coef_and_intercept(self, point: Any) -> tuple[Any, Any]:
+        """Return the weights in scikit-learn's shapes: (k, d) and (k,), or (1, d) and (1,) for two classes."""
+        ...
+
+
+@runtime_checkable
+class MarginProblem(Problem, Protocol):
+    """An SVM: a point holds dual variables, one column per column of the model."""
+
+    @property
+    def is_expansion(self) -> bool:
+        """Whether a model is made of the dual variables alone (``expansion(point)``), not of weights."""
+        ...
+
+    def dual_columns(self, point: Any) -> Any:
+        """Return the dual variables with their signs, W = sum_i x_i dual_i'; (n, k), or (n, 1) for two classes."""
+        ...
+
+    def warm_point(self, dual: Any) -> Any:
+        """Return a feasible point near the dual columns of a model; None where they have another shape."""
         ...
 
 
@@ -417,7 +456,7 @@ class SampledProblem(Problem, Protocol):
 
 
 class Solver(Protocol[P_contra, Point, State]):
-    """Settings plus five verbs. ``step`` is about one pass over the data: coarse enough that Python costs nothing."""
+    """Settings and methods. ``step`` is about one pass over the data: coarse enough that Python costs nothing."""
 
     needs: ClassVar[tuple[type, ...]]
 

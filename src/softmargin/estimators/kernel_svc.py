@@ -1,21 +1,27 @@
 """KernelSVC: kernel multiclass SVMs with a certificate, as a scikit-learn estimator."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from softmargin.estimators._callbacks import with_callbacks
-from softmargin.estimators._fit import is_sampling
-from softmargin.estimators._partial_fit import StreamingClassifier
-from softmargin.estimators._problems import gram_of, kernel_model
-from softmargin.estimators._sampled import Approximation, needs_all, pose
-from softmargin.estimators._warnings import warn_if_indefinite
-from softmargin.estimators._weights import gamma_of
-from softmargin.kernels import make_kernel
+from softmargin.estimators.frame.callbacks import with_callbacks
+from softmargin.estimators.frame.fit import Data, Posed
+from softmargin.estimators.frame.partial_fit import StreamingClassifier
+from softmargin.estimators.frame.warnings import indefinite_kernel
+from softmargin.estimators.posing.svm import (
+    KernelSettings,
+    SvmSettings,
+    kernel_claim,
+    kernel_of,
+    kernel_task,
+    looks_at_samples,
+    needs_all_samples,
+)
 from softmargin.models import KernelExpansion
-from softmargin.run import Result
+from softmargin.problems import Expansion
 
 __all__ = ["KernelSVC"]
 
@@ -46,12 +52,12 @@ class KernelSVC(StreamingClassifier):
     coef0 : float, default=0.0
         Of the polynomial and sigmoid kernels.
     multiclass : {"weston_watkins", "crammer_singer", "one_vs_rest"}, default="weston_watkins"
-        A joint loss, or one binary problem a class.
+        A joint loss, or one binary problem per class.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         How a violated margin is charged. "squared_hinge" needs two classes or ``multiclass="one_vs_rest"``.
     fit_intercept : bool, default=True
         With the hinge, add a constant feature to those of the kernel: its weight is penalised like every other one.
-        With the squared hinge, the intercept is free: nobody penalises it.
+        With the squared hinge, the intercept is unpenalised.
     intercept_scaling : float, default=1.0
         Value of the constant feature (hinge only); a larger one lessens the penalty on the intercept.
     solver : str or solver object, default="auto"
@@ -64,9 +70,9 @@ class KernelSVC(StreamingClassifier):
         sample where they have not seen all rows.
         With ``approximation`` the linear solvers of ``LinearSVC`` are those to choose from.
     approximation : {"auto", "nystroem"} or None, default="auto"
-        None solves the problem itself. "nystroem" stands ``n_components`` landmarks for the space of the kernel, and
-        solves the linear problem there, to a certificate of that problem. "auto" is "nystroem" for more than 20,000
-        rows with ``solver="auto"`` and a kernel that is neither linear nor precomputed, else None.
+        None solves the problem itself. "nystroem" replaces the space of the kernel by the span of ``n_components``
+        landmarks and solves the linear problem there, to a certificate of that problem. "auto" is "nystroem" for more
+        than 20,000 rows with ``solver="auto"`` and a kernel that is neither linear nor precomputed, else None.
     n_components : int, default=500
         Landmarks of the approximation; vectors that ``partial_fit`` keeps.
     tol : float, default=1e-3
@@ -127,8 +133,6 @@ class KernelSVC(StreamingClassifier):
     [0, 1]
     """
 
-    _dual_only = True
-
     def __init__(
         self,
         C: float = 1.0,
@@ -175,88 +179,60 @@ class KernelSVC(StreamingClassifier):
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
-        """Say that sparse X is welcome, and when X is a kernel matrix."""
+        """Declare that X may be sparse, and whether it is a kernel matrix."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = "precomputed" in (self.kernel, getattr(self.kernel, "name", None))
         return tags
 
+    def _settings(self) -> SvmSettings:
+        return SvmSettings(self.multiclass, self.loss, self.fit_intercept, self.intercept_scaling)
+
     def _kernel_for(self, X: Any, sample_weight: Array | None) -> Any:
-        # Not every kernel has a gamma, and a kernel matrix has no variance worth asking for.
-        needs_gamma = isinstance(self.kernel, str) and self.kernel not in ("linear", "precomputed")
-        gamma = gamma_of(self.gamma, X, sample_weight) if needs_gamma else 1.0
-        return make_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
+        return kernel_of(self.kernel, self.gamma, self.degree, self.coef0, X, sample_weight)
 
-    def _problem(self, X: Any, codes: Array, n_classes: int, prices: Array, sample_weight: Array | None) -> Any:
-        self._approximation: Approximation | None
-        problem, self._approximation = pose(
-            X,
-            codes,
-            n_classes,
-            prices,
-            kernel=self._kernel_for(X, sample_weight),
-            multiclass=self.multiclass,
-            loss=self.loss,
-            fit_intercept=self.fit_intercept,
-            intercept_scaling=self.intercept_scaling,
-            cache_size=self.cache_size,
-            approximation=self.approximation,
-            solver=self.solver,
-            n_components=self.n_components,
-            seed=self._seed,
-        )
-        if self._approximation is not None:
-            return problem  # negative eigenvalues of landmarks are left out
-        warn_if_indefinite(gram_of(problem), stacklevel=5)
-        return problem
+    def _pose(self, data: Data) -> Posed:
+        prices = self._prices(data, self.C)
+        kernel = self._kernel_for(data.X, data.sample_weight)
+        how = KernelSettings(kernel, self.solver, self.approximation, self.n_components, self.cache_size)
+        task = kernel_task(data.X, data.codes, len(data.classes), prices, self._settings(), how, self._seed)
+        eigenvalue = task.negative_eigenvalue()
+        if eigenvalue < 0:
+            warnings.warn(indefinite_kernel(kernel, eigenvalue), stacklevel=5)
 
-    def _run(self, problem: Any, data: Any, attributes: Any, init: Any = None) -> Result:
-        result = super()._run(problem, data, attributes, init)
-        if self._approximation is None:
-            return result
-        return result._replace(certificate=self._approximation.told(result.certificate))
+        def attributes(point: Any) -> dict[str, Any]:
+            expansion = task.expansion(point)
+            return {**self._attributes(expansion, data.codes[expansion.support], len(data.classes)), "_stream": None}
 
-    def _first_point(self, problem: Any, n: int) -> Any:
-        is_drawn = is_sampling(self.solver) and not needs_all(self.solver)
-        return None if self._approximation is not None or is_drawn else super()._first_point(problem, n)
+        def warm_point() -> Any:
+            is_drawn = looks_at_samples(self.solver) and not needs_all_samples(self.solver)
+            dual = None if task.landmarks is not None or is_drawn else self._last_dual(len(data.y))
+            return None if dual is None else task.problem.warm_point(dual)
 
-    def _attributes(self, problem: Any, point: Any, classes: Array, codes: Array) -> dict[str, Any]:
-        make = kernel_model if self._approximation is None else self._approximation.model
-        model = make(problem, point, classes, {})
-        return {**self._of_model(model, codes[model.support]), "_stream": None}
+        return Posed(task.problem, attributes, warm_point, task.named)
 
-    def _of_model(self, model: KernelExpansion, codes: Array) -> dict[str, Any]:
+    def _attributes(self, expansion: Expansion, codes: Array, n_classes: int) -> dict[str, Any]:
         """Return the attributes of a model; ``codes`` are the classes of its vectors."""
         return {
-            "classes_": model.classes,
-            "support_": model.support,
-            "support_vectors_": np.empty((0, 0)) if model.vectors is None else model.vectors,
-            "n_support_": np.bincount(codes, minlength=len(model.classes)),
-            "dual_coef_": np.ascontiguousarray(model.coef.T),
-            "intercept_": model.intercept,
-            "gamma_": getattr(model.kernel, "gamma", None),
+            "support_": expansion.support,
+            "support_vectors_": np.empty((0, 0)) if expansion.vectors is None else expansion.vectors,
+            "n_support_": np.bincount(codes, minlength=n_classes),
+            "dual_coef_": np.ascontiguousarray(expansion.coef.T),
+            "intercept_": expansion.intercept,
+            "gamma_": getattr(expansion.kernel, "gamma", None),
             "_support_codes": codes,
-            "_kernel": model.kernel,
-            "_n_samples": model.n_samples,
+            "_kernel": expansion.kernel,
+            "_n_samples": expansion.n_samples,
         }
+
+    def _expansion(self) -> Expansion:
+        vectors = None if self._kernel.name == "precomputed" else self.support_vectors_
+        return Expansion(self._kernel, vectors, self.support_, self._n_samples, self.dual_coef_.T, self.intercept_)
 
     def _predictor(self, info: dict[str, Any]) -> KernelExpansion:
-        vectors = None if self._kernel.name == "precomputed" else self.support_vectors_
-        return KernelExpansion(
-            self.classes_,
-            self._kernel,
-            vectors,
-            self.support_,
-            self._n_samples,
-            self.dual_coef_.T,
-            self.intercept_,
-            info,
-        )
+        return KernelExpansion(self.classes_, *self._expansion(), info)
 
     def _claim(self) -> dict[str, Any]:
-        settings = {
-            name: getattr(self._kernel, name) for name in ("gamma", "degree", "coef0") if hasattr(self._kernel, name)
-        }
-        return {**super()._claim(), "kernel": self._kernel.name, **settings}
+        return {**self._settings().claim(self.C), **kernel_claim(self._kernel)}
 
     @property
     def coef_(self) -> Any:

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.estimators._ball import BallEstimator
-from softmargin.estimators._ball_models import BallClassifier, BallRegressor
+from softmargin.estimators.frame.ball import BallClassifier, BallEstimator, BallRegressor
 from softmargin.matrices.operator import product
 from softmargin.sets import L1Ball
 
@@ -23,8 +22,8 @@ class _EntryWeights(BallEstimator):
 
     coef_: Array
 
-    def _stored(self, weights: Array) -> dict[str, Any]:
-        coef = np.array(weights[:, 0] if self._is_flat else weights.T, order="C")
+    def _stored(self, weights: Array, is_flat: bool) -> dict[str, Any]:
+        coef = np.array(weights[:, 0] if is_flat else weights.T, order="C")
         coef += 0.0  # a projection leaves negative zeros
         return {"coef_": coef}
 

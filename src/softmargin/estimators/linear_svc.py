@@ -3,19 +3,15 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from softmargin.estimators._callbacks import with_callbacks
-from softmargin.estimators._margin import MarginClassifier
-from softmargin.estimators._problems import coef_and_intercept, dual_columns, linear_problem
-from softmargin.models import LinearModel
+from softmargin.estimators.frame.callbacks import with_callbacks
+from softmargin.estimators.frame.fit import CertifiedClassifier, Data, Posed
+from softmargin.estimators.posing.svm import SvmSettings, linear_problem
 
 __all__ = ["LinearSVC"]
 
-Array = NDArray[Any]
 
-
-class LinearSVC(MarginClassifier):
+class LinearSVC(CertifiedClassifier):
     r"""Linear support vector classifier for two or more classes, trained to a certificate.
 
     Minimises 1/2 \|W\|^2 + C sum_i loss_i. A joint loss adds up (Weston-Watkins) or takes the largest (Crammer-Singer)
@@ -30,12 +26,12 @@ class LinearSVC(MarginClassifier):
         for ``multiclass="crammer_singer"`` and ``"one_vs_rest"`` (squared hinge: C sum_i xi_i^2). With two classes the
         two joint losses agree, and their model is that of a binary hinge SVM with 2 C.
     multiclass : {"weston_watkins", "crammer_singer", "one_vs_rest"}, default="weston_watkins"
-        A joint loss, or one binary problem a class.
+        A joint loss, or one binary problem per class.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         How a violated margin is charged. "squared_hinge" needs two classes or ``multiclass="one_vs_rest"``.
     fit_intercept : bool, default=True
         With the hinge, add a constant feature: its weight is penalised like every other one. With the squared hinge,
-        the intercept is free: nobody penalises it.
+        the intercept is unpenalised.
     intercept_scaling : float, default=1.0
         Value of the constant feature (hinge only); a larger one lessens the penalty on the intercept.
     solver : str or solver object, default="auto"
@@ -117,32 +113,28 @@ class LinearSVC(MarginClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _problem(self, X: Any, codes: Array, n_classes: int, prices: Array, sample_weight: Array | None) -> Any:
-        return linear_problem(
-            X,
-            codes,
-            n_classes,
-            prices,
-            multiclass=self.multiclass,
-            loss=self.loss,
-            fit_intercept=self.fit_intercept,
-            intercept_scaling=self.intercept_scaling,
-        )
+    def _settings(self) -> SvmSettings:
+        return SvmSettings(self.multiclass, self.loss, self.fit_intercept, self.intercept_scaling)
 
-    def _attributes(self, problem: Any, point: Any, classes: Array, codes: Array) -> dict[str, Any]:
-        coef, intercept = coef_and_intercept(problem, point)
-        dual = dual_columns(problem, point)
-        support = np.flatnonzero(dual.any(axis=1))
-        return {
-            "classes_": classes,
-            "coef_": coef,
-            "intercept_": intercept,
-            "support_": support,
-            "dual_coef_": np.ascontiguousarray(dual[support].T),
-        }
+    def _pose(self, data: Data) -> Posed:
+        prices = self._prices(data, self.C)
+        problem = linear_problem(data.X, data.codes, len(data.classes), prices, self._settings())
 
-    def _predictor(self, info: dict[str, Any]) -> LinearModel:
-        return LinearModel(self.classes_, self.coef_, self.intercept_, info)
+        def attributes(point: Any) -> dict[str, Any]:
+            coef, intercept = problem.coef_and_intercept(point)
+            dual = problem.dual_columns(point)
+            support = np.flatnonzero(dual.any(axis=1))
+            dual_coef = np.ascontiguousarray(dual[support].T)
+            return {"coef_": coef, "intercept_": intercept, "support_": support, "dual_coef_": dual_coef}
+
+        def warm_point() -> Any:
+            dual = self._last_dual(len(data.y))
+            return None if dual is None else problem.warm_point(dual)
+
+        return Posed(problem, attributes, warm_point)
+
+    def _claim(self) -> dict[str, Any]:
+        return self._settings().claim(self.C)
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "LinearSVC":

@@ -1,4 +1,4 @@
-"""radius_path: one fit for every radius of a ball, each from the solution of the last, each with its certificate."""
+"""radius_path: one fit per radius of a ball, each from the solution of the last, each with its certificate."""
 
 import copy
 import numbers
@@ -10,8 +10,8 @@ from sklearn.base import clone
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.estimators._ball import BallEstimator, within
-from softmargin.estimators.softmax_path import warn_of
+from softmargin.estimators.frame.ball import BallEstimator
+from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.sets.balls import checked_radius
 
 __all__ = ["RadiusPath", "radius_path"]
@@ -23,11 +23,11 @@ class RadiusPath(NamedTuple):
     """The models along a path, by increasing radius: decreasing regularisation."""
 
     radii: Array  # (m,)
-    estimators: list[Any]  # fitted, one a radius; those of a trace ball hold factors
+    estimators: list[Any]  # fitted, one per radius; those of a trace ball hold factors
 
     @property
     def coefs(self) -> Array:
-        """The weights, (m, k, d), or (m, d) for a regressor with one target; made whenever they are asked for."""
+        """The weights, (m, k, d), or (m, d) for a regressor with one target; computed at every access."""
         return np.stack([estimator.coef_ for estimator in self.estimators])
 
     @property
@@ -80,21 +80,21 @@ def radius_path(
     """
     if not isinstance(estimator, BallEstimator):
         raise IncompatibleError(
-            f"radius_path walks along the radius of a ball; {type(estimator).__name__} has none. Give an L1Ball or a "
+            f"radius_path varies the radius of a ball; {type(estimator).__name__} has none. Give an L1Ball or a "
             "TraceBall estimator; for SoftmaxRegression there is softmax_path."
         )
-    walker = clone(estimator)
-    grid = _grid_of(radii, walker.radius, eps)
-    task = walker._task(X, y, sample_weight)
-    problem = walker._posed(task)
+    model = clone(estimator)
+    grid = _grid_of(radii, model.radius, eps)
+    data = model._checked(X, y, sample_weight)
+    problem = model._pose(data).problem
     point, fitted, results = None, [], []
     for radius in grid:
-        walker.radius = float(radius)
-        result = walker._trained(task, within(problem, walker._ball(walker.radius)), point)
+        model.radius = float(radius)
+        result = model._solve(data, model._posed(problem.within(model._ball(model.radius)), data), point)
         point = result.point
         results.append(result._replace(point=None))
-        fitted.append(copy.copy(walker))
-    warn_of(results, walker.tol, stacklevel=2)
+        fitted.append(copy.copy(model))
+    warn_of_path(results, model.tol, stacklevel=2)
     return RadiusPath(grid, fitted)
 
 

@@ -1,8 +1,7 @@
-"""softmax_path: one fit for every C, each started at the solution of the last, each with its certificate."""
+"""softmax_path: one fit per C, each started at the solution of the last, each with its certificate."""
 
 import math
 import numbers
-import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -14,17 +13,16 @@ from sklearn.utils.validation import _check_sample_weight
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
-from softmargin.estimators._base import coded
-from softmargin.estimators._fit import fit_problem
-from softmargin.estimators._penalties import convex_relative, priced_penalty
-from softmargin.estimators._warnings import NotCertifiedWarning, not_certified
-from softmargin.estimators._weights import loss_prices
+from softmargin.estimators.frame.fit import encoded
+from softmargin.estimators.frame.warnings import warn_of_path
+from softmargin.estimators.posing.fit import fit_problem, loss_prices
+from softmargin.estimators.posing.softmax import convex_relative, priced_penalty
 from softmargin.losses.multinomial import one_hot, softmax
 from softmargin.matrices.operator import canonical, rmatmul
 from softmargin.problems import softmax_problem
-from softmargin.run import Result, Status, Stop
+from softmargin.run import Result, Stop
 
-__all__ = ["SoftmaxPath", "grid_of", "softmax_path", "walk", "warn_of"]
+__all__ = ["SoftmaxPath", "grid_of", "path_results", "softmax_path"]
 
 Array = NDArray[Any]
 RIDGE_GRID = (-4.0, 4.0)  # powers of ten, as in scikit-learn's LogisticRegressionCV
@@ -60,7 +58,7 @@ def softmax_path(
     sparse: bool = False,
     random_state: Any = None,
 ) -> SoftmaxPath:
-    """Fit SoftmaxRegression for every C of a grid, each from the solution of the last; X is looked at once.
+    """Fit SoftmaxRegression for every C of a grid, each from the solution of the last; X is checked once.
 
     Parameters
     ----------
@@ -82,7 +80,7 @@ def softmax_path(
         Cs, coefs, intercepts, classes, certificates, n_iters, statuses; by increasing C.
     """
     X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", accept_large_sparse=True)
-    classes, codes = coded(y)
+    classes, codes = encoded(y)
     if sample_weight is not None:
         sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
     weights = loss_prices(codes, classes, 1.0, class_weight, sample_weight)
@@ -93,11 +91,11 @@ def softmax_path(
     stop = Stop(tol, max_iter, math.inf if max_seconds is None else max_seconds)
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     results, coefs = [], []
-    for result in walk(X, codes, weights, grid, g, solver=solver, stop=stop, seed=seed, **settings):
+    for result in path_results(X, codes, weights, grid, g, solver=solver, stop=stop, seed=seed, **settings):
         results.append(result)
         coef = np.ascontiguousarray(result.point.weights.T)
         coefs.append(csr_matrix(coef) if sparse else coef)
-    warn_of(results, tol, stacklevel=2)
+    warn_of_path(results, tol, stacklevel=2)
     return SoftmaxPath(
         grid,
         coefs if sparse else np.stack(coefs),
@@ -109,7 +107,7 @@ def softmax_path(
     )
 
 
-def walk(
+def path_results(
     X: Any,
     codes: Array,
     weights: Array,
@@ -129,15 +127,6 @@ def walk(
         result = fit_problem(problem, solver=solver, stop=stop, seed=seed, init=point)
         point = result.point
         yield result
-
-
-def warn_of(results: list[Result], tol: float, stacklevel: int) -> None:
-    """Say once how many points of a path were not certified, and what to do about the worst."""
-    missed = [result for result in results if result.status is not Status.CONVERGED]
-    if missed:
-        worst = max(missed, key=lambda result: result.certificate.residual)
-        message = f"{len(missed)} of {len(results)} fits along the path were not certified; the worst of them "
-        warnings.warn(message + not_certified(worst, tol), NotCertifiedWarning, stacklevel=stacklevel + 1)
 
 
 def grid_of(

@@ -7,12 +7,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.utils.validation import check_is_fitted
 
-from softmargin.estimators._base import CertifiedClassifier
-from softmargin.estimators._callbacks import with_callbacks
-from softmargin.estimators._penalties import described, priced_penalty
-from softmargin.models import LinearModel
+from softmargin.estimators.frame.callbacks import with_callbacks
+from softmargin.estimators.frame.fit import CertifiedClassifier, Data, Posed
+from softmargin.estimators.posing.softmax import priced_penalty, softmax_claim
 from softmargin.models.shapes import dense, log_probabilities
-from softmargin.problems import CompositePoint, softmax_problem
+from softmargin.problems import softmax_problem
 
 __all__ = ["SoftmaxRegression"]
 
@@ -127,36 +126,29 @@ class SoftmaxRegression(CertifiedClassifier):
         """Return C and l1_ratio."""
         return self.C, self.l1_ratio
 
-    def _price(self) -> Any:
-        return priced_penalty(*self._chosen(), self.penalty)[0]
-
-    def _penalty(self) -> Any:
-        return priced_penalty(*self._chosen(), self.penalty)[1]
-
-    def _problem(self, X: Any, codes: Array, n_classes: int, prices: Array, sample_weight: Array | None) -> Any:
-        return softmax_problem(
-            X, codes, C=prices, penalty=self._penalty(), n_classes=n_classes, fit_intercept=bool(self.fit_intercept)
+    def _pose(self, data: Data) -> Posed:
+        C, penalty = priced_penalty(*self._chosen(), self.penalty)
+        problem = softmax_problem(
+            data.X,
+            data.codes,
+            C=self._prices(data, C),
+            penalty=penalty,
+            n_classes=len(data.classes),
+            fit_intercept=bool(self.fit_intercept),
         )
 
-    def _first_point(self, problem: Any, n: int) -> Any:
-        if not hasattr(self, "coef_"):
-            return None
-        point = CompositePoint(dense(self.coef_).T, self.intercept_)
-        return point if point.weights.shape == (problem.X.shape[1], problem.n_columns) else None
+        def attributes(point: Any) -> dict[str, Any]:
+            coef, intercept = problem.coef_and_intercept(point)
+            return {"coef_": coef, "intercept_": intercept}
 
-    def _attributes(self, problem: Any, point: Any, classes: Array, codes: Array) -> dict[str, Any]:
-        return {
-            "classes_": classes,
-            "coef_": np.ascontiguousarray(point.weights.T),
-            "intercept_": np.array(point.intercept),
-        }
+        def warm_point() -> Any:
+            return problem.warm_point(dense(self.coef_).T, self.intercept_) if hasattr(self, "coef_") else None
 
-    def _predictor(self, info: dict[str, Any]) -> LinearModel:
-        return LinearModel(self.classes_, self.coef_, self.intercept_, info)
+        return Posed(problem, attributes, warm_point)
 
     def _claim(self) -> dict[str, Any]:
-        C, _ = self._chosen()
-        return {"problem": "softmax", "C": float(C), "penalty": described(self._penalty())}
+        C, ratio = self._chosen()
+        return softmax_claim(C, priced_penalty(C, ratio, self.penalty)[1])
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SoftmaxRegression":

@@ -12,11 +12,12 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import _check_method_params
 
 from softmargin.core.errors import DataError
-from softmargin.estimators._base import Labelled
-from softmargin.estimators._callbacks import with_callbacks
-from softmargin.estimators._penalties import priced_penalty
-from softmargin.estimators._weights import loss_prices
-from softmargin.estimators.softmax_path import grid_of, walk, warn_of
+from softmargin.estimators.frame.callbacks import with_callbacks
+from softmargin.estimators.frame.fit import Data
+from softmargin.estimators.frame.warnings import warn_of_path
+from softmargin.estimators.posing.fit import loss_prices
+from softmargin.estimators.posing.softmax import priced_penalty
+from softmargin.estimators.softmax_path import grid_of, path_results
 from softmargin.estimators.softmax_regression import SoftmaxRegression
 from softmargin.matrices.operator import canonical
 from softmargin.problems import CompositePoint
@@ -30,9 +31,8 @@ Array = NDArray[Any]
 class SoftmaxRegressionCV(SoftmaxRegression):
     r"""SoftmaxRegression with C and l1_ratio chosen by cross-validation.
 
-    On every fold and for every l1_ratio, one path is walked from the smallest C to the largest, each fit starting at
-    the last one's solution and ending with its own certificate. The pair with the best mean score is then fitted to
-    all data.
+    Per fold and per l1_ratio, one path goes from the smallest C to the largest: each fit starts at the solution of the
+    last and ends with its own certificate. The pair with the best mean score is then fitted to all data.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
     cv : int, splitter, iterable or None, default=None
         Folds, as in scikit-learn; None is 5 stratified folds.
     scoring : str, callable or None, default=None
-        How a model is judged on rows it has not seen, as in scikit-learn; None is accuracy. "neg_log_loss" judges the
+        How a model is scored on rows it has not seen, as in scikit-learn; None is accuracy. "neg_log_loss" scores the
         probabilities.
     refit : bool, default=True
         False takes the mean of the best weights of every fold instead, and of their C and l1_ratio; the certificate
@@ -105,7 +105,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
         self.random_state = random_state
         self.verbose = verbose
 
-    warm_start = False  # the paths start where they must
+    warm_start = False  # a path starts at the solution for the last C
 
     def _chosen(self) -> tuple[Any, Any]:
         return self.C_, 0.0 if self.penalty is not None else self.l1_ratio_
@@ -132,7 +132,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
             return self._train(data)
         return self._take_mean(data, points)
 
-    def _choose(self, data: Labelled, folds: list[Any], score_params: dict[str, Any]) -> list[CompositePoint]:
+    def _choose(self, data: Data, folds: list[Any], score_params: dict[str, Any]) -> list[CompositePoint]:
         """Score every pair on every fold, and set what was chosen; return the best weights of every fold."""
         ratios = [0.0] if self.penalty is not None else [float(ratio) for ratio in np.atleast_1d(self.l1_ratios)]
         if not ratios:
@@ -153,7 +153,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
             own_params = _check_method_params(X, params=score_params, indices=test)
             best = -np.inf
             for r, (g, grid) in enumerate(zip(penalties, grids, strict=True)):
-                path = walk(
+                path = path_results(
                     X_train,
                     data.codes[train],
                     prices,
@@ -172,7 +172,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
                     if score > best or c == r == 0:
                         best, best_point = score, result.point
             points.append(best_point)
-        warn_of(results, self.tol, stacklevel=3)
+        warn_of_path(results, self.tol, stacklevel=3)
         self._set_choice(grids, np.array(ratios), scores)
         self.residuals_ = residuals
         return points
@@ -187,16 +187,15 @@ class SoftmaxRegressionCV(SoftmaxRegression):
         self.scores_ = scores
         self.mean_score_ = float(means.max())
 
-    def _take_mean(self, data: Labelled, points: list[CompositePoint]) -> "SoftmaxRegressionCV":
-        """Keep the mean of the folds' weights, judged as a solution of the problem with the mean C and l1_ratio."""
-        X, _, classes, codes, sample_weight = data
-        prices = loss_prices(codes, classes, self._price(), self.class_weight, sample_weight)
-        problem = self._problem(X, codes, len(classes), prices, sample_weight)
+    def _take_mean(self, data: Data, points: list[CompositePoint]) -> "SoftmaxRegressionCV":
+        """Keep the mean of the folds' weights, certified for the problem with the mean C and l1_ratio."""
+        posed = self._pose(data)
         mean = CompositePoint(*(np.mean(parts, axis=0) for parts in zip(*points, strict=True)))
-        result = Result(mean, problem.certificate(mean), Status.STOPPED, Trace(), 0, 0.0, 0.0)
-        return self._keep(result, self._attributes(problem, mean, classes, codes), len(codes))
+        result = Result(mean, posed.problem.certificate(mean), Status.STOPPED, Trace(), 0, 0.0, 0.0)
+        self._keep(result, {"classes_": data.classes, **posed.attributes(mean)}, len(data.y))
+        return self
 
-    def _probe(self, data: Labelled) -> SoftmaxRegression:
+    def _probe(self, data: Data) -> SoftmaxRegression:
         """Return a classifier for scorers to ask; its weights are set for every fit."""
         probe = SoftmaxRegression()
         probe.classes_, probe.n_features_in_ = data.classes, data.X.shape[1]

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import svd
 
-from softmargin.estimators._ball import BallEstimator
-from softmargin.estimators._ball_models import BallClassifier, BallRegressor
+from softmargin.estimators.frame.ball import BallClassifier, BallEstimator, BallRegressor
 from softmargin.matrices.operator import product
 from softmargin.sets import LowRank, TraceBall
 
@@ -32,7 +31,7 @@ class _FactoredWeights(BallEstimator):
         coef = (U * s) @ Vt
         return coef[0] if self._is_flat else coef
 
-    def _stored(self, weights: Any) -> dict[str, Any]:
+    def _stored(self, weights: Any, is_flat: bool) -> dict[str, Any]:
         if not isinstance(weights, LowRank):
             left, s, right = svd(weights, full_matrices=False)
             weights = LowRank(left, s, right.T)

@@ -4,9 +4,8 @@ from softmargin.problems.composite import Composite, CompositePoint, RidgeCompos
 from softmargin.problems.constrained import BallPoint, Constrained
 from softmargin.problems.hinge_svm import HingePoint, HingeSVM
 from softmargin.problems.kernel_hinge import ExpansionPoint, KernelHinge
-from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM, KernelPoint
 from softmargin.problems.l2_svm import L2SVM, L2Point
-from softmargin.problems.multiclass_svm import DualPoint, MulticlassSVM
+from softmargin.problems.multiclass_svm import DualPoint, Expansion, KernelMulticlassSVM, KernelPoint, MulticlassSVM
 from softmargin.problems.one_vs_rest import OneVsRest
 
 __all__ = [
@@ -16,6 +15,7 @@ __all__ = [
     "CompositePoint",
     "Constrained",
     "DualPoint",
+    "Expansion",
     "ExpansionPoint",
     "HingePoint",
     "HingeSVM",

@@ -16,8 +16,9 @@ stationarity:
     w_K = 0 pinned      not done: with a penalty that is another problem, spec 3.1
 """
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError
 from softmargin.losses.multinomial import balanced, best_intercept, entropy, losses_and_softmax, one_hot, softmax
 from softmargin.matrices.operator import canonical, product, rmatmul
+from softmargin.models import LinearModel
 from softmargin.penalties import checked
 from softmargin.problems.checks import checked_codes, checked_prices, digest_of
 
@@ -60,6 +62,8 @@ class Composite:
     fit_intercept : bool, default=True
     """
 
+    kind: ClassVar[str] = "softmax"
+
     def __init__(
         self,
         X: Any,
@@ -82,6 +86,11 @@ class Composite:
         self.target = self.y - 1 if self.is_pinned else self.y
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the weights: (d, k), or (d, 1) for two classes."""
+        return self.X.shape[1], self.n_columns
+
+    @property
     def bias(self) -> float:
         """The value of the constant feature that carries the intercept: 1, or 0 where there is none."""
         return 1.0 if self.fit_intercept else 0.0
@@ -96,16 +105,15 @@ class Composite:
             mass = np.bincount(self.y, weights=self.C, minlength=self.n_classes)
             logs = np.log(np.maximum(mass / mass.sum(), _SCARCE))
             intercept = logs[1:] - logs[:1] if self.is_pinned else logs - logs.mean()
-        return CompositePoint(self.penalty.prox(np.zeros((self.X.shape[1], self.n_columns)), 1.0), intercept)
+        return CompositePoint(self.penalty.prox(np.zeros(self.shape), 1.0), intercept)
 
     def checked_point(self, init: CompositePoint | None) -> CompositePoint:
         """Return where to start: ``init``, if it has the right shape, or zero."""
         if init is None:
             return self.zero()
-        wanted = (self.X.shape[1], self.n_columns)
-        if np.shape(init.weights) != wanted or np.shape(init.intercept) != wanted[1:]:
+        if np.shape(init.weights) != self.shape or np.shape(init.intercept) != self.shape[1:]:
             raise DataError(
-                f"a warm start needs weights of shape {wanted} and as many intercepts as columns; found "
+                f"a warm start needs weights of shape {self.shape} and as many intercepts as columns; found "
                 f"{np.shape(init.weights)} and {np.shape(init.intercept)}. Start afresh, or fit the same features."
             )
         intercept = np.asarray(init.intercept, dtype=np.float64) * self.bias
@@ -187,6 +195,31 @@ class Composite:
         gap += (1.0 - share) ** 2 * (primal - value)
         return duality_gap(primal, primal - gap).residual
 
+    def warm_point(self, weights: Array, intercept: Array) -> CompositePoint | None:
+        """Return the point that the weights of a model, (d, k), are; None where they have another shape."""
+        return CompositePoint(weights, intercept) if np.shape(weights) == self.shape else None
+
+    def coef_and_intercept(self, point: CompositePoint) -> tuple[Array, Array]:
+        """Return the weights in scikit-learn's shapes: (k, d) and (k,), or one row for two classes."""
+        return np.ascontiguousarray(point.weights.T), np.array(point.intercept)
+
+    def model(self, point: CompositePoint, classes: Array, info: Mapping[str, Any] | None = None) -> LinearModel:
+        """Return the model that a point is; it has probabilities."""
+        return LinearModel(classes, *self.coef_and_intercept(point), {"problem": "softmax", **(info or {})})
+
+    def with_penalty(self, penalty: Any) -> "Composite":
+        """Return the problem of the same data with another penalty."""
+        settings = {"C": self.C, "n_classes": self.n_classes, "fit_intercept": self.fit_intercept}
+        return softmax_problem(self.X, self.y, penalty=penalty, **settings)
+
+    def small_problem(self) -> "Composite | None":
+        """Return a problem of two rows that needs the same compiled loops; None where SciPy narrowed the indices."""
+        X = self.X[:2]
+        if not isinstance(X, np.ndarray) and X.indices.dtype != self.X.indices.dtype:
+            return None
+        settings = {"n_classes": self.n_classes, "fit_intercept": self.fit_intercept}
+        return softmax_problem(X, np.arange(2), penalty=self.penalty, **settings)
+
     def fingerprint(self) -> str:
         """Return a hash of the data, the prices, the penalty and whether there is an intercept."""
         settings = ("composite", self.penalty, self.n_classes, self.fit_intercept)
@@ -195,6 +228,8 @@ class Composite:
 
 class RidgeComposite(Composite):
     """The same with the penalty ridge / 2 |W|^2: smooth, so that Newton and quasi-Newton methods apply."""
+
+    kind: ClassVar[str] = "softmax ridge"
 
     @property
     def ridge(self) -> float:

@@ -15,7 +15,8 @@ points: U = f'(s) at the best intercept for W, and the solver's own. Where l2 = 
     tau, lambda, mu  ball.radius, l2
 """
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,8 +27,9 @@ from softmargin.core.errors import DataError
 from softmargin.core.protocols import ConvexSet, EntrywiseLoss
 from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import adjoint_product, canonical, product
+from softmargin.models import LinearModel
 from softmargin.problems.checks import checked_prices, digest_of
-from softmargin.sets import LowRank
+from softmargin.sets import LowRank, TraceBall
 
 __all__ = ["BallPoint", "Constrained"]
 
@@ -96,6 +98,11 @@ class Constrained:
         self.weights = checked_prices(1.0 / n if weights is None else weights, n)
         self.fit_intercept = fit_intercept
         self._columns: Any = None
+
+    @property
+    def kind(self) -> str:
+        """The family of solvers, by the set."""
+        return "trace ball" if isinstance(self.ball, TraceBall) else "l1 ball"
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -222,6 +229,27 @@ class Constrained:
     def is_inactive(self, point: BallPoint) -> bool:
         """Say whether the point lies inside the ball: then a larger radius changes nothing."""
         return self.ball.size(point.weights) < _INSIDE
+
+    def within(self, ball: Any) -> "Constrained":
+        """Return the problem of the same data over another set; the data, and what was made of them, are shared."""
+        other = copy.copy(self)
+        other.ball = ball
+        return other
+
+    def warm_point(self, weights: Any, intercept: Array) -> BallPoint | None:
+        """Return the point that the weights of a model, (d, k), are; None where they have another shape."""
+        return BallPoint(weights, intercept) if weights.shape == self.shape else None
+
+    def coef_and_intercept(self, point: BallPoint) -> tuple[Array, Array]:
+        """Return the weights in scikit-learn's shapes: (k, d) and (k,); without the negative zeros of projections."""
+        weights = point.weights.toarray() if isinstance(point.weights, LowRank) else point.weights
+        coef = np.array(weights.T, order="C")
+        coef += 0.0
+        return coef, np.array(point.intercept)
+
+    def model(self, point: BallPoint, classes: Array, info: Mapping[str, Any] | None = None) -> LinearModel:
+        """Return the model that a point is."""
+        return LinearModel(classes, *self.coef_and_intercept(point), info or {})
 
     def fingerprint(self) -> str:
         """Return a hash of the data, the loss, the ball and the ridge penalty."""

@@ -9,10 +9,10 @@
     y_i alpha_i         dual_coef_ of scikit-learn's SVC
     -rho                bias
 
-It is here to judge: softmargin's own hinge problems penalise the bias.
+It only gives certificates: softmargin's own hinge problems penalise the bias, and no solver here solves this one.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,8 @@ class HingeSVM:
         -1 and +1.
     C : float or array of shape (n,)
     """
+
+    kind: ClassVar[str] = "kernel hinge with a free bias"  # no solver of ours
 
     def __init__(self, gram: Gram, y: Array, *, C: float | Array = 1.0) -> None:
         self.gram = gram

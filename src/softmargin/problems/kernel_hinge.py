@@ -14,8 +14,9 @@ it is one for the whole problem (``duality gap``). ``held_out`` estimates f from
     1 / (C n)           lam, for the C of an SVC
 """
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,9 @@ from softmargin.kernels import Points
 from softmargin.kernels.points import add_product, slices, tile_shape
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import canonical
+from softmargin.models import KernelExpansion
 from softmargin.problems.checks import checked_prices, digest_of
+from softmargin.problems.multiclass_svm import Expansion, expansion_of
 
 __all__ = ["Estimate", "ExpansionPoint", "KernelHinge"]
 
@@ -69,8 +72,11 @@ class KernelHinge:
         Kernel values that a certificate may compute: where n times the size of S is no more, the gap is that of the
         whole problem.
     scale : float, default=1.0
-        Multiplies primal and bound of certificates, so that they speak of the objective that users know.
+        Multiplies primal and bound of certificates, to give them in the units of the objective that users know.
     """
+
+    kind: ClassVar[str] = "sampled kernel"
+    is_expansion: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -182,6 +188,35 @@ class KernelHinge:
         value = self.value(square, scores, self.y[index], self.shares(index))
         largest = 1.0 + float(np.abs(scores).max(initial=0.0))
         return Estimate(value, largest * np.sqrt(np.log(2.0 / (1.0 - confidence)) / (2.0 * len(index))), confidence)
+
+    def dual_columns(self, point: ExpansionPoint) -> Array:
+        """Return the coefficients of w; (n, 1)."""
+        column = np.zeros((self.n, 1))
+        column[point.samples, 0] = point.alpha
+        return column
+
+    def warm_point(self, dual: Array) -> ExpansionPoint | None:
+        """Return the point that the coefficients of a model are; None where they have another shape."""
+        if dual.shape != (self.n, 1):
+            return None
+        samples = np.flatnonzero(dual[:, 0])
+        return ExpansionPoint(samples, dual[samples, 0], np.zeros(len(samples)))
+
+    def free_bias(self, point: ExpansionPoint) -> Array:
+        """Return zero: the bias is penalised; (1,)."""
+        return np.zeros(1)
+
+    def expansion(self, point: ExpansionPoint) -> Expansion:
+        """Return the kernel model that a point is, without labels."""
+        return expansion_of(self.gram, self.dual_columns(point))
+
+    def model(self, point: ExpansionPoint, classes: Array, info: Mapping[str, Any] | None = None) -> KernelExpansion:
+        """Return the model that a point is."""
+        return KernelExpansion(classes, *self.expansion(point), info or {})
+
+    def small_problem(self) -> None:
+        """Return None: next to nothing is compiled for solvers of samples."""
+        return None
 
     def fingerprint(self) -> str:
         """Return a hash of the data, the kernel and the regularisation."""

@@ -12,6 +12,7 @@ Without a bias, b = 0 and the constraint y'a = 0 falls away. A sample with C_i =
     C / 2 sum xi^2  as here; LIBLINEAR's C is half of ours (spec 2.10)
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +21,10 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError
 from softmargin.matrices.gram import Gram
-from softmargin.matrices.operator import matmul
+from softmargin.matrices.operator import matmul, rmatmul
+from softmargin.models import KernelExpansion, LinearModel
 from softmargin.problems.checks import BALANCED, checked_prices, checked_signs, digest_of
+from softmargin.problems.multiclass_svm import Expansion, expansion_of, small_gram
 from softmargin.sets import project_balanced
 from softmargin.sets.balanced import balance_by_sort
 
@@ -49,13 +52,24 @@ class L2SVM:
         -1 and +1.
     C : float or array of shape (n,)
     has_bias : bool, default=True
+    is_expansion : bool, default=False
+        Whether a model is made of the dual variables alone, also where the kernel is linear; with another kernel it
+        always is.
     """
 
-    def __init__(self, gram: Gram, y: Array, *, C: float | Array = 1.0, has_bias: bool = True) -> None:
+    def __init__(
+        self, gram: Gram, y: Array, *, C: float | Array = 1.0, has_bias: bool = True, is_expansion: bool = False
+    ) -> None:
         self.gram = gram
+        self.is_expansion = is_expansion or not gram.is_linear
         self.y = checked_signs(y, gram)
         self.C = checked_prices(C, gram.n)
         self.has_bias = has_bias
+
+    @property
+    def kind(self) -> str:
+        """The family of solvers: with a linear kernel, some find weights."""
+        return "linear squared_hinge" if self.gram.is_linear else "kernel squared_hinge"
 
     @property
     def inverse_C(self) -> Array:
@@ -136,6 +150,52 @@ class L2SVM:
     def _linear_scores(self, weights: Array) -> Array:
         column = np.append(weights, 0.0)[:, None]
         return np.concatenate([scores[:, 0] for _, scores in matmul(self.gram.X, column, 0.0)])
+
+    def dual_columns(self, point: L2Point) -> Array:
+        """Return the dual variables with their signs, w = sum_i x_i dual_i; (n, 1)."""
+        return (self.y * point.alpha)[:, None]
+
+    def warm_point(self, dual: Array) -> L2Point | None:
+        """Return a feasible point near the dual column of a model; None where it has another shape."""
+        return self.point(self.feasible(self.y * dual[:, 0])) if dual.shape == (len(self.y), 1) else None
+
+    def primal_at(self, coef: Array, intercept: Array) -> float:
+        """Return P at the weights (1, d) and the bias (1,) of a linear model."""
+        weights = coef[0]
+        return 0.5 * float(weights @ weights) + self._losses(self._linear_scores(weights), float(intercept[0]))
+
+    def coef_and_intercept(self, point: L2Point) -> tuple[Array, Array]:
+        """Return the weights of a linear kernel, (1, d), and the bias, (1,)."""
+        weights = point.weights
+        if weights is None:
+            weights = rmatmul(self.gram.X, self.dual_columns(point), 0.0)[:-1, 0]
+        return weights[None, :], np.array([point.bias])
+
+    def expansion(self, point: L2Point) -> Expansion:
+        """Return the kernel model that the dual variables are, without labels."""
+        return expansion_of(self.gram, self.dual_columns(point), self.free_bias(point))
+
+    def free_bias(self, point: L2Point) -> Array:
+        """Return the unpenalised bias; (1,)."""
+        return np.array([point.bias])
+
+    def expansion_point(self, dual: Array, intercept: Array) -> L2Point:
+        """Return the point that the dual column (n, 1) and the bias (1,) of a model are, feasible or not."""
+        return L2Point(self.y * dual[:, 0], float(intercept[0]))
+
+    def model(
+        self, point: L2Point, classes: Array, info: Mapping[str, Any] | None = None
+    ) -> LinearModel | KernelExpansion:
+        """Return the model that a point is."""
+        if self.is_expansion:
+            return KernelExpansion(classes, *self.expansion(point), info or {})
+        return LinearModel(classes, *self.coef_and_intercept(point), info or {})
+
+    def small_problem(self) -> "L2SVM":
+        """Return a problem of two rows that needs the same compiled loops."""
+        return L2SVM(
+            small_gram(self.gram), np.array([-1.0, 1.0]), has_bias=self.has_bias, is_expansion=self.is_expansion
+        )
 
     def fingerprint(self) -> str:
         """Return a hash of the data, the kernel and the prices."""

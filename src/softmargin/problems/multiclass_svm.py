@@ -1,30 +1,52 @@
-"""The joint multiclass SVM, linear: Weston-Watkins or Crammer-Singer.
+"""The joint multiclass SVM, linear or in the space of a kernel: Weston-Watkins or Crammer-Singer.
 
-    minimise over W in R^{d x k}:   P(W) = 1/2 |W|^2 + sum_i C_i l_i(W' x_i)                            spec 2.1
+    minimise over W:                P(W) = 1/2 |W|^2 + sum_i C_i l_i(W' x_i)                             spec 2.1
     maximise over feasible alpha:   D(alpha) = sum_i alpha_{i,y_i} - 1/2 |X' alpha|^2,   W = X' alpha
     gap:   P(X' alpha) - D(alpha) = sum_i gap_i,   gap_i = <alpha_i, s_i - e_{y_i}> + C_i l_i(s_i) >= 0  spec 2.2
+
+With a kernel, W = sum_i phi(x_i) alpha_i' and |W|^2 = <alpha, K alpha>. The gap of a row is also its Frank-Wolfe gap:
+the most that any feasible row could gain along the gradient, scores - Y.
 
     paper 004 (Walrus)      here
     -beta_i, sum beta_i     alpha[i]       (k,)    off-label entries are <= 0, the row sums to zero
     w                       weights        (d+1, k), the last row belongs to the constant feature
 
-The intercept is the weight of a constant feature ``bias`` and is penalised like every other weight.
+    paper 000               here
+    alpha                   alpha          paper 004 has the opposite sign, spec 2.1
+    K alpha                 scores         (n, k)
+
+The intercept is the weight of a constant feature ``bias``, penalised like every other weight. Models of two classes
+have one column, second class minus first, as in scikit-learn.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.kernels import Linear, Rbf
 from softmargin.losses import LOSSES
+from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import canonical, matmul, rmatmul, row_slices
+from softmargin.models import KernelExpansion, LinearModel
 from softmargin.problems.checks import FEASIBLE, checked_codes, checked_prices, digest_of
 
-__all__ = ["DualPoint", "MulticlassSVM"]
+__all__ = [
+    "DualPoint",
+    "Expansion",
+    "KernelMulticlassSVM",
+    "KernelPoint",
+    "MulticlassSVM",
+    "expansion_of",
+    "small_gram",
+]
 
 Array = NDArray[Any]
+# Dual rows sum to zero, so that one column of two classes, second minus first, gives both.
+_PAIR = np.array([-0.5, 0.5])
 
 
 class DualPoint(NamedTuple):
@@ -34,7 +56,92 @@ class DualPoint(NamedTuple):
     weights: Array  # (d + 1, k) = [X, bias]' alpha
 
 
-class MulticlassSVM:
+class KernelPoint(NamedTuple):
+    """Dual variables; they are the model."""
+
+    alpha: Array  # (n, k)
+
+
+class Expansion(NamedTuple):
+    """A kernel model without its labels: the fields of ``KernelExpansion``, in the same order."""
+
+    kernel: Any
+    vectors: Any  # (m, d), or None where the kernel matrix was given
+    support: Array  # (m,) positions in the training data
+    n_samples: int
+    coef: Array  # (m, k), or (m, 1) for two classes
+    intercept: Array  # (k,) or (1,)
+
+
+def expansion_of(gram: Gram, dual: Array, bias: Any = 0.0) -> Expansion:
+    """Keep the samples with a nonzero dual variable; ``bias`` (k,) is unpenalised."""
+    support = np.flatnonzero(dual.any(axis=1))
+    vectors = None if gram.is_given else gram.X[support]
+    # A constant feature has the weight bias * sum of the duals, spec 2.1.
+    intercept = gram.bias**2 * dual.sum(axis=0) + bias
+    return Expansion(gram.kernel, vectors, support, gram.n, dual[support], intercept)
+
+
+def small_gram(gram: Gram) -> Gram:
+    """Return the kernel matrix of two points, in the same precision; Newton's method needs the linear kernel."""
+    return Gram(Linear() if gram.is_linear else Rbf(1.0), np.array([[-1.0], [1.0]], dtype=gram.dtype))
+
+
+class _JointSVM:
+    """What the linear and the kernel problem share: labels, prices, the loss and the set of its dual rows."""
+
+    def __init__(self, n: int, y: Array, C: float | Array, multiclass: str, n_classes: int | None) -> None:
+        if multiclass not in LOSSES:
+            raise IncompatibleError(f"multiclass={multiclass!r} is unknown; choose one of {', '.join(LOSSES)}.")
+        self.y, self.n_classes = checked_codes(y, n, n_classes)
+        self.C = checked_prices(C, n)
+        self.multiclass = multiclass
+        self.loss: Any = LOSSES[multiclass]
+
+    def feasible(self, alpha: Array) -> Array:
+        """Return a feasible dual point near ``alpha`` (any warm start becomes a valid one)."""
+        if alpha.shape != (len(self.y), self.n_classes):
+            raise DataError(
+                f"a warm start needs alpha of shape {(len(self.y), self.n_classes)}; found {alpha.shape}. "
+                "Start afresh, or fit on the same samples and classes."
+            )
+        nearest: Array = self.loss.project(alpha, self.y, self.C)
+        return nearest
+
+    def _is_feasible(self, alpha: Array) -> bool:
+        """Check every row of alpha, one block of rows at a time."""
+        blocks = row_slices(len(self.y), self.n_classes)
+        outside = [self.loss.infeasibility(alpha[rows], self.y[rows], self.C[rows]) for rows in blocks]
+        return bool(np.max(outside) <= FEASIBLE)
+
+    def _own(self, alpha: Array) -> Array:
+        """Return alpha_{i,y_i}; shape (n,)."""
+        return alpha[np.arange(len(self.y)), self.y]
+
+    def dual_columns(self, point: Any) -> Array:
+        """Return the dual variables by columns of the model, W = sum_i x_i dual_i'; (n, k), or (n, 1) for two."""
+        return _collapsed(point.alpha)
+
+    def warm_point(self, dual: Array) -> Any:
+        """Return a feasible point near the dual columns of a model; None where they have another shape."""
+        if dual.shape != (len(self.y), 1 if self.n_classes == 2 else self.n_classes):
+            return None
+        return self.point(self.feasible(_spread(dual)))
+
+    def point(self, alpha: Array) -> Any:
+        """Make a point of dual variables."""
+        raise NotImplementedError
+
+
+def _collapsed(columns: Array) -> Array:
+    return columns[:, 1:] - columns[:, :1] if columns.shape[1] == 2 else columns
+
+
+def _spread(columns: Array) -> Array:
+    return columns * _PAIR if columns.shape[1] == 1 else columns
+
+
+class MulticlassSVM(_JointSVM):
     """A linear joint multiclass SVM with one C for every sample.
 
     Parameters
@@ -53,6 +160,9 @@ class MulticlassSVM:
         Value of the constant feature; 0 means no intercept.
     """
 
+    kind: ClassVar[str] = "linear hinge"
+    is_expansion: ClassVar[bool] = False
+
     def __init__(
         self,
         X: Any,
@@ -63,14 +173,8 @@ class MulticlassSVM:
         n_classes: int | None = None,
         bias: float = 0.0,
     ) -> None:
-        if multiclass not in LOSSES:
-            raise IncompatibleError(f"multiclass={multiclass!r} is unknown; choose one of {', '.join(LOSSES)}.")
         self.X = canonical(X)
-        n = self.X.shape[0]
-        self.y, self.n_classes = checked_codes(y, n, n_classes)
-        self.C = checked_prices(C, n)
-        self.multiclass = multiclass
-        self.loss = LOSSES[multiclass]
+        super().__init__(self.X.shape[0], y, C, multiclass, n_classes)
         self.bias = float(bias)
         if not np.isfinite(self.bias):
             raise DataError(f"bias must be finite; found {bias!r}.")
@@ -79,15 +183,6 @@ class MulticlassSVM:
         """Pair dual variables with W = [X, bias]' alpha, computed afresh."""
         return DualPoint(alpha, rmatmul(self.X, alpha, self.bias))
 
-    def feasible(self, alpha: Array) -> Array:
-        """Return a feasible dual point near ``alpha`` (any warm start becomes a valid one)."""
-        if alpha.shape != (len(self.y), self.n_classes):
-            raise DataError(
-                f"a warm start needs alpha of shape {(len(self.y), self.n_classes)}; found {alpha.shape}. "
-                "Start afresh, or fit on the same samples and classes."
-            )
-        return self.loss.project(alpha, self.y, self.C)
-
     def primal(self, weights: Array) -> float:
         """Return P(W), for any weights of shape (d + 1, k)."""
         total = 0.5 * float(np.vdot(weights, weights))
@@ -95,18 +190,16 @@ class MulticlassSVM:
             total += float(self.C[rows] @ self.loss.value(scores, self.y[rows]))
         return total
 
+    def primal_at(self, coef: Array, intercept: Array) -> float:
+        """Return P at the weights of a model; of all pairs with the difference w, -w/2 and w/2 cost least."""
+        last = intercept / self.bias if self.bias else np.zeros(len(coef))
+        return self.primal(np.ascontiguousarray(_spread(np.vstack([coef.T, last]))))
+
     def dual(self, point: DualPoint) -> float:
         """Return D(alpha), or -inf where alpha is not feasible."""
         if not (self._is_feasible(point.alpha) and self._belong_together(point)):
             return -np.inf
-        own = point.alpha[np.arange(len(self.y)), self.y]
-        return float(own.sum() - 0.5 * np.vdot(point.weights, point.weights))
-
-    def _is_feasible(self, alpha: Array) -> bool:
-        """Check every row of alpha, a block at a time."""
-        blocks = row_slices(len(self.y), self.n_classes)
-        outside = [self.loss.infeasibility(alpha[rows], self.y[rows], self.C[rows]) for rows in blocks]
-        return bool(np.max(outside) <= FEASIBLE)
+        return float(self._own(point.alpha).sum() - 0.5 * np.vdot(point.weights, point.weights))
 
     def _belong_together(self, point: DualPoint) -> bool:
         """Check weights = [X, bias]' alpha along one direction: the bound is no bound for other weights."""
@@ -117,6 +210,22 @@ class MulticlassSVM:
     def certificate(self, point: DualPoint) -> Certificate:
         """Judge a point: P(W), D(alpha), relative gap."""
         return duality_gap(self.primal(point.weights), self.dual(point))
+
+    def coef_and_intercept(self, point: DualPoint) -> tuple[Array, Array]:
+        """Return the weights in scikit-learn's shapes: (k, d) and (k,), or one row for two classes."""
+        columns = _collapsed(point.weights)
+        return np.ascontiguousarray(columns[:-1].T), self.bias * columns[-1]
+
+    def model(self, point: DualPoint, classes: Array, info: Mapping[str, Any] | None = None) -> LinearModel:
+        """Return the model that a point is."""
+        return LinearModel(classes, *self.coef_and_intercept(point), info or {})
+
+    def small_problem(self) -> "MulticlassSVM | None":
+        """Return a problem of two rows that needs the same compiled loops; None where SciPy narrowed the indices."""
+        X = self.X[:2]
+        if not isinstance(X, np.ndarray) and X.indices.dtype != self.X.indices.dtype:
+            return None
+        return MulticlassSVM(X, self.y[:2], multiclass=self.multiclass, n_classes=self.n_classes, bias=self.bias)
 
     def fingerprint(self) -> str:
         """Return a hash of the data, the prices, the loss and the intercept."""
@@ -140,3 +249,85 @@ class MulticlassSVM:
             found.append(inside + rows.start)
             values.append(alpha)
         return np.concatenate(found), np.concatenate(values)
+
+
+class KernelMulticlassSVM(_JointSVM):
+    """A joint multiclass SVM on a kernel matrix.
+
+    Parameters
+    ----------
+    gram : Gram
+        The kernel matrix; its ``bias`` gives an intercept that is penalised like every other weight.
+    y, C, multiclass, n_classes
+        As in ``MulticlassSVM``.
+    """
+
+    kind: ClassVar[str] = "kernel hinge"
+    is_expansion: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        gram: Gram,
+        y: Array,
+        *,
+        C: float | Array = 1.0,
+        multiclass: str = "weston_watkins",
+        n_classes: int | None = None,
+    ) -> None:
+        super().__init__(gram.n, y, C, multiclass, n_classes)
+        self.gram = gram
+
+    def point(self, alpha: Array) -> KernelPoint:
+        """Make a point of dual variables."""
+        return KernelPoint(alpha)
+
+    def gaps(self, alpha: Array, scores: Array) -> Array:
+        """Return gap_i of every row, given scores = K alpha; shape (n,)."""
+        inner = np.einsum("ij,ij->i", alpha, scores) - self._own(alpha)
+        return inner + self.C * self.loss.value(scores, self.y)
+
+    def primal(self, alpha: Array, scores: Array) -> float:
+        """Return P, given scores = K alpha."""
+        return 0.5 * float(np.vdot(alpha, scores)) + float(self.C @ self.loss.value(scores, self.y))
+
+    def dual(self, alpha: Array, scores: Array) -> float:
+        """Return D, given scores = K alpha, or -inf where alpha is not feasible."""
+        if not self._is_feasible(alpha):
+            return -np.inf
+        return float(self._own(alpha).sum()) - 0.5 * float(np.vdot(alpha, scores))
+
+    def relative_gap(self, alpha: Array, scores: Array) -> float:
+        """Return (P - D) / P at a feasible alpha, given scores = K alpha, exact as far as these are."""
+        primal = self.primal(alpha, scores)
+        return duality_gap(primal, primal - float(self.gaps(alpha, scores).sum())).residual
+
+    def certificate(self, point: KernelPoint) -> Certificate:
+        """Judge a point: K alpha is computed afresh, then P, D and the relative gap."""
+        scores = self.gram.scores(point.alpha)
+        return duality_gap(self.primal(point.alpha, scores), self.dual(point.alpha, scores))
+
+    def expansion(self, point: KernelPoint) -> Expansion:
+        """Return the kernel model that a point is, without labels."""
+        return expansion_of(self.gram, self.dual_columns(point))
+
+    def free_bias(self, point: KernelPoint) -> Array:
+        """Return zero: the bias is penalised; (1,)."""
+        return np.zeros(1)
+
+    def expansion_point(self, dual: Array, intercept: Array) -> KernelPoint:
+        """Return the point that the dual columns of a model are, feasible or not; they imply the intercept."""
+        return self.point(_spread(dual))
+
+    def model(self, point: KernelPoint, classes: Array, info: Mapping[str, Any] | None = None) -> KernelExpansion:
+        """Return the model that a point is."""
+        return KernelExpansion(classes, *self.expansion(point), info or {})
+
+    def small_problem(self) -> "KernelMulticlassSVM":
+        """Return a problem of two rows that needs the same compiled loops: these see kernel values alone."""
+        small = small_gram(self.gram)
+        return KernelMulticlassSVM(small, np.arange(2), multiclass=self.multiclass, n_classes=self.n_classes)
+
+    def fingerprint(self) -> str:
+        """Return a hash of the data, the kernel, the prices and the loss."""
+        settings = (self.multiclass, self.n_classes, self.gram.bias, self.gram.kernel)
+        return digest_of(settings, self.gram.X, self.y, self.C)

@@ -1,25 +1,33 @@
 """Several binary problems as one: the sum of their objectives, each class against all others.
 
-P = sum_c P_c and D = sum_c D_c, so the gap is the sum of the gaps, and one certificate speaks for all classes.
+P = sum_c P_c and D = sum_c D_c, so the gap is the sum of the gaps, and one certificate holds for all classes.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError
+from softmargin.matrices.gram import Gram
+from softmargin.models import KernelExpansion, LinearModel
+from softmargin.problems.multiclass_svm import Expansion, expansion_of
 
 __all__ = ["OneVsRest"]
 
+Array = NDArray[Any]
+
 
 class OneVsRest:
-    """Independent problems under one judge.
+    """Independent binary problems with one certificate.
 
     Parameters
     ----------
-    parts : sequence of Problem
-        One a class.
+    parts : sequence of MarginProblem
+        One per class, or one alone for two classes; kernel problems share their kernel matrix.
     scale : float, default=1
         Multiplies the objective (a binary hinge SVM is twice its joint two-class form, spec 2.10).
     """
@@ -30,14 +38,69 @@ class OneVsRest:
         self.parts = list(parts)
         self.scale = scale
 
+    @property
+    def kind(self) -> str:
+        """The kind of its parts."""
+        return str(self.parts[0].kind)
+
+    @property
+    def gram(self) -> Gram:
+        """The kernel matrix that the parts share."""
+        gram: Gram = self.parts[0].gram
+        return gram
+
     def certificate(self, point: Sequence[Any]) -> Certificate:
-        """Judge one point a class."""
+        """Judge one point per class."""
         judged = [part.certificate(mine) for part, mine in zip(self.parts, point, strict=True)]
         whole = duality_gap(
             self.scale * sum(each.primal for each in judged), self.scale * sum(each.bound for each in judged)
         )
         is_sample = any(each.kind == "sample gap" for each in judged)
         return whole._replace(kind="sample gap") if is_sample else whole
+
+    def dual_columns(self, point: Sequence[Any]) -> Array:
+        """Return the dual variables with their signs, one column per class; (n, k), or (n, 1) for two classes."""
+        return np.hstack([part.dual_columns(mine) for part, mine in zip(self.parts, point, strict=True)])
+
+    def warm_point(self, dual: Array) -> list[Any] | None:
+        """Return a feasible point near the dual columns of a model; None where they have another shape."""
+        if dual.shape[1] != len(self.parts):
+            return None
+        points = [part.warm_point(column[:, None]) for part, column in zip(self.parts, dual.T, strict=True)]
+        return None if any(point is None for point in points) else points
+
+    def primal_at(self, coef: Array, intercept: Array) -> float:
+        """Return P at the weights of a linear model."""
+        rows = zip(self.parts, coef, intercept, strict=True)
+        return float(self.scale * sum(part.primal_at(row[None, :], np.array([b])) for part, row, b in rows))
+
+    def coef_and_intercept(self, point: Sequence[Any]) -> tuple[Array, Array]:
+        """Return the weights of linear parts in scikit-learn's shapes: (k, d) and (k,)."""
+        rows = [part.coef_and_intercept(mine) for part, mine in zip(self.parts, point, strict=True)]
+        return np.vstack([coef for coef, _ in rows]), np.concatenate([intercept for _, intercept in rows])
+
+    def expansion(self, point: Sequence[Any]) -> Expansion:
+        """Return the kernel model that a point is, without labels."""
+        biases = [part.free_bias(mine) for part, mine in zip(self.parts, point, strict=True)]
+        return expansion_of(self.gram, self.dual_columns(point), np.concatenate(biases))
+
+    def expansion_point(self, dual: Array, intercept: Array) -> list[Any]:
+        """Return the point that the dual columns (n, k) and intercepts (k,) of a model are, feasible or not."""
+        columns = zip(self.parts, dual.T, intercept, strict=True)
+        return [part.expansion_point(column[:, None], np.array([b])) for part, column, b in columns]
+
+    def model(
+        self, point: Sequence[Any], classes: Array, info: Mapping[str, Any] | None = None
+    ) -> LinearModel | KernelExpansion:
+        """Return the model that a point is."""
+        if self.parts[0].is_expansion:
+            return KernelExpansion(classes, *self.expansion(point), info or {})
+        return LinearModel(classes, *self.coef_and_intercept(point), info or {})
+
+    def small_problem(self) -> "OneVsRest | None":
+        """Return a problem of two rows that needs the same compiled loops; None where there is none."""
+        small = self.parts[0].small_problem()
+        return None if small is None else OneVsRest([small])
 
     def fingerprint(self) -> str:
         """Return a hash of all parts."""

@@ -29,9 +29,10 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import Progress, Watcher
 from softmargin.run.result import Result, Status, Trace, TraceRow
 
-__all__ = ["Schedule", "ScheduleTuning", "Stop", "solve", "speaks"]
+__all__ = ["Schedule", "ScheduleTuning", "Stop", "check_needs", "solve"]
 
-_SPOKEN: WeakKeyDictionary[type, dict[type, bool]] = WeakKeyDictionary()
+# The protocols that problems of a class have: checking one takes as long as a pass over a small X.
+_MET: WeakKeyDictionary[type, set[type]] = WeakKeyDictionary()
 
 
 class Stop(NamedTuple):
@@ -132,12 +133,7 @@ def solve(
         The point with its certificate, recomputed at that point.
     """
     stop = (stop or Stop()).checked()
-    for needed in solver.needs:
-        if not speaks(problem, needed):
-            raise IncompatibleError(
-                f"{type(solver).__name__} needs a {needed.__name__}; {type(problem).__name__} is not one. "
-                "Use a solver made for this problem."
-            )
+    check_needs(problem, solver)
     run = _Run(problem, solver, stop, watchers)
     result = None
     with _interrupts() as interrupted:
@@ -160,13 +156,17 @@ def solve(
     return result
 
 
-def speaks(problem: Any, protocol: type) -> bool:
-    """Say whether a problem speaks a protocol."""
-    # Kept by class: asking takes as long as a pass over a small X.
-    known = _SPOKEN.setdefault(type(problem), {})
-    if protocol not in known:
-        known[protocol] = isinstance(problem, protocol)
-    return known[protocol]
+def check_needs(problem: Any, solver: Any, advice: str = "Use a solver made for this problem.") -> None:
+    """Refuse a solver that needs another problem."""
+    met = _MET.setdefault(type(problem), set())
+    for needed in solver.needs:
+        if needed in met:
+            continue
+        if not isinstance(problem, needed):
+            raise IncompatibleError(
+                f"{type(solver).__name__} needs a {needed.__name__}; {type(problem).__name__} is not one. {advice}"
+            )
+        met.add(needed)
 
 
 class _Run:

@@ -1,12 +1,12 @@
-"""A kernel SVM that learns from one chunk of rows after the other, in memory that their number does not change.
+"""A kernel SVM that learns from one chunk of rows after the other, in memory that does not grow with their number.
 
-The first rows give landmarks, and these features z (``features.landmarks``); every row that comes makes one step of
-averaged Pegasos on its features (``solvers.sampled_kernel._stream_loop``), with
-lam = 1 / sum_i C_i over the rows seen so far.
+The first rows give landmarks, and these give features z (``features.landmarks``); every further row makes one step of
+averaged Pegasos on its features (``solvers.sampled_kernel._stream_loop``), with lam = 1 / sum_i C_i over the rows seen
+so far.
 
     w = sum_i coef_i z(x_i)     the shortest change of a model over other vectors into one over the landmarks
 
-It is exact where these vectors are landmarks, and else a projection. Never imports scikit-learn.
+It is exact where these vectors are landmarks, and else a projection.
 """
 
 from collections.abc import Mapping
@@ -19,16 +19,17 @@ from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError
-from softmargin.estimators._problems import one_by_one
+from softmargin.estimators.posing.svm import binary_labels
 from softmargin.features.landmarks import Landmarks, choose_landmarks
 from softmargin.models import KernelExpansion
+from softmargin.problems import Expansion
 from softmargin.run import Status
 from softmargin.solvers.sampled_kernel._stream_loop import pass_over_features
 
 __all__ = ["Stream"]
 
 Array = NDArray[Any]
-BLOCK_NUMBERS = 1 << 22  # features that are held at once
+BLOCK_NUMBERS = 1 << 22  # features held at once: 16 MB of float32
 
 
 @dataclass
@@ -84,9 +85,9 @@ class Stream:
         return certificate, Status.CONVERGED if certificate.meets(tol) else Status.MAX_ITER
 
     def _learn(self, X: Any, codes: Array, prices: Array, budget: int, rng: np.random.Generator) -> Certificate:
-        X = X if self.vectors is None else _as(self.vectors, X)
+        X = X if self.vectors is None else _in_form_of(self.vectors, X)
         if self.landmarks is None or len(self.labels) != budget:
-            self._settle(X, codes, prices, budget, rng)
+            self._choose_landmarks(X, codes, prices, budget, rng)
         assert self.landmarks is not None
         self.W, self.average = self.W.copy(), self.average.copy()
         self.price += float(prices.sum())
@@ -103,12 +104,12 @@ class Stream:
             raise DataError(f"learning from rows {self.n_seen}.. of the stream failed. {Status.FAILED.sentence}")
         self.n_seen += len(codes)
         self.coef = self.landmarks.expanded(self.average.T)
-        return _judged(Z, signs, prices[block], self.average, self.price)
+        return _sample_gap(Z, signs, prices[block], self.average, self.price)
 
     def _signs(self, codes: Array) -> Array:
-        return np.stack([2.0 * mine - 1.0 for mine, _ in one_by_one(codes, self.n_classes, codes)], axis=1)
+        return np.stack([2.0 * mine - 1.0 for mine in binary_labels(codes, self.n_classes)], axis=1)
 
-    def _settle(self, X: Any, codes: Array, prices: Array, budget: int, rng: np.random.Generator) -> None:
+    def _choose_landmarks(self, X: Any, codes: Array, prices: Array, budget: int, rng: np.random.Generator) -> None:
         """Add landmarks up to the budget, or keep those of the largest coefficients; W and its average follow."""
         old, was, m = self.vectors, self.landmarks, len(self.labels)
         kept = np.arange(m)
@@ -130,16 +131,18 @@ class Stream:
         self.W = self.average.copy() if was is None else was.expanded(self.W.T).T @ features
 
     def model(self, classes: Array, info: Mapping[str, Any]) -> KernelExpansion:
-        """Return what has been learnt so far."""
+        """Return the model learnt so far."""
+        return KernelExpansion(classes, *self.expansion(), info)
+
+    def expansion(self) -> Expansion:
+        """Return the model learnt so far, without labels."""
         assert self.coef is not None
         intercept = self.bias**2 * self.coef.sum(axis=0)
-        return KernelExpansion(
-            classes, self.kernel, self.vectors, self.positions, self.n_seen, self.coef, intercept, info
-        )
+        return Expansion(self.kernel, self.vectors, self.positions, self.n_seen, self.coef, intercept)
 
 
-def _judged(Z: Array, signs: Array, prices: Array, W: Array, total: float) -> Certificate:
-    """Return the gap on some rows, whose losses stand for all: D at the best multiple of the losses' activity.
+def _sample_gap(Z: Array, signs: Array, prices: Array, W: Array, total: float) -> Certificate:
+    """Return the gap on some rows whose losses stand for all: D at the best multiple of the active losses.
 
     With p = prices / sum(prices) and lam = 1 / total, f and D are those of ``KernelHinge``, times total.
     """
@@ -154,7 +157,7 @@ def _judged(Z: Array, signs: Array, prices: Array, W: Array, total: float) -> Ce
     return duality_gap(primal, bound)._replace(kind="sample gap")
 
 
-def _as(vectors: Any, X: Any) -> Any:
+def _in_form_of(vectors: Any, X: Any) -> Any:
     """Return a chunk in the form of the vectors: a dense array, or a CSR matrix."""
     if isinstance(vectors, np.ndarray):
         return X if isinstance(X, np.ndarray) else X.toarray()

@@ -11,7 +11,7 @@ try:
 except ImportError:  # scikit-learn < 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in where scikit-learn has no callbacks."""
+        """Replaces the mixin of a scikit-learn without callbacks."""
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
         """Return the method as it is."""
@@ -22,7 +22,7 @@ __all__ = ["CallbackBridge", "CallbackSupportMixin", "with_callbacks"]
 
 
 class CallbackBridge:
-    """A watcher that tells scikit-learn's callbacks of every pass, and stops when one of them asks to.
+    """A watcher that reports every pass to scikit-learn's callbacks, and stops when one of them asks to.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class CallbackBridge:
     X, y, sample_weight
         What it is fitted on.
     attributes : callable
-        Fitted attributes at a point, made only for callbacks that look at them.
+        Fitted attributes at a point, computed only for callbacks that use them.
     """
 
     def __init__(
@@ -41,11 +41,6 @@ class CallbackBridge:
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
         self.data = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
         self.context: Any = None
-
-    @classmethod
-    def wanted(cls, estimator: Any) -> bool:
-        """Say whether anybody listens."""
-        return bool(getattr(estimator, "_skl_callbacks", None)) or hasattr(estimator, "_parent_callback_ctx")
 
     def begin(self, problem: Any, solver: Any, stop: Any) -> None:
         """Open the fit task."""

@@ -9,13 +9,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from softmargin.core.errors import DataError
-from softmargin.estimators._base import X_KINDS
-from softmargin.estimators._claims import codes_of
-from softmargin.estimators._margin import MarginClassifier
-from softmargin.estimators._problems import constant_feature
-from softmargin.estimators._stream import Stream
-from softmargin.estimators._weights import loss_prices
-from softmargin.run import Trace
+from softmargin.estimators.frame.fit import X_KINDS, CertifiedClassifier
+from softmargin.estimators.posing.fit import codes_of, loss_prices
+from softmargin.estimators.posing.stream import Stream
+from softmargin.run import Result, Trace
 
 __all__ = ["StreamingClassifier"]
 
@@ -33,22 +30,22 @@ def _can_stream(estimator: Any) -> bool:
     )
 
 
-class StreamingClassifier(MarginClassifier):
-    """An SVM that also learns from chunks; it makes a kernel (``_kernel_for``) and attributes (``_of_model``)."""
+class StreamingClassifier(CertifiedClassifier):
+    """A kernel SVM that also learns from chunks; it makes a kernel (``_kernel_for``) and ``_attributes``."""
 
     _stream: Stream | None
 
     @available_if(_can_stream)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
-        """Learn from one chunk of a stream, in memory that does not grow with their number.
+        """Learn from one chunk of a stream, in memory that does not grow with the number of chunks.
 
         The first rows give ``n_components`` landmarks, and these the features of a linear model. Every row of a chunk
         makes one step of averaged Pegasos on it, with the regularisation of all rows seen, lam = 1 / (C n), and steps
         1 / (R + lam t / 4) at the t-th row, R the mean |z|^2; iterates are averaged with weights like t^3, so
         that early ones fade. It exists for ``multiclass="one_vs_rest"`` and the hinge. ``certificate_`` is a gap on
-        rows of the chunk, and of the problem on these features; nothing warns where it is above ``tol``, as a chunk is
-        never the last word. ``gamma="scale"`` looks at the first chunk. After ``fit`` the stream goes on with the
-        model of that.
+        rows of the chunk, for the problem on these features; there is no warning where it is above ``tol``, as more
+        chunks may follow. ``gamma="scale"`` looks at the first chunk. After ``fit`` the stream continues from its
+        model.
 
         Parameters
         ----------
@@ -73,21 +70,20 @@ class StreamingClassifier(MarginClassifier):
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         codes = codes_of(known, y)
-        prices = loss_prices(codes, known, self._price(), self.class_weight, sample_weight)
+        prices = loss_prices(codes, known, self.C, self.class_weight, sample_weight)
         stream = getattr(self, "_stream", None) or self._open_stream(X, len(known), sample_weight)
         certificate, status = stream.take(X, codes, prices, budget=self.n_components, tol=self.tol, seed=self._seed())
-        self._stream = stream
-        for name, value in self._of_model(stream.model(known, {}), stream.labels).items():
-            setattr(self, name, value)
-        self.certificate_, self.dual_gap_, self.status_ = certificate, certificate.gap, status.value
-        self.n_iter_, self.trace_ = stream.n_steps, Trace()
+        attributes = self._attributes(stream.expansion(), stream.labels, len(known))
+        result = Result(None, certificate, status, Trace(), stream.n_steps, 0.0, 0.0)
+        self._keep(result, {"classes_": known, **attributes, "_stream": stream}, stream.n_seen)
         return self
 
     def _open_stream(self, X: Any, n_classes: int, sample_weight: Array | None) -> Stream:
         """Begin with nothing, or with the model of the last fit."""
-        bias = constant_feature(self.fit_intercept, self.intercept_scaling)
+        bias = self._settings().bias
         if not hasattr(self, "classes_"):
             return Stream(self._kernel_for(X, sample_weight), n_classes, bias)
+        n = self._n_samples
         return Stream(
             self._kernel,
             n_classes,
@@ -96,7 +92,7 @@ class StreamingClassifier(MarginClassifier):
             self._support_codes,
             self.dual_coef_.T,
             self.support_,
-            self._n_samples,
-            self._price() * self._n_samples,
-            self._n_samples,
+            n_seen=n,
+            price=self.C * n,
+            n_steps=n,
         )

@@ -1,6 +1,6 @@
-"""What users say of a penalty, and what models remember of it; never imports scikit-learn.
+"""Softmax models: from their settings to a price and a penalty, and what a model remembers of its penalty.
 
-    objective                                      price C_i        penalty
+    settings                                       price C_i        penalty
     C, l1_ratio                                    C                l1_ratio |W|_1 + (1 - l1_ratio) / 2 |W|^2
     C = inf                                        1                none
     C, penalty=a penalty object                    C                the object, with its own numbers
@@ -16,7 +16,7 @@ from typing import Any
 from softmargin import penalties
 from softmargin.core.errors import DataError, IncompatibleError
 
-__all__ = ["convex_relative", "described", "priced_penalty", "read_penalty"]
+__all__ = ["convex_relative", "described", "priced_penalty", "read_penalty", "softmax_claim"]
 
 
 def priced_penalty(C: Any, l1_ratio: Any, penalty: Any = None, *, default_ratio: float = 0.0) -> tuple[Any, Any]:
@@ -47,6 +47,11 @@ def convex_relative(penalty: Any) -> Any:
     if strength is None:
         return None
     return penalties.L1(strength) if inner is penalty else penalties.Group(strength)
+
+
+def softmax_claim(C: float, penalty: Any) -> dict[str, Any]:
+    """Return what a model remembers of its problem: enough for ``certify`` to build it again."""
+    return {"problem": "softmax", "C": float(C), "penalty": described(penalty)}
 
 
 def described(penalty: Any) -> dict[str, Any]:

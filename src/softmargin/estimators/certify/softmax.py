@@ -1,26 +1,22 @@
-"""How far from optimal is a softmax model? Ours, saved or not, and scikit-learn's LogisticRegression.
+"""Softmax models: ours, saved or not, and scikit-learn's LogisticRegression.
 
 LogisticRegression with solver="liblinear" penalises the intercept, the weight of a constant feature; all others leave
 it free.
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, duality_gap
-from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.estimators._claims import codes_of, known_price, with_constant
-from softmargin.estimators._fit import fit_problem
-from softmargin.estimators._penalties import priced_penalty, read_penalty
-from softmargin.estimators._weights import loss_prices
+from softmargin.core.errors import IncompatibleError
+from softmargin.estimators.certify.training import Training, with_constant
+from softmargin.estimators.posing.softmax import priced_penalty, read_penalty
 from softmargin.models import LinearModel
 from softmargin.models.shapes import dense
 from softmargin.problems import CompositePoint, softmax_problem
-from softmargin.run import Stop
 
 __all__ = ["SoftmaxClaim", "certify_softmax", "softmax_claim_of"]
 
@@ -97,25 +93,12 @@ def _of_logistic_regression(model: Any) -> SoftmaxClaim:
     )
 
 
-def certify_softmax(
-    claim: SoftmaxClaim,
-    X: Any,
-    y: Any,
-    C: float | None,
-    class_weight: Any,
-    sample_weight: Any,
-    *,
-    stop: Stop,
-    watchers: Sequence[Any],
-) -> Certificate:
-    """Judge the weights of a claim; the bound is the best one found on a run that starts at them."""
-    if X.shape[1] != claim.coef.shape[1]:
-        raise DataError(f"the model has {claim.coef.shape[1]} features, X has {X.shape[1]}; pass the training data.")
-    codes = codes_of(claim.classes, y)
-    price = known_price(C, claim.C)
-    weight = claim.class_weight if class_weight is None else class_weight
-    # Without a penalty, prices are only compared with one another.
-    prices = loss_prices(codes, claim.classes, 1.0 if price == math.inf else price, weight, sample_weight)
+def certify_softmax(claim: SoftmaxClaim, training: Training) -> Certificate:
+    """Certify the weights of a claim; the bound is the best one of a run that starts at them."""
+    codes, X = training.codes(claim.classes, claim.coef.shape[1]), training.X
+    price = training.price(claim.C)
+    # Without a penalty, only ratios of prices matter.
+    prices = training.prices(codes, claim.classes, 1.0 if price == math.inf else price, claim.class_weight)
     point = CompositePoint(claim.coef.T, claim.intercept)
     fit_intercept = claim.fit_intercept
     if claim.constant is not None:
@@ -129,5 +112,4 @@ def certify_softmax(
     if own.kind == "stationarity":
         return own
     start = point if own.primal <= problem.primal(problem.zero()) else None
-    result = fit_problem(problem, stop=stop, seed=0, init=start, watchers=watchers)
-    return duality_gap(own.primal, max(own.bound, *(row.certificate.bound for row in result.trace)))
+    return duality_gap(own.primal, max(own.bound, training.bound(problem, start)))

@@ -1,17 +1,20 @@
-"""What a linear model says of itself: its weights, and the problem they are meant to solve."""
+"""Linear SVMs: ours, scikit-learn's LinearSVC, LIBLINEAR's; any weights, measured by the problem they shall solve."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.estimators._problems import HINGES
+from softmargin.core.certificate import Certificate, duality_gap
+from softmargin.core.errors import IncompatibleError
+from softmargin.estimators.certify.training import Training, with_constant
+from softmargin.estimators.posing.fit import loss_prices
+from softmargin.estimators.posing.svm import HINGES, SvmSettings, linear_problem
 from softmargin.losses import LOSSES
 from softmargin.models import LinearModel
 from softmargin.models.shapes import dense
 
-__all__ = ["Claim", "claim_of", "codes_of", "known_price", "with_constant"]
+__all__ = ["certify_linear"]
 
 Array = NDArray[Any]
 _SHORT = {"ovr": "one_vs_rest"}  # scikit-learn's LinearSVC says "ovr"
@@ -49,7 +52,7 @@ class Claim(NamedTuple):
         )
 
 
-def claim_of(model: Any) -> Claim:
+def _claim_of(model: Any) -> Claim:
     """Read a LinearModel, or a fitted classifier with scikit-learn's attributes."""
     if isinstance(model, LinearModel):
         return _of_linear_model(model)
@@ -94,30 +97,32 @@ def _of_linear_model(model: LinearModel) -> Claim:
     )
 
 
-def with_constant(X: Any, value: float) -> Any:
-    """Return [X, value]: a constant column, whose weight is then penalised like every other."""
-    column = np.full((X.shape[0], 1), value, dtype=X.dtype)
-    if isinstance(X, np.ndarray):
-        return np.hstack([X, column])
-    from scipy.sparse import hstack
+def certify_linear(model: Any, training: Training, multiclass: str | None, loss: str | None) -> Certificate:
+    """Compare P at the weights with the bound that our own solver proves."""
+    claim = _claim_of(model)
+    name, charge = claim.asked(multiclass, loss)
+    X, n_classes = training.X, len(claim.classes)
+    codes = training.codes(claim.classes, claim.coef.shape[1])
+    prices = _prices(claim, training, codes, name)
+    coef, intercept, fit_intercept = claim.coef, claim.intercept, claim.fit_intercept
+    if charge == "squared_hinge" and fit_intercept and not claim.is_ours:
+        # An L2SVM has a free bias or none: the penalised one becomes the weight of a column.
+        X = with_constant(X, claim.intercept_scaling)
+        coef = np.column_stack([coef, intercept / claim.intercept_scaling])
+        intercept, fit_intercept = np.zeros_like(intercept), False
+    settings = SvmSettings(name, charge, fit_intercept, claim.intercept_scaling)
+    problem = linear_problem(X, codes, n_classes, prices, settings)
+    bound = training.bound(problem)
+    return duality_gap(problem.primal_at(coef, intercept), bound)
 
-    return hstack([X, column], format="csr")
 
-
-def known_price(C: float | None, own: float | None) -> float:
-    """Return C, or the model's own; refuse where neither is known."""
-    price = own if C is None else C
-    if price is None:
-        raise DataError("the model does not say which C it was trained with; pass C=... (LIBLINEAR's -c).")
-    return price
-
-
-def codes_of(classes: Array, y: Any) -> Array:
-    """Return the class code of every label; refuse labels the model does not know."""
-    y = np.asarray(y)
-    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-    strange = classes[codes] != y
-    if np.any(strange):
-        label = y[strange][:1].tolist()[0]
-        raise DataError(f"y holds the label {label!r}, which the model does not know; pass the data it was trained on.")
-    return codes
+def _prices(claim: Claim, training: Training, codes: Array, multiclass: str) -> Array:
+    """Return the prices the model was trained with: (n,), or (n, k) where they depend on the class."""
+    C = training.price(claim.C)
+    prices = training.prices(codes, claim.classes, C, claim.class_weight)
+    has_weights = claim.class_weight is not None or training.class_weight is not None
+    if claim.is_ours or multiclass != "one_vs_rest" or len(claim.classes) == 2 or not has_weights:
+        return prices
+    others = loss_prices(codes, claim.classes, C, None, training.sample_weight)
+    is_own = codes[:, None] == np.arange(len(claim.classes))
+    return np.where(is_own, prices[:, None], others[:, None])

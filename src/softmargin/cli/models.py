@@ -1,0 +1,112 @@
+"""What `train` can train: for each --model, the problem that its options ask for and the model that a point is."""
+
+from argparse import Namespace
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from softmargin.cli.choices import KERNEL_DEFAULTS, SOFTMAX_DEFAULTS, SVM_DEFAULTS
+from softmargin.core.errors import IncompatibleError
+from softmargin.estimators.posing.fit import loss_prices
+from softmargin.estimators.posing.softmax import priced_penalty, softmax_claim
+from softmargin.estimators.posing.svm import (
+    KernelSettings,
+    KernelTask,
+    SvmSettings,
+    kernel_claim,
+    kernel_of,
+    kernel_task,
+    linear_problem,
+)
+from softmargin.models import KernelExpansion, LinearModel
+from softmargin.problems import softmax_problem
+
+__all__ = ["build_model", "build_problem", "claim", "fill_defaults", "is_kernel", "is_softmax", "svm_settings"]
+
+Array = NDArray[Any]
+# Whose options they are, what others lack, the models that have them, the options with their defaults.
+_OWN_OPTIONS: tuple[tuple[str, str, tuple[str, ...], Mapping[str, Any]], ...] = (
+    ("kernel models", "has no kernel", ("kernel-svc",), KERNEL_DEFAULTS),
+    ("softmax models", "is none", ("softmax",), SOFTMAX_DEFAULTS),
+    ("SVMs", "is none", ("linear-svc", "kernel-svc"), SVM_DEFAULTS),
+)
+
+
+def is_kernel(args: Namespace) -> bool:
+    """Say whether a kernel model is asked for."""
+    return bool(args.model == "kernel-svc")
+
+
+def is_softmax(args: Namespace) -> bool:
+    """Say whether a softmax model is asked for."""
+    return bool(args.model == "softmax")
+
+
+def fill_defaults(args: Namespace) -> None:
+    """Fill in what depends on other options; refuse those of another model."""
+    for owners, lack, models, defaults in _OWN_OPTIONS:
+        for name, default in defaults.items():
+            if getattr(args, name) is None:
+                setattr(args, name, default)
+            elif args.model not in models:
+                raise IncompatibleError(
+                    f"--{name.replace('_', '-')} is an option of {owners}; {args.model} {lack}. "
+                    f"Add --model {models[0]}, or leave it out."
+                )
+    if args.multiclass is None and not is_softmax(args):
+        args.multiclass = "one_vs_rest" if args.loss == "squared_hinge" else "weston_watkins"
+
+
+def svm_settings(args: Namespace) -> SvmSettings:
+    """Return the settings that linear and kernel SVMs share."""
+    return SvmSettings(args.multiclass, args.loss, not args.no_intercept, args.intercept_scaling)
+
+
+def build_problem(
+    args: Namespace, X: Any, codes: Array, classes: Array, class_weight: Any
+) -> tuple[Any, KernelTask | None]:
+    """Build the problem from rows that are ready to be trained on; with a kernel, also what makes models of points."""
+    n_classes, prices = len(classes), loss_prices(codes, classes, args.C, class_weight)
+    if is_softmax(args):
+        _, penalty = priced_penalty(args.C, args.l1_ratio)
+        settings = {"n_classes": n_classes, "fit_intercept": not args.no_intercept}
+        return softmax_problem(X, codes, C=prices, penalty=penalty, **settings), None
+    if not is_kernel(args):
+        return linear_problem(X, codes, n_classes, prices, svm_settings(args)), None
+    how = KernelSettings(
+        kernel_of(args.kernel, args.gamma, args.degree, args.coef0, X),
+        args.solver,
+        None if args.approximation == "none" else args.approximation,
+        args.n_components,
+        args.cache_size,
+    )
+    task = kernel_task(X, codes, n_classes, prices, svm_settings(args), how, lambda: args.seed)
+    return task.problem, task
+
+
+def claim(args: Namespace) -> dict[str, Any]:
+    """Return what the model shall remember of its problem; its kernel is added by ``build_model``."""
+    if is_softmax(args):
+        return {**softmax_claim(args.C, priced_penalty(args.C, args.l1_ratio)[1]), "l1_ratio": args.l1_ratio}
+    return svm_settings(args).claim(args.C)
+
+
+def build_model(
+    problem: Any,
+    task: KernelTask | None,
+    point: Any,
+    classes: Array,
+    info: Mapping[str, Any],
+    scales: Array | None,
+) -> LinearModel | KernelExpansion:
+    """Make a model of a point; ``scales`` are those of the columns it was trained on, if they were scaled."""
+    # Kept, so that `certify` finds the problem that was solved.
+    info = dict(info) if scales is None else {**info, "column_scales": scales}
+    if task is not None:
+        expansion = task.expansion(point)
+        how = {} if task.landmarks is None else {"approximation": "nystroem"}
+        return KernelExpansion(classes, *expansion, {**info, **kernel_claim(expansion.kernel), **how})
+    coef, intercept = problem.coef_and_intercept(point)
+    # Folded in, so that the model takes raw columns.
+    return LinearModel(classes, coef if scales is None else coef / scales, intercept, info)

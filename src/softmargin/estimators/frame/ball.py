@@ -1,0 +1,326 @@
+"""The classifier and the regressor of a ball, whichever ball it is: what y means, the problem, and what is predicted.
+
+    minimise over W in the ball, b:   sum_i p_i sum_c f(s_ic, t_ic) + l2 / 2 |W|^2 ,   s_i = W' x_i + b        spec 1.1
+
+p_i is the share of sample i: its weight over the sum of all weights, times the weight of its class.
+
+y                     target t                                                   columns of W: rows of coef_
+two classes           -1 and +1                                                  1
+k classes             +1 for the own class, -1 for every other                   k
+k labels              +1 where the sample has the label                          k
+numbers (n,), (n, k)  themselves; NaN is missing, where there are k > 1          1, k
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.estimators.frame.callbacks import with_callbacks
+from softmargin.estimators.frame.fit import X_KINDS, CertifiedClassifier, CertifiedEstimator, Data, Posed, encoded
+from softmargin.estimators.frame.warnings import InactiveBallWarning, inactive_ball
+from softmargin.estimators.posing.fit import loss_prices
+from softmargin.losses.entrywise import ENTRYWISE
+from softmargin.losses.observed import Observed
+from softmargin.models.shapes import log_probabilities
+from softmargin.problems import BallPoint, Constrained
+from softmargin.sets.balls import checked_radius
+
+__all__ = ["BallClassifier", "BallEstimator", "BallRegressor"]
+
+Array = NDArray[Any]
+MARGINS = tuple(name for name, loss in ENTRYWISE.items() if loss.is_margin)
+
+
+class InactiveTuning(NamedTuple):
+    """When a ball counts as inactive: the solution inside it is proven to be one of a wider ball as well."""
+
+    wider: float = 2.0  # radius of the wider ball, in radii; by hand
+    slack: float = 4.0  # how much looser the proof there may be; by hand
+    finest: float = 1e-6  # relative gap below which rounding decides
+
+
+class BallEstimator(CertifiedEstimator):
+    """A linear model with weights in a ball.
+
+    A subclass says which targets y means (``_target``), which ball it is (``_ball``, ``_norm``) and how weights are
+    kept (``_stored``, ``_weights``, ``_products``).
+    """
+
+    _ball: ClassVar[Any]
+    _norm: ClassVar[str]
+    _tuning: ClassVar[InactiveTuning] = InactiveTuning()
+    _is_flat = False  # is coef_ (d,), as of a regressor with one target?
+
+    def _target(self, data: Data) -> tuple[Array, Array, Any]:
+        """Return the targets (n, k), the share of every sample (n,), and the loss."""
+        raise NotImplementedError
+
+    def _stored(self, weights: Any, is_flat: bool) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _weights(self) -> Any:
+        raise NotImplementedError
+
+    def _products(self, X: Any) -> Array:
+        raise NotImplementedError
+
+    def _pose(self, data: Data) -> Posed:
+        target, shares, loss = self._target(data)
+        problem = Constrained(
+            data.X,
+            target,
+            loss=loss,
+            ball=self._ball(checked_radius(self.radius)),
+            l2=self.l2,
+            weights=shares,
+            fit_intercept=bool(self.fit_intercept),
+        )
+        return self._posed(problem, data)
+
+    def _posed(self, problem: Constrained, data: Data) -> Posed:
+        """Say how to come back from a problem of these data, whatever its radius."""
+        is_flat = data.classes is None and data.y.ndim == 1
+        is_multilabel = data.classes is not None and data.codes is None
+
+        def attributes(point: BallPoint) -> dict[str, Any]:
+            return {
+                **self._stored(point.weights, is_flat),
+                "intercept_": float(point.intercept[0]) if is_flat else np.array(point.intercept),
+                "is_on_boundary_": not problem.is_inactive(point),
+                "_is_flat": is_flat,
+                "_is_multilabel": is_multilabel,
+            }
+
+        def warm_point() -> BallPoint | None:
+            if not hasattr(self, "is_on_boundary_"):
+                return None
+            return problem.warm_point(self._weights(), np.atleast_1d(self.intercept_))
+
+        def doubt(point: BallPoint) -> InactiveBallWarning | None:
+            if not (problem.is_inactive(point) and self._is_optimal_in_wider_ball(problem, point)):
+                return None
+            return inactive_ball(self._norm, problem.ball.size(point.weights) * problem.ball.radius, problem)
+
+        return Posed(problem, attributes, warm_point, doubt=doubt)
+
+    def _is_optimal_in_wider_ball(self, problem: Constrained, point: BallPoint) -> bool:
+        wider = problem.within(self._ball(self._tuning.wider * problem.ball.radius))
+        return wider.certificate(point).meets(self._tuning.slack * max(self.tol, self._tuning.finest))
+
+    def _scores(self, X: Any) -> Array:
+        """Return the scores of rows; (n, k)."""
+        check_is_fitted(self)
+        return self._products(validate_data(self, X, reset=False, **X_KINDS)) + self.intercept_
+
+
+def _equal_shares(data: Data) -> Array:
+    """Return each sample's share of the weight; they sum to 1."""
+    n = len(data.y)
+    weights = loss_prices(np.zeros(n, dtype=int), np.zeros(1), 1.0, None, data.sample_weight)
+    return weights / weights.sum()
+
+
+def _has_log_odds(clf: Any) -> bool:
+    """Say whether scores are the log-odds of two classes; never before the fit, which finds how many there are."""
+    return clf.loss == "logistic" and not clf._is_multilabel and len(getattr(clf, "classes_", ())) == 2
+
+
+class BallClassifier(BallEstimator, CertifiedClassifier):
+    """A classifier with one column of weights per class, or one for two classes, all in one ball."""
+
+    _is_multilabel = False
+
+    def __init__(
+        self,
+        radius: float = 1.0,
+        *,
+        l2: float = 1e-4,
+        loss: str = "smooth_hinge",
+        fit_intercept: bool = True,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 10_000,
+        max_seconds: float | None = None,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.radius = radius
+        self.l2 = l2
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that a sample may have several labels."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any) -> Data:
+        X, y = validate_data(self, X, y, multi_output=True, order="C", accept_large_sparse=True, **X_KINDS)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        kind = type_of_target(y, input_name="y")
+        if kind == "multiclass-multioutput":
+            raise DataError(
+                f"y has shape {y.shape} and holds classes; one class per sample, shape (n,), or an indicator matrix of "
+                "0 and 1 is needed. Fit one classifier per column."
+            )
+        if kind != "multilabel-indicator":
+            y = column_or_1d(y, warn=True)
+            return Data(X, y, sample_weight, *encoded(y))
+        if self.class_weight is not None:
+            raise DataError(
+                f"class_weight={self.class_weight!r} needs one class per sample, but y has {y.shape[1]} labels per "
+                "sample; leave it out, or weigh the samples by sample_weight."
+            )
+        y = np.asarray(y.toarray() if hasattr(y, "toarray") else y)
+        return Data(X, y, sample_weight, np.arange(y.shape[1]))
+
+    def _target(self, data: Data) -> tuple[Array, Array, Any]:
+        if self.loss not in MARGINS:
+            raise IncompatibleError(f"loss={self.loss!r} is unknown; choose one of {', '.join(MARGINS)}.")
+        if data.codes is None:
+            return np.where(data.y > 0, 1.0, -1.0), _equal_shares(data), ENTRYWISE[self.loss]
+        k = len(data.classes)
+        own = data.codes[:, None] == (np.arange(1, 2) if k == 2 else np.arange(k))
+        shares = self._prices(data, 1.0)
+        shares /= len(data.y) if data.sample_weight is None else data.sample_weight.sum()
+        return np.where(own, 1.0, -1.0), shares, ENTRYWISE[self.loss]
+
+    def _claim(self) -> dict[str, Any]:
+        return {
+            "problem": f"{self._norm} ball",
+            "loss": self.loss,
+            "radius": float(self.radius),
+            "l2": float(self.l2),
+        }
+
+    def _predictor(self, info: dict[str, Any]) -> Any:
+        if self._is_multilabel:
+            raise IncompatibleError(
+                "a LinearModel has one class per row, but this classifier was fitted to several labels per row; keep "
+                "the estimator, or fit one per label."
+            )
+        return super()._predictor(info)
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Train to the tolerance.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+            float32 and float64 in C or CSR order are used as they are, without a copy.
+        y : array of shape (n,), or of shape (n, k) with 0 and 1
+            One class per sample, or an indicator of its labels.
+        sample_weight : array of shape (n,), optional
+            A weight of 2 equals the sample given twice.
+        """
+        return self._fit(X, y, sample_weight)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores: (n, k), or (n,) for two classes (above zero means ``classes_[1]``)."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> Array:
+        """Return the class with the highest score of every row, or an indicator of its labels."""
+        return (self.decision_function(X) > 0).astype(int) if self._is_multilabel else super().predict(X)
+
+    @available_if(_has_log_odds)
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithms of ``predict_proba``."""
+        return log_probabilities(self.decision_function(X))
+
+    @available_if(_has_log_odds)
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of both classes; shape (n, 2). There are none but for ``loss="logistic"``."""
+        return np.exp(self.predict_log_proba(X))
+
+
+class BallRegressor(MultiOutputMixin, RegressorMixin, BallEstimator):
+    """Least squares with one column of weights per target, all in one ball."""
+
+    def __init__(
+        self,
+        radius: float = 1.0,
+        *,
+        l2: float = 1e-4,
+        fit_intercept: bool = True,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 10_000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.radius = radius
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any) -> Data:
+        of_X = {"order": "C", "accept_large_sparse": True, **X_KINDS}
+        of_y = {"ensure_2d": False, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
+        X, y = validate_data(self, X, y, validate_separately=(of_X, of_y))
+        check_consistent_length(X, y)
+        missing = np.isnan(y)
+        if missing.any() and (y.ndim == 1 or y.shape[1] == 1 or missing.all()):
+            raise DataError("Input y contains NaN: a missing target. Drop such samples; they say nothing here.")
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        return Data(X, y, sample_weight)
+
+    def _target(self, data: Data) -> tuple[Array, Array, Any]:
+        loss = ENTRYWISE["squared"]
+        target = data.y.reshape(len(data.y), -1)
+        return target, _equal_shares(data), Observed(loss) if np.isnan(target).any() else loss
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Train to the tolerance.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+            float32 and float64 in C or CSR order are used as they are, without a copy.
+        y : array of shape (n,) or (n, k)
+            In (n, k), k > 1, NaN is a target that was not observed: it costs nothing.
+        sample_weight : array of shape (n,), optional
+            A weight of 2 equals the sample given twice.
+        """
+        return self._fit(X, y, sample_weight)
+
+    def predict(self, X: Any) -> Array:
+        """Return the predictions; (n,) or (n, k), as y was."""
+        scores = self._scores(X)
+        return scores[:, 0] if self._is_flat else scores

@@ -1,0 +1,238 @@
+"""The frame of every fit: data are checked, the subclass poses a problem, the run solves it, the attributes are kept.
+
+    X, y, sample_weight  --_checked-->  Data  --_pose-->  Posed  --_solve-->  Result, attributes
+
+A subclass stores its settings and writes ``_pose``, a function of the data and the settings; nothing is passed between
+the two on the side.
+"""
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from softmargin.core.certificate import Certificate
+from softmargin.core.errors import DataError
+from softmargin.estimators.frame.callbacks import CallbackBridge, CallbackSupportMixin
+from softmargin.estimators.frame.warnings import NotCertifiedWarning, not_certified
+from softmargin.estimators.posing.fit import fit_problem, loss_prices
+from softmargin.models import LinearModel
+from softmargin.run import Result, Status, Stop
+
+__all__ = [
+    "X_KINDS",
+    "CertifiedClassifier",
+    "CertifiedEstimator",
+    "Data",
+    "Posed",
+    "encoded",
+    "is_ready",
+    "ready_labels",
+]
+
+Array = NDArray[Any]
+X_KINDS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+_EXACT = 2.0**53  # below it, a float64 without a fraction is one whole number and no other
+
+
+class Data(NamedTuple):
+    """Checked data."""
+
+    X: Any
+    y: Array
+    sample_weight: Array | None
+    classes: Any = None  # (k,) sorted labels of a classifier
+    codes: Any = None  # (n,) position of every label among them, where each sample has one
+
+
+class Posed(NamedTuple):
+    """A problem, and how to come back from it."""
+
+    problem: Any
+    attributes: Callable[[Any], dict[str, Any]]  # the fitted attributes that a point gives, ``classes_`` apart
+    warm_point: Callable[[], Any] = lambda: None  # what the last fit left, as a point; None to start afresh
+    named: Callable[[Certificate], Certificate] = lambda certificate: certificate  # under the name of what it proves
+    doubt: Callable[[Any], Warning | None] = lambda point: None  # a warning that the solution calls for
+
+
+def is_ready(X: Any) -> bool:
+    """Say whether X needs no conversion: a C-ordered array or CSR matrix, not empty, of finite float32 or float64.
+
+    Nothing is refused here: scikit-learn's checks have the last word on what is not ready.
+    """
+    values: Any = X
+    if type(X) is np.ndarray:
+        is_plain = X.flags.c_contiguous
+    else:
+        is_plain = issparse(X) and X.format == "csr"
+        values = X.data if is_plain else None
+    if not is_plain or X.ndim != 2 or 0 in X.shape or X.dtype not in (np.float64, np.float32):
+        return False
+    # A sum needs no temporary array; one that overflows asks for a closer look.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum()))
+
+
+def ready_labels(y: Any) -> tuple[Array, Array] | None:
+    """Return the sorted classes of y and the code of every label; None where y may not be labels of a classifier.
+
+    Labels are whole numbers or text, of at least two classes. More than two that are many for so few samples may be
+    meant as numbers.
+    """
+    if type(y) is not np.ndarray or y.ndim != 1 or y.dtype.kind not in "biufU":
+        return None
+    classes, codes = np.unique(y, return_inverse=True)
+    if y.dtype.kind == "f":
+        values = classes.astype(np.float64)
+        if not ((np.abs(values) < _EXACT) & (np.floor(values) == values)).all():
+            return None
+    return (classes, codes) if len(classes) == 2 or 2 < len(classes) <= 0.5 * len(y) else None
+
+
+def encoded(y: Array) -> tuple[Array, Array]:
+    """Return the classes of y, at least two, and the code of every label."""
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise DataError(
+            f"y has 1 class ({classes.tolist()[0]!r}) in {len(y)} samples; a classifier needs at least 2 classes."
+        )
+    return classes, codes
+
+
+class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
+    """An estimator that is trained to a certificate, whatever it predicts."""
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that X may be sparse."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any) -> Data:
+        raise NotImplementedError
+
+    def _pose(self, data: Data) -> Posed:
+        raise NotImplementedError
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        return self._train(self._checked(X, y, sample_weight))
+
+    def _train(self, data: Data) -> Any:
+        posed = self._pose(data)
+        result = self._solve(data, posed, posed.warm_point() if self.warm_start else None)
+        if result.status is not Status.CONVERGED:
+            warnings.warn(not_certified(result, self.tol), NotCertifiedWarning, stacklevel=4)
+        doubt = posed.doubt(result.point)
+        if doubt is not None:
+            warnings.warn(doubt, stacklevel=4)
+        return self
+
+    def _solve(self, data: Data, posed: Posed, init: Any) -> Result:
+        """Solve the problem from ``init``, and keep the attributes."""
+
+        def attributes(point: Any) -> dict[str, Any]:
+            own = posed.attributes(point)
+            return own if data.classes is None else {"classes_": data.classes, **own}
+
+        watchers: list[Any] = []
+        if self.verbose:
+            from softmargin.run.watchers import ProgressBar
+
+            watchers.append(ProgressBar())
+        if getattr(self, "_skl_callbacks", None) or hasattr(self, "_parent_callback_ctx"):
+            watchers.append(CallbackBridge(self, data.X, data.y, data.sample_weight, attributes))
+        result = fit_problem(
+            posed.problem, solver=self.solver, stop=self._stop(), seed=self._seed(), init=init, watchers=watchers
+        )
+        result = result._replace(certificate=posed.named(result.certificate))
+        self._keep(result, attributes(result.point), len(data.y))
+        return result
+
+    def _keep(self, result: Result, attributes: dict[str, Any], n: int) -> None:
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        self.certificate_ = result.certificate
+        self.dual_gap_ = result.certificate.gap
+        self.status_ = result.status.value
+        self.n_iter_ = result.n_iter
+        self.trace_ = result.trace
+        self._n_samples = n
+
+    def _stop(self) -> Stop:
+        return Stop(self.tol, self.max_iter, math.inf if self.max_seconds is None else self.max_seconds)
+
+    def _seed(self) -> int:
+        # A whole number is the seed itself, as on the command line: no RandomState is made to draw another one.
+        if isinstance(self.random_state, int | np.integer) and 0 <= self.random_state < 2**32:
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+
+class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
+    """A classifier that is trained to a certificate; a subclass also says which problem it solves (``_claim``)."""
+
+    def _claim(self) -> dict[str, Any]:
+        """Return what a model remembers of its problem: enough for ``certify`` to build it again."""
+        raise NotImplementedError
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any) -> Data:
+        labels = ready_labels(y)
+        if labels is not None and is_ready(X) and len(y) == X.shape[0]:
+            # As scikit-learn's validate_data does: the features of an array have no names.
+            self.n_features_in_ = X.shape[1]
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+        else:
+            X, y = validate_data(self, X, y, order="C", accept_large_sparse=True, **X_KINDS)
+            labels = encoded(y)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        return Data(X, y, sample_weight, *labels)
+
+    def _prices(self, data: Data, C: Any) -> Array:
+        return loss_prices(data.codes, data.classes, C, self.class_weight, data.sample_weight)
+
+    def _last_dual(self, n: int) -> Array | None:
+        """Return the dual columns of the last fit to n samples, (n, k) or (n, 1); None where there is none."""
+        if getattr(self, "_n_samples", None) != n:
+            return None
+        dual = np.zeros((n, len(self.dual_coef_)))
+        dual[self.support_] = self.dual_coef_.T
+        return dual
+
+    def _predictor(self, info: dict[str, Any]) -> Any:
+        return LinearModel(self.classes_, self.coef_, self.intercept_, info)
+
+    def model(self) -> Any:
+        """Return the fitted model apart from the estimator: it predicts, saves and loads without pickle."""
+        check_is_fitted(self)
+        info = {
+            **self._claim(),
+            "fit_intercept": bool(self.fit_intercept),
+            "class_weight": self.class_weight,
+            "tol": float(self.tol),
+            "status": self.status_,
+            "certificate": self.certificate_._asdict(),
+        }
+        return self._predictor(info)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores: (n, k), or (n,) for two classes (above zero means ``classes_[1]``)."""
+        check_is_fitted(self)
+        is_alike = is_ready(X) and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_")
+        X = X if is_alike else validate_data(self, X, reset=False, **X_KINDS)
+        return self._predictor({}).decision_function(X)
+
+    def predict(self, X: Any) -> Array:
+        """Return the label with the highest score for every row of X."""
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]

@@ -1,0 +1,68 @@
+"""The warnings of the estimators."""
+
+import warnings
+from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
+
+from softmargin.run import Status
+
+__all__ = [
+    "InactiveBallWarning",
+    "IndefiniteKernelWarning",
+    "NotCertifiedWarning",
+    "inactive_ball",
+    "indefinite_kernel",
+    "not_certified",
+    "warn_of_path",
+]
+
+
+class NotCertifiedWarning(ConvergenceWarning):
+    """A fit ended before its certificate met the tolerance; the message states the gap and what to do."""
+
+
+class IndefiniteKernelWarning(UserWarning):
+    """The kernel matrix has a negative eigenvalue: the problem is not convex, and a gap proves nothing."""
+
+
+class InactiveBallWarning(UserWarning):
+    """The solution lies inside the ball: its radius has no effect, and the weights are neither few nor of low rank."""
+
+
+def inactive_ball(norm: str, size: float, problem: Any) -> InactiveBallWarning:
+    """Return the warning: how large the weights are, and what to do."""
+    return InactiveBallWarning(
+        f"the solution lies inside the ball: the {norm} norm of its weights is {size:.4g}, the radius "
+        f"{problem.ball.radius:.4g}. The radius has no effect from {size:.4g} up, and only l2={problem.l2:.3g} "
+        f"regularises. Choose a radius below {size:.4g}, or a model without a ball."
+    )
+
+
+def not_certified(result: Any, tol: float) -> str:
+    """Return the sentence: how far a run came, and what to do."""
+    certificate = result.certificate
+    is_gap = certificate.kind != "stationarity"
+    amount = f"{certificate.gap:.1e} = {certificate.residual:.1e} * primal" if is_gap else f"{certificate.residual:.1e}"
+    return (
+        f"stopped after {result.n_iter} passes with {certificate.kind} {amount}, above tol {tol:.1e}. "
+        f"{result.status.sentence}"
+    )
+
+
+def warn_of_path(results: list[Any], tol: float, stacklevel: int) -> None:
+    """Warn once if points of a path were not certified, with advice for the worst; the caller has ``stacklevel`` 1."""
+    missed = [result for result in results if result.status is not Status.CONVERGED]
+    if missed:
+        worst = max(missed, key=lambda result: result.certificate.residual)
+        message = f"{len(missed)} of {len(results)} fits along the path were not certified; the worst of them "
+        warnings.warn(message + not_certified(worst, tol), NotCertifiedWarning, stacklevel=stacklevel + 1)
+
+
+def indefinite_kernel(kernel: Any, eigenvalue: float) -> IndefiniteKernelWarning:
+    """Return the warning: what a proven negative eigenvalue means, and what to do."""
+    return IndefiniteKernelWarning(
+        f"the {kernel.name} kernel is not positive semi-definite on these samples: an eigenvalue is at most "
+        f"{eigenvalue:.2g}. The objective is then not convex, and a certificate is no proof. Use an rbf, laplacian "
+        "or linear kernel, a polynomial one with coef0 >= 0, or add a constant to the diagonal of a precomputed matrix."
+    )

@@ -1,0 +1,188 @@
+"""What every fit does without scikit-learn: the price of every sample's loss, the solver by its name, the run.
+
+A penalty that is not convex has many stationary points: the run starts at a solution of its convex relative, as spec
+3.4 asks.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin import solvers
+from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.estimators.posing.softmax import convex_relative
+from softmargin.losses.observed import Observed
+from softmargin.matrices.operator import row_squares
+from softmargin.problems import Composite, OneVsRest
+from softmargin.run import Result, Stop, solve
+from softmargin.run.solve import check_needs
+from softmargin.sets import L1Ball
+from softmargin.solvers.names import AUTO, SAMPLING, SOLVERS, choices
+
+__all__ = ["AutoTuning", "codes_of", "find_solver", "fit_problem", "loss_prices"]
+
+Array = NDArray[Any]
+
+
+class AutoTuning(NamedTuple):
+    """The thresholds by which ``solver="auto"`` chooses, found on the data sets of docs/results."""
+
+    many_features: int = 3000  # above, a sparse ridge problem goes to its dual: docs/results/softmax.md
+    most_multiplied: float = 5.5e7  # multiplications up to which a whole Hessian is fastest: docs/results/softmax.md
+    scattered: float = 8.5  # BLAS multiplications in the time of one that scatters its result; a ratio of timings
+    heavy: float = 3.0  # largest p_i |x_i|^2 / l2 at which dual coordinates are the fastest: docs/results/balls.md
+    loose_tol: float = 1e-2  # tolerance of the convex relative, where a run starts; by hand
+
+
+TUNING = AutoTuning()
+
+
+def loss_prices(
+    codes: Array, classes: Array, C: float, class_weight: Any = None, sample_weight: Array | None = None
+) -> Array:
+    """Return C_i = C * class_weight[y_i] * sample_weight_i; shape (n,). A weight of 2 is the sample given twice.
+
+    ``class_weight`` is None, "balanced" (n / (k * count)), or a mapping from label to weight.
+    """
+    if not (isinstance(C, int | float | np.number) and math.isfinite(C) and C > 0):
+        raise DataError(f"C must be a finite number > 0; found {C!r}. Small C regularises more.")
+    weights = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise DataError("sample_weight must be finite and not negative; found a NaN, infinite or negative weight.")
+    if not weights.any():
+        raise DataError("sample_weight is zero for every sample; at least one must be positive.")
+    return C * weights * _class_weights(classes, codes, weights, class_weight)[codes]
+
+
+def _class_weights(classes: Array, codes: Array, sample_weight: Array, class_weight: Any) -> Array:
+    if class_weight is None:
+        return np.ones(len(classes))
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise DataError(f"class_weight={class_weight!r} is unknown; use None, 'balanced' or a mapping.")
+        mass = np.bincount(codes, weights=sample_weight, minlength=len(classes))
+        return np.where(mass > 0, mass.sum() / (len(classes) * np.where(mass > 0, mass, 1.0)), 0.0)
+    if not isinstance(class_weight, Mapping):
+        raise DataError(
+            f"class_weight must be None, 'balanced' or a mapping from label to weight; found {class_weight!r}."
+        )
+    labels = classes.tolist()
+    unknown = [label for label in class_weight if label not in labels]
+    if unknown:
+        raise DataError(f"class_weight names {unknown}, which are not among the labels {labels[:10]}.")
+    return np.array([float(class_weight.get(label, 1.0)) for label in labels])
+
+
+def codes_of(classes: Array, y: Any) -> Array:
+    """Return the class code of every label; refuse labels the model does not know."""
+    y = np.asarray(y)
+    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    strange = classes[codes] != y
+    if np.any(strange):
+        label = y[strange][:1].tolist()[0]
+        raise DataError(f"y holds the label {label!r}, which the model does not know; pass the data it was trained on.")
+    return codes
+
+
+def fit_problem(
+    problem: Any,
+    *,
+    solver: Any = "auto",
+    stop: Stop,
+    seed: Any = None,
+    init: Any = None,
+    watchers: Sequence[Any] = (),
+    resume: Any = None,
+) -> Result:
+    """Solve a problem by the solver of that name (or a solver object); one-vs-rest problems class by class."""
+    chosen = find_solver(solver, problem)
+    if init is None and resume is None and isinstance(problem, Composite) and not problem.penalty.is_convex:
+        began = time.perf_counter()
+        init = _convex_start(problem, stop, seed)
+        if math.isfinite(stop.max_seconds):
+            stop = stop._replace(max_seconds=max(stop.max_seconds - (time.perf_counter() - began), 0.0))
+    return solve(problem, chosen, stop=stop, rng=seed, init=init, watchers=watchers, resume=resume)
+
+
+def _convex_start(problem: Composite, stop: Stop, seed: Any) -> Any:
+    """Solve the problem with the convex relative of its penalty, loosely; None where the penalty has none."""
+    penalty = convex_relative(problem.penalty)
+    if penalty is None:
+        return None
+    relative = problem.with_penalty(penalty)
+    loose = stop.checked()._replace(tol=max(stop.tol, TUNING.loose_tol))
+    return solve(relative, find_solver("auto", relative), stop=loose, rng=seed).point
+
+
+def find_solver(solver: Any, problem: Any) -> Any:
+    """Return the solver of that name, or the solver object itself, made ready for ``problem``.
+
+    The parts of a one-vs-rest problem are solved one by one; where a model is made of dual variables, a solver that
+    finds weights is judged at its dual variables.
+    """
+    part = problem.parts[0] if isinstance(problem, OneVsRest) else problem
+    chosen = _by_name(solver, part) if isinstance(solver, str) else solver
+    if part is problem or isinstance(chosen, solvers.EachClass):
+        return chosen
+    check_needs(part, chosen, f"It is a part of a one-vs-rest problem. Choose one of {', '.join(choices(part.kind))}.")
+    has_weights = part.kind == "linear squared_hinge" and part.is_expansion
+    return solvers.EachClass(solvers.AtDualPoint(chosen) if has_weights else chosen)
+
+
+def _by_name(name: str, problem: Any) -> Any:
+    kind = problem.kind
+    table = SOLVERS.get(kind)
+    if table is None:
+        raise IncompatibleError(f"no solver here solves {kind} problems; pass a solver object of your own.")
+    if name == "auto":
+        auto = AUTO[kind]
+        name = RULES[auto](problem) if auto in RULES else auto
+    if name not in table:
+        fits = [other for other, names in SOLVERS.items() if name in names]
+        near = [other for other in fits if ("hinge" in other) == ("hinge" in kind)] or fits
+        found = f"solves {' and '.join(near)} problems, not {kind} ones" if fits else "is unknown"
+        more = SOLVERS[SAMPLING] if kind == "kernel hinge" else ()
+        raise IncompatibleError(f"solver={name!r} {found}; choose one of {', '.join([*choices(kind), *more])}.")
+    home, settings = table[name]
+    return getattr(solvers, home)(**settings)
+
+
+def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
+    """Name the solver for a ridge: Newton's method, with the whole Hessian where it is small; the dual where X is wide.
+
+    The Hessian takes n unknowns^2 multiplications, or with two classes and sparse rows n times their nonzero numbers
+    squared; solving takes unknowns^3 / 3. There are no more unknowns per class than samples.
+    """
+    n, d = problem.X.shape
+    is_sparse = not isinstance(problem.X, np.ndarray)
+    unknowns = problem.n_columns * (min(n, d) + 1.0)
+    making = n * unknowns**2
+    if is_sparse and problem.is_pinned and d <= n:
+        making = min(making, tuning.scattered * problem.X.nnz**2 / max(n, 1))
+    if problem.ridge > 0.0 and making + unknowns**3 / 3.0 <= tuning.most_multiplied:
+        return "newton"
+    return "dual_descent" if is_sparse and d > tuning.many_features and problem.ridge > 0.0 else "newton_cg"
+
+
+def fastest_kernel_hinge(problem: Any) -> str:
+    """Name the solver for a kernel hinge: by pairs of samples where each has one variable, else by blocks."""
+    return "pair_descent" if problem.n_classes == 2 else "block_descent"
+
+
+def fastest_in_l1_ball(problem: Any, tuning: AutoTuning = TUNING) -> str:
+    """Name the solver for an l1 ball: on the dual where the ridge outweighs every sample, else on a working set."""
+    if not isinstance(problem.ball, L1Ball):
+        return "accelerated_gradient"
+    is_smooth = problem.l2 > 0.0 and not problem.fit_intercept and not isinstance(problem.loss, Observed)
+    if is_smooth and (problem.weights * row_squares(problem.X)).max() <= tuning.heavy * problem.l2:
+        return "dual_descent"
+    return "working_set"
+
+
+RULES: dict[str, Callable[[Any], str]] = {
+    rule.__name__: rule for rule in (fastest_ridge, fastest_kernel_hinge, fastest_in_l1_ball)
+}

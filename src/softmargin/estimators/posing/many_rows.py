@@ -1,0 +1,104 @@
+"""Kernel SVMs on more rows than a kernel matrix can hold: by samples, by landmarks, or (``stream``) chunk by chunk.
+
+    by            problem                                        proof                      memory
+    samples       KernelHinge, one per class                     gap on the sample          the sample's kernel matrix
+    landmarks     a linear problem on Nystroem features          gap of that problem        n r numbers in float32
+    a stream      the same, by Pegasos steps                     gap on the last rows       landmarks and one chunk
+
+``C`` means what it means for every KernelSVC (``svm``): with total = sum_i C_i, the binary objective
+1/2 |w|^2 + sum_i C_i hinge_i is total times lam/2 |w|^2 + sum_i p_i hinge_i of spec 2.1, lam = 1 / total and
+p_i = C_i / total. A joint loss of two classes is half the binary one with 2 C.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.errors import IncompatibleError
+from softmargin.estimators.posing.svm import (
+    KernelSettings,
+    KernelTask,
+    SvmSettings,
+    binary_problems,
+    linear_problem,
+    needs_all_samples,
+)
+from softmargin.features.landmarks import choose_landmarks
+from softmargin.problems import KernelHinge, OneVsRest
+
+__all__ = ["on_landmarks", "sampled_problem"]
+
+Array = NDArray[Any]
+_BYTES = 8  # of a kernel value
+
+
+def _check_function(what: str, kernel: Any) -> None:
+    """Refuse a kernel that is a matrix."""
+    if kernel.name == "precomputed":
+        raise IncompatibleError(
+            f"{what} computes kernel values of the rows it looks at, but the kernel is precomputed; pass X and a "
+            "kernel, or leave solver='auto' and approximation=None."
+        )
+
+
+def sampled_problem(
+    X: Any, codes: Array, n_classes: int, prices: Array, settings: SvmSettings, how: KernelSettings
+) -> Any:
+    """Build the hinge problem of a solver that looks at samples, for two classes or one-vs-rest.
+
+    X is used as it is, also where it is memory-mapped: only rows that the solver asks for are read.
+    """
+    name = f"solver={how.solver!r}"
+    settings.check(n_classes)
+    is_joint = settings.multiclass != "one_vs_rest"
+    if n_classes > 2 and is_joint:
+        raise IncompatibleError(
+            f"{name} trains one class against the others, but multiclass={settings.multiclass!r} was asked to join "
+            f"{n_classes} classes in one loss; use multiclass='one_vs_rest'."
+        )
+    _check_function(name, how.kernel)
+    n, pairs = X.shape[0], binary_problems(codes, n_classes, prices)
+    needed = len(pairs) * n * n * _BYTES
+    if needs_all_samples(how.solver) and needed > 1e6 * how.cache_size:
+        raise IncompatibleError(
+            f"{name} holds the kernel matrix of all {n} samples for {len(pairs)} problem(s), {needed / 1e6:.0f} MB; "
+            f"cache_size={how.cache_size:g} MB. Use solver='scs', or raise cache_size."
+        )
+    parts = []
+    for mine, C in pairs:
+        total = float(C.sum())
+        lam = 1.0 / ((2.0 if is_joint else 1.0) * total)
+        # Times total, certificates are in the units of KernelSVC.
+        signs = 2.0 * mine - 1.0
+        parts.append(KernelHinge(how.kernel, X, signs, lam=lam, weights=C, bias=settings.bias, scale=total))
+    return parts[0] if is_joint else OneVsRest(parts)
+
+
+def on_landmarks(
+    X: Any,
+    codes: Array,
+    n_classes: int,
+    prices: Array,
+    settings: SvmSettings,
+    how: KernelSettings,
+    rng: np.random.Generator,
+) -> KernelTask:
+    """Build the linear problem on the features of ``n_components`` landmarks, drawn by price.
+
+    The constant feature of the hinge is one of the kernel's, so that the model is a point of the exact problem too.
+    """
+    settings.check(n_classes)
+    _check_function("approximation='nystroem'", how.kernel)
+    bias = 0.0 if settings.is_squared else settings.bias
+    weights = prices if np.ptp(prices) > 0.0 else None
+    landmarks = choose_landmarks(how.kernel, X, how.n_components, rng, weights, bias=bias)
+    n = X.shape[0]
+    most = max(int(1e6 * how.cache_size / (4 * landmarks.map.shape[1])), 1)
+    if n > most:
+        drawn = np.sort(rng.choice(n, most, replace=False, p=None if weights is None else weights / weights.sum()))
+        # Drawn by price, they share the price of all.
+        X, codes, prices = X[drawn], codes[drawn], np.full(most, prices.sum() / most)
+    settings = settings._replace(fit_intercept=settings.fit_intercept and settings.is_squared)
+    problem = linear_problem(landmarks.transform(X), codes, n_classes, prices, settings)
+    return KernelTask(problem, landmarks, n, n > most)

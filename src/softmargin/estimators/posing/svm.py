@@ -1,0 +1,286 @@
+"""SVMs: from labels and settings to a problem, and from its points to a kernel model.
+
+    loss             multiclass                         problem                                        intercept
+    hinge            weston_watkins, crammer_singer     one joint SVM                                  penalised
+    hinge            one_vs_rest                        a joint SVM of two classes per class, C / 2    penalised
+    squared_hinge    one_vs_rest; any of two classes    an L2SVM per class, 2 C                        free
+
+A binary hinge SVM is twice the joint SVM of two classes with half its C (spec 2.10). ``C`` means here what it means in
+scikit-learn, C sum_i xi_i^2; the L2SVM charges C / 2 sum_i xi_i^2. A penalised intercept is the weight of a constant
+feature.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin import solvers
+from softmargin.core.certificate import Certificate
+from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.protocols import SampledProblem
+from softmargin.kernels import Linear, find_gamma, make_kernel
+from softmargin.losses import LOSSES
+from softmargin.matrices.gram import Gram
+from softmargin.matrices.operator import canonical, row_blocks
+from softmargin.problems import L2SVM, Expansion, KernelMulticlassSVM, MulticlassSVM, OneVsRest
+from softmargin.solvers.names import SAMPLING, SOLVERS
+
+__all__ = [
+    "HINGES",
+    "MULTICLASS",
+    "KernelSettings",
+    "KernelTask",
+    "SvmSettings",
+    "binary_labels",
+    "binary_problems",
+    "kernel_claim",
+    "kernel_of",
+    "kernel_problem",
+    "kernel_task",
+    "linear_problem",
+    "looks_at_samples",
+    "needs_all_samples",
+]
+
+Array = NDArray[Any]
+
+HINGES = ("hinge", "squared_hinge")
+MULTICLASS = (*LOSSES, "one_vs_rest")
+APPROXIMATIONS = (None, "auto", "nystroem")
+EXACT_ROWS = 20_000  # up to so many rows, approximation="auto" solves the problem itself; by hand
+
+
+class SvmSettings(NamedTuple):
+    """What linear and kernel SVMs are asked for."""
+
+    multiclass: str = "weston_watkins"
+    loss: str = "hinge"
+    fit_intercept: bool = True
+    intercept_scaling: float = 1.0  # value of the constant feature (hinge)
+
+    @property
+    def is_squared(self) -> bool:
+        """Whether the loss is the squared hinge."""
+        return self.loss == "squared_hinge"
+
+    @property
+    def bias(self) -> float:
+        """The value of the constant feature whose weight gives the intercept; 0 for none."""
+        if not self.fit_intercept:
+            return 0.0
+        if not (math.isfinite(self.intercept_scaling) and self.intercept_scaling > 0):
+            raise DataError(f"intercept_scaling must be a finite number > 0; found {self.intercept_scaling!r}.")
+        return float(self.intercept_scaling)
+
+    def check(self, n_classes: int) -> None:
+        """Refuse unknown names, and losses that cannot be joined."""
+        if self.multiclass not in MULTICLASS:
+            raise IncompatibleError(
+                f"multiclass={self.multiclass!r} is unknown; choose one of {', '.join(MULTICLASS)}."
+            )
+        if self.loss not in HINGES:
+            raise IncompatibleError(f"loss={self.loss!r} is unknown; choose one of {', '.join(HINGES)}.")
+        if self.is_squared and self.multiclass != "one_vs_rest" and n_classes > 2:
+            raise IncompatibleError(
+                f"loss='squared_hinge' is a loss of two classes, but multiclass={self.multiclass!r} was asked to join "
+                f"{n_classes} in one; use multiclass='one_vs_rest', or loss='hinge'."
+            )
+
+    def claim(self, C: float) -> dict[str, Any]:
+        """Return what a model remembers of its problem: enough for ``certify`` to build it again."""
+        return {
+            "problem": "l2_svm" if self.is_squared else "multiclass_svm",
+            # Two classes need no joint loss; what was solved is one class against the other.
+            "multiclass": "one_vs_rest" if self.is_squared else self.multiclass,
+            "loss": self.loss,
+            "C": float(C),
+            "intercept_scaling": float(self.intercept_scaling),
+        }
+
+
+def binary_labels(codes: Array, n_classes: int) -> list[Array]:
+    """Return which samples are positive in each binary problem, 0 and 1: one problem where there are two classes."""
+    positives = [codes == 1] if n_classes == 2 else [codes == c for c in range(n_classes)]
+    return [mine.astype(np.int32) for mine in positives]
+
+
+def binary_problems(codes: Array, n_classes: int, prices: Array) -> list[tuple[Array, Array]]:
+    """Return (codes 0 and 1, prices) of each binary problem; ``prices`` are (n,), or (n, k) by class."""
+    labels = binary_labels(codes, n_classes)
+    return list(zip(labels, prices.T if prices.ndim == 2 else [prices] * len(labels), strict=True))
+
+
+def linear_problem(X: Any, codes: Array, n_classes: int, prices: Array, settings: SvmSettings) -> Any:
+    """Build the problem of a linear SVM.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    codes : int array of shape (n,)
+        Class codes 0 .. k-1.
+    n_classes : int
+    prices : array of shape (n,), or (n, k) to charge a sample differently in every class of one-vs-rest
+    settings : SvmSettings
+    """
+    settings.check(n_classes)
+    X = canonical(X)
+    if settings.is_squared:
+        return _free_bias_parts(Gram(Linear(), X), codes, n_classes, prices, settings)
+    bias = settings.bias
+    if settings.multiclass != "one_vs_rest":
+        return MulticlassSVM(X, codes, C=prices, multiclass=settings.multiclass, n_classes=n_classes, bias=bias)
+    pairs = binary_problems(codes, n_classes, prices)
+    return OneVsRest([MulticlassSVM(X, mine, C=C / 2.0, n_classes=2, bias=bias) for mine, C in pairs], scale=2.0)
+
+
+def kernel_problem(
+    X: Any,
+    codes: Array,
+    n_classes: int,
+    prices: Array,
+    settings: SvmSettings,
+    *,
+    kernel: Any,
+    cache_size: float = 1000.0,
+) -> Any:
+    """Build the problem of a kernel SVM: as ``linear_problem``, with a kernel object and megabytes for its values."""
+    settings.check(n_classes)
+    if settings.is_squared:
+        gram = Gram(kernel, X, cache_size=cache_size)
+        return _free_bias_parts(gram, codes, n_classes, prices, settings, is_expansion=True)
+    gram = Gram(kernel, X, bias=settings.bias, cache_size=cache_size)
+    if settings.multiclass != "one_vs_rest":
+        return KernelMulticlassSVM(gram, codes, C=prices, multiclass=settings.multiclass, n_classes=n_classes)
+    pairs = binary_problems(codes, n_classes, prices)
+    return OneVsRest([KernelMulticlassSVM(gram, mine, C=C / 2.0, n_classes=2) for mine, C in pairs], scale=2.0)
+
+
+def _free_bias_parts(
+    gram: Gram, codes: Array, n_classes: int, prices: Array, settings: SvmSettings, *, is_expansion: bool = False
+) -> OneVsRest:
+    own = {"has_bias": settings.fit_intercept, "is_expansion": is_expansion}
+    pairs = binary_problems(codes, n_classes, prices)
+    return OneVsRest([L2SVM(gram, 2.0 * mine - 1.0, C=2.0 * C, **own) for mine, C in pairs])
+
+
+# --- kernels -------------------------------------------------------------------------------------------------
+
+
+class KernelSettings(NamedTuple):
+    """How a kernel SVM is to be solved."""
+
+    kernel: Any  # a kernel object
+    solver: Any = "auto"
+    approximation: str | None = "auto"
+    n_components: int = 500
+    cache_size: float = 1000.0  # megabytes
+
+
+class KernelTask(NamedTuple):
+    """The problem that stands for a kernel SVM, and what makes a kernel model of its points."""
+
+    problem: Any
+    landmarks: Any = None  # whose features the problem is linear in; None where it is exact
+    n_samples: int = 0
+    is_sample: bool = False  # the features of all rows did not fit, and some were drawn
+
+    def expansion(self, point: Any) -> Expansion:
+        """Return the kernel model that a point is, without labels."""
+        landmarks = self.landmarks
+        if landmarks is None:
+            expansion: Expansion = self.problem.expansion(point)
+            return expansion
+        weights, free = self.problem.coef_and_intercept(point)
+        coef = landmarks.expanded(weights.T)
+        intercept = free + landmarks.bias**2 * coef.sum(axis=0)
+        return Expansion(landmarks.kernel, landmarks.vectors, landmarks.rows, self.n_samples, coef, intercept)
+
+    def named(self, certificate: Certificate) -> Certificate:
+        """Return the certificate under the name of what it proves."""
+        return certificate._replace(kind="sample gap") if self.is_sample else certificate
+
+    def negative_eigenvalue(self) -> float:
+        """Return a proven negative eigenvalue of the kernel matrix, 0 for none; landmarks leave them out."""
+        return 0.0 if self.landmarks is not None else float(self.problem.gram.negative_eigenvalue())
+
+
+def kernel_of(kernel: Any, gamma: Any, degree: int, coef0: float, X: Any, sample_weight: Array | None = None) -> Any:
+    """Return the kernel object; ``gamma="scale"`` looks at X, where a weight of 2 counts as the sample given twice."""
+    # Not every kernel has a gamma, and the variance of a kernel matrix means nothing.
+    needs_gamma = isinstance(kernel, str) and kernel not in ("linear", "precomputed")
+    width = _gamma_of(gamma, X, sample_weight) if needs_gamma else 1.0
+    return make_kernel(kernel, gamma=width, degree=degree, coef0=coef0)
+
+
+def _gamma_of(gamma: Any, X: Any, sample_weight: Array | None) -> float:
+    if sample_weight is None or gamma != "scale":
+        return find_gamma(gamma, X)
+    total = float(sample_weight.sum()) * X.shape[1]
+    mean = sum(float(weights @ entries) for entries, weights in _weighted_entries(X, sample_weight)) / total
+    spread, mass = 0.0, 0.0
+    for entries, weights in _weighted_entries(X, sample_weight):
+        spread += float(weights @ (entries - mean) ** 2)
+        mass += float(weights.sum())
+    variance = (spread + (total - mass) * mean**2) / total
+    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+
+def _weighted_entries(X: Any, sample_weight: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield the stored numbers of X, each with the weight of its row, one block of rows at a time."""
+    for rows, block in row_blocks(X, 1):
+        if isinstance(block, np.ndarray):
+            yield block.ravel(), np.repeat(sample_weight[rows], block.shape[1])
+        else:
+            yield block.data, np.repeat(sample_weight[rows], np.diff(block.indptr))
+
+
+def kernel_claim(kernel: Any) -> dict[str, Any]:
+    """Return the name of a kernel and the settings it has, as a model remembers them."""
+    names = [name for name in ("gamma", "degree", "coef0") if hasattr(kernel, name)]
+    return {"kernel": kernel.name, **{name: getattr(kernel, name) for name in names}}
+
+
+def looks_at_samples(solver: Any) -> bool:
+    """Say whether a solver, or a name, is of those that look at samples of a kernel problem (spec part 2)."""
+    return solver in SOLVERS[SAMPLING] if isinstance(solver, str) else SampledProblem in getattr(solver, "needs", ())
+
+
+def needs_all_samples(solver: Any) -> bool:
+    """Say whether a solver of sampled problems looks at all samples."""
+    return isinstance(solver, solvers.Wolfe) or (isinstance(solver, str) and solver == "wolfe")
+
+
+def kernel_task(
+    X: Any,
+    codes: Array,
+    n_classes: int,
+    prices: Array,
+    settings: SvmSettings,
+    how: KernelSettings,
+    seed: Callable[[], int],
+) -> KernelTask:
+    """Build the problem that stands for a kernel SVM: on landmarks, on samples, or the problem itself."""
+    if _is_approximate(how, X.shape[0]):
+        # Imported where a kernel matrix is too large only: a default fit needs neither.
+        from softmargin.estimators.posing.many_rows import on_landmarks
+
+        return on_landmarks(X, codes, n_classes, prices, settings, how, np.random.default_rng(seed()))
+    if not settings.is_squared and looks_at_samples(how.solver):
+        from softmargin.estimators.posing.many_rows import sampled_problem
+
+        return KernelTask(sampled_problem(X, codes, n_classes, prices, settings, how))
+    own = {"kernel": how.kernel, "cache_size": how.cache_size}
+    return KernelTask(kernel_problem(X, codes, n_classes, prices, settings, **own))
+
+
+def _is_approximate(how: KernelSettings, n: int) -> bool:
+    """Say whether landmarks shall stand for all rows; "auto" is so beyond ``EXACT_ROWS``, for solver="auto" only."""
+    if how.approximation not in APPROXIMATIONS:
+        raise IncompatibleError(f"approximation={how.approximation!r} is unknown; choose None, 'auto' or 'nystroem'.")
+    if how.approximation == "auto":
+        is_auto = isinstance(how.solver, str) and how.solver == "auto"
+        return is_auto and how.kernel.name not in ("linear", "precomputed") and n > EXACT_ROWS
+    return how.approximation is not None

@@ -1,0 +1,103 @@
+"""The solvers that users may ask for by name, one table per kind of problem (``problem.kind``).
+
+It imports nothing, so that ``softmargin --help`` needs neither NumPy nor Numba, and a fit loads only the solver that it
+runs: classes are named here, and imported by ``softmargin.solvers`` when they are first used.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+__all__ = ["AUTO", "SAMPLING", "SOLVERS", "SolverName", "choices"]
+
+
+class SolverName(NamedTuple):
+    """What a name stands for."""
+
+    home: str  # a class of softmargin.solvers
+    settings: Mapping[str, Any] = MappingProxyType({})
+
+
+_ANY_PENALTY = {
+    "prox_newton": SolverName("ProxNewton"),
+    "mm_descent": SolverName("MMDescent"),
+    "accelerated_gradient": SolverName("AcceleratedGradient"),
+    "block_prox_gradient": SolverName("BlockProxGradient"),
+    "svrg": SolverName("Svrg"),
+}
+_ANY_BALL = {
+    "frank_wolfe": SolverName("BallFrankWolfe"),
+    "block_frank_wolfe": SolverName("BallBlockFrankWolfe"),
+    "svrg": SolverName("BallSvrg"),
+    "scgs": SolverName("Scgs"),
+    "storc": SolverName("Storc"),
+}
+SAMPLING = "sampled kernel"  # the kind of problem whose solvers look at samples
+SOLVERS: dict[str, dict[str, SolverName]] = {
+    "linear hinge": {
+        "block_descent": SolverName("DualBlockDescent"),
+        "walrus": SolverName("DualBlockDescent", {"block": "sort", "working_set": False}),
+        "shark": SolverName("DualBlockDescent", {"block": "greedy", "working_set": False}),
+    },
+    "linear squared_hinge": {
+        "newton": SolverName("PrimalNewton"),
+        "smo": SolverName("Smo"),
+        "dual_prox_gradient": SolverName("DualProxGradient"),
+    },
+    "kernel hinge": {
+        "block_descent": SolverName("KernelBlockDescent"),
+        "pair_descent": SolverName("KernelPairDescent"),
+        "projected_gradient": SolverName("ProjectedGradient"),
+        "frank_wolfe": SolverName("FrankWolfe"),
+        "block_frank_wolfe": SolverName("BlockFrankWolfe"),
+        "pairwise_frank_wolfe": SolverName("PairwiseFrankWolfe"),
+    },
+    "kernel squared_hinge": {
+        "smo": SolverName("Smo"),
+        "dual_prox_gradient": SolverName("DualProxGradient"),
+    },
+    SAMPLING: {
+        "scs": SolverName("ConjugateSubgradient"),
+        "wolfe": SolverName("Wolfe"),
+        "pegasos": SolverName("Pegasos"),
+    },
+    "softmax ridge": {
+        "lbfgs": SolverName("Lbfgs"),
+        "newton": SolverName("SoftmaxNewton"),
+        "newton_cg": SolverName("NewtonCG"),
+        "trust_newton": SolverName("TrustNewton"),
+        "dual_descent": SolverName("SoftmaxDualDescent"),
+        **_ANY_PENALTY,
+    },
+    "softmax": _ANY_PENALTY,
+    "l1 ball": {
+        "dual_descent": SolverName("BallDualDescent"),
+        "working_set": SolverName("BallWorkingSet"),
+        "accelerated_gradient": SolverName("BallGradient"),
+        "primal_dual_bfw": SolverName("PrimalDualBFW"),
+        "pairwise_frank_wolfe": SolverName("BallPairwise"),
+        **_ANY_BALL,
+    },
+    "trace ball": {
+        "accelerated_gradient": SolverName("LowRankGradient"),
+        "primal_dual_bfw": SolverName("LowRankPDBFW"),
+        **_ANY_BALL,
+    },
+}
+# What "auto" is: a name of the table, or the function of estimators.posing.fit that names the fastest for a problem.
+AUTO = {
+    "linear hinge": "block_descent",
+    "linear squared_hinge": "newton",
+    "kernel hinge": "fastest_kernel_hinge",
+    "kernel squared_hinge": "smo",
+    SAMPLING: "scs",
+    "softmax ridge": "fastest_ridge",
+    "softmax": "prox_newton",
+    "l1 ball": "fastest_in_l1_ball",
+    "trace ball": "accelerated_gradient",
+}
+
+
+def choices(kind: str) -> tuple[str, ...]:
+    """Return what ``solver=`` may be for a kind of problem."""
+    return ("auto", *SOLVERS[kind])
