@@ -208,7 +208,7 @@ def test_search_finds_the_lowest_point_of_the_line(scores, move, loss, cross, sq
     radius=st.sampled_from([0.5, 2.0, 50.0]),
 )
 def test_sparse_step_beats_every_support(v, size, radius):
-    """Spec 1.1: the s largest entries, projected, are the nearest point with s entries."""
+    """Maths: ball, eq. 12: the s largest entries, projected, are the nearest point with s entries."""
     V, ball = np.array(v)[:, None], L1Ball(radius)
     best, is_short = _with_few_entries(ball, V, size)
     assert np.count_nonzero(best) <= size

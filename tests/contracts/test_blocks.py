@@ -151,7 +151,7 @@ def test_greedy_keeps_its_promise(v, C, share):
 
 @pytest.mark.parametrize("family", ["ties", "shifted by C", "near fixed points", "C below the last digit"])
 def test_sorted_block_survives_where_exact_comparisons_fall_through(family):
-    """Spec 3.4, erratum 2: rounding makes Algorithm 2 end without an answer; the block still gives the optimum."""
+    """Maths: errata 004.2: rounding makes Algorithm 2 end without an answer; the block still gives the optimum."""
     rng = np.random.default_rng(2)
     block = BLOCKS["weston_watkins"]["sort"]
     for _ in range(400):

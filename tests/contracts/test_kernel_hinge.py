@@ -106,7 +106,7 @@ def test_step_of_wolfes_search_falls_enough_and_is_not_too_short(seed):
 
 
 def test_wolfes_search_where_the_papers_constants_have_no_answer():
-    """Phi' = -1 on [0, 1], -0.3 on [1, 20], +1 after: spec erratum 4."""
+    """Phi' = -1 on [0, 1], -0.3 on [1, 20], +1 after: maths: errata 002.4."""
     line = HingeLine(
         0.0, 0.0, 1.0, np.array([1.0, 20.0, 1e9]), np.array([0.7, 1.3, -1e-300]), np.array([1.0, 1.0, 0.0])
     )
@@ -188,7 +188,7 @@ def test_all_samples_are_judged_where_there_is_room():
 
 
 def test_without_regularisation_of_its_own_the_solution_is_the_mean_of_the_classes():
-    """The paper's problem has lam = 1, and its optimum is known: spec erratum 0."""
+    """The paper's problem has lam = 1, and its optimum is known: maths: errata 002.1."""
     problem = make(lam=1.0)
     known = ExpansionPoint(np.arange(problem.n), problem.y / problem.n, np.ones(problem.n))
     assert problem.certificate(known).residual < 1e-12

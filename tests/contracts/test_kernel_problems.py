@@ -1,4 +1,4 @@
-"""The judges of kernel problems: P, D and gaps are the formulas of the spec, and the bound is never wrong."""
+"""The judges of kernel problems: P, D and gaps are the formulas of docs/maths, and the bound is never wrong."""
 
 import numpy as np
 import pytest
@@ -154,7 +154,7 @@ def random_point(problem, rng):
 
 
 def l2_values(problem, alpha, bias):
-    """P and D as spec 1.1 writes them."""
+    """P and D of maths: squared hinge, eqs. 1 and 2."""
     X, y, C = dense(problem.gram.X), problem.y, problem.C
     K = problem.gram.kernel.block(Points(X), Points(X))
     scores = K @ (y * alpha)

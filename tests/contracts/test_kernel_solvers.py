@@ -148,7 +148,7 @@ def test_every_solver_reaches_the_optimum_with_every_kernel(kernel, solver, mult
 @both_losses
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(PROBLEM_NAMES))
 def test_frank_wolfe_gap_is_the_duality_gap(multiclass, seed, name):
-    """P - D = sum of the rows' gaps = <alpha - s, G>, s the best corner: spec 2.2."""
+    """P - D = sum of the rows' gaps = <alpha - s, G>, s the best corner: maths: kernel SVM, eq. 4."""
     problem = make_problem(name, multiclass)
     alpha = random_alpha(problem, np.random.default_rng(seed))
     scores = problem.gram.scores(alpha)

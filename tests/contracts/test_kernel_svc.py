@@ -210,7 +210,7 @@ def test_hinge_with_a_linear_kernel_is_scikit_learns_linear_svc(three):
 
 @pytest.mark.parametrize("multiclass", ["weston_watkins", "one_vs_rest"])
 def test_squared_hinge_is_a_hard_margin_on_a_heavier_diagonal(two, multiclass):
-    """C sum xi^2 is the hard-margin SVM on K + I / (2 C) (spec 1.1)."""
+    """C sum xi^2 is the hard-margin SVM on K + I / (2 C) (maths: squared hinge, eq. 4)."""
     X, y = two
     K = our_rbf(X, X)
     hard = SVC(kernel="precomputed", C=1e10, tol=1e-8).fit(K + np.eye(len(y)) / 1.4, y)

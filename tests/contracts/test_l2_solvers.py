@@ -130,7 +130,7 @@ def test_parts_of_the_gap_are_positive_and_sum_to_it(kernel, has_bias):
 @dual_solvers
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_every_positive_variable_tells_the_same_bias(solver, kernel):
-    """Spec 1.2: b = y_i (1 - a_i / C_i) - F_i wherever a_i > 0."""
+    """Maths: squared hinge, section 2: b = y_i (1 - a_i / C_i) - F_i wherever a_i > 0."""
     problem = make(*overlapping(), kernel, C=np.tile([0.5, 2.0], 30))
     point = fit(problem, solver, tol=1e-14, max_iter=20_000).point
     free = point.alpha > 1e-6
@@ -141,7 +141,7 @@ def test_every_positive_variable_tells_the_same_bias(solver, kernel):
 @pytest.mark.parametrize("centred", [False, True])
 @pytest.mark.parametrize("projection", ["newton", "sort", "bisection"])
 def test_multiplier_of_the_projection_tells_the_bias(projection, centred):
-    """Spec 1.2: b = L lambda; centring subtracts the mean score."""
+    """Maths: squared hinge, section 2: b = L lambda; centring subtracts the mean score."""
     problem = make(*overlapping(), KERNELS["rbf"])
     solver = DualProxGradient(projection=projection, centred=centred)
     state = solver.start(problem, None, np.random.default_rng(0))
@@ -234,7 +234,7 @@ def test_any_garbage_is_a_valid_start(solver, has_bias, scale):
 @pytest.mark.parametrize("kernel", [KERNELS["rbf"], KERNELS["polynomial"]], ids=["rbf", "polynomial"])
 @pytest.mark.parametrize("C", [1.0, 30.0])
 def test_smo_agrees_with_scikit_learn_on_the_shifted_kernel(kernel, C):
-    """Spec 1.1: squared hinge is a hard margin on K + I / C."""
+    """Maths: squared hinge, eq. 4: squared hinge is a hard margin on K + I / C."""
     problem = make(*overlapping(seed=3), kernel, C=C)
     K = matrix(problem)
     theirs = SVC(kernel="precomputed", C=1e10, tol=1e-9).fit(K + np.eye(60) / C, problem.y)
@@ -274,7 +274,7 @@ def test_no_price_costs_nothing(solver, has_bias):
 @every_solver
 @pytest.mark.parametrize("d", [0, 3])
 def test_rows_of_nothing_leave_only_the_bias(solver, d):
-    """Spec 1.10: b = (n+ - n-) / n for equal C, and P = 2 C n+ n- / n."""
+    """Maths: squared hinge, section 8: b = (n+ - n-) / n for equal C, and P = 2 C n+ n- / n."""
     y = np.where(np.arange(20) < 14, 1.0, -1.0)
     result = fit(make(np.zeros((20, d)), y, C=0.7), solver)
     assert result.point.bias == pytest.approx(0.4, abs=1e-4)
@@ -283,7 +283,7 @@ def test_rows_of_nothing_leave_only_the_bias(solver, d):
 
 @every_pair
 def test_contradictory_duplicates_teach_nothing(solver, kernel):
-    """Spec 1.10: w = 0, b = 0, P = n C / 2."""
+    """Maths: squared hinge, section 8: w = 0, b = 0, P = n C / 2."""
     X, _ = overlapping(20)
     y = np.repeat([1.0, -1.0], 20)
     result = fit(make(np.vstack([X, X]), y, kernel, C=2.0), solver, tol=1e-7)

@@ -173,7 +173,7 @@ def test_steps_of_the_paper_reach_the_optimum(loss, eta, rows):
 
 
 def test_step_of_the_paper_is_its_formula():
-    """One step by plain arrays: eqs. (13) to (16) and (18), corrected by spec 1.2."""
+    """One step by plain arrays: eqs. (13) to (16) and (18), corrected by maths: ball, eq. 17."""
     problem, eta, delta, rows, rank = make("squared", "trace"), 0.5, 6.0, 7, 2
     solver = LowRankPDBFW(rank=rank, rows=rows, delta=delta, eta=eta)
     state = solver.start(problem, None, np.random.default_rng(0))
@@ -193,7 +193,7 @@ def test_step_of_the_paper_is_its_formula():
 
 
 def test_rank_that_is_too_low_stalls_and_says_so():
-    """Spec 1.2, erratum 6: the gap shows it."""
+    """Maths: errata 001.6: the gap shows it."""
     problem = make("squared", "trace", 7)
     assert fit(problem, PDBFW).point.weights.rank > 1
     result = fit(problem, LowRankPDBFW(rank=1), max_iter=500)

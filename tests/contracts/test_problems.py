@@ -1,4 +1,4 @@
-"""The judge: primal, dual and certificate are the formulas of the spec, and the bound is never wrong."""
+"""The judge: primal, dual and certificate are the formulas of docs/maths, and the bound is never wrong."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_primal_and_dual_are_the_formulas(name, multiclass, seed):
 @settings(max_examples=10)
 @given(seed=seeds)
 def test_every_feasible_point_brackets_the_optimum(name, multiclass, seed):
-    """The bound <= optimum <= primal, and P - D is the sum of the rows' gaps (spec 2.2)."""
+    """The bound <= optimum <= primal, and P - D is the sum of the rows' gaps (maths: linear SVM, eq. 9)."""
     problem, rng = make_problem(name, multiclass), np.random.default_rng(seed)
     point = problem.point(random_alpha(problem, rng) * rng.random())
     certificate, optimum = problem.certificate(point), svm_optimum(problem)
@@ -113,7 +113,8 @@ def test_rows_of_zeros_have_a_known_optimum(multiclass, k):
 @both_losses
 @pytest.mark.parametrize("form", [np.float64, np.float32, csr_matrix])
 def test_settled_rows_are_settled_for_good(name, multiclass, form):
-    """What the gap proves about a row holds at the optimum, and a smaller gap proves more (spec 2.9)."""
+    """What the gap proves about a row holds at the optimum, and a smaller gap proves more."""
+    # maths: linear SVM, section 5.
     problem = make_problem(name, multiclass)
     problem.X = csr_matrix(problem.X) if form is csr_matrix else problem.X.astype(form)
     solver, counts = DualBlockDescent(), []

@@ -235,7 +235,7 @@ def test_weights_of_a_feature_that_is_never_there_are_let_go():
 @pytest.mark.parametrize("name", ["features", "paper", "classes", "matrix", "fista", "svrg"])
 @pytest.mark.parametrize("k", [2, 3])
 def test_separable_data_without_a_penalty_are_descended_without_end(name, k):
-    """There is no optimum (spec 3.6, 4): the losses tend to zero and nothing breaks."""
+    """There is no optimum (maths: errata 003.4): the losses tend to zero and nothing breaks."""
     X, y = samples(30, 4, k)
     X = X + 6.0 * np.eye(k, 4)[y]
     problem = make(X, y, L2(0.0))

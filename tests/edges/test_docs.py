@@ -25,7 +25,56 @@ def test_every_file_that_a_page_names_is_there():
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_every_source_file_that_a_page_names_is_there():
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "maths").glob("*.md")]:
+        for name in re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", page.read_text()):
+            places = [ROOT / room / name for room in (".", "src/softmargin", "docs")]
+            assert any(place.exists() for place in places), f"{page.name} names {name}"
+
+
 SECTION, EQUATION = r"^## (\d+)\. ", r"(?:  |\| )\((\d+)\)(?: \|)?$"
+NUMBERS = r"\d+(?:(?:,| and| to|, and) \d+)*"
+CITATION = re.compile(rf"[Mm]aths: ([a-z]+(?: [a-zSVM]+)?)(?:, (eqs?\.|sections?) ({NUMBERS})| (\d{{3}}\.\d+))")
+
+
+def numbers_of(text):
+    """Return all numbers that a citation names: "2, 4 and 6", "3 to 5"."""
+    ranges = re.findall(r"(\d+)(?: to (\d+))?", text)
+    return {number for first, last in ranges for number in range(int(first), int(last or first) + 1)}
+
+
+def is_there(page, kind, numbers, erratum):
+    """Say whether the page of docs/maths has the sections, equations or erratum."""
+    path = ROOT / "docs" / "maths" / f"{page.lower().replace(' ', '_')}.md"
+    if not path.exists():
+        return False
+    text = path.read_text()
+    if erratum:
+        return page == "errata" and f"| {erratum} |" in text
+    pattern = SECTION if kind.startswith("section") else EQUATION
+    return numbers_of(numbers) <= {int(number) for number in re.findall(pattern, text, re.MULTILINE)}
+
+
+def test_every_citation_of_the_mathematics_leads_somewhere():
+    files = [path for room in ("src", "tests", "benchmarks", "docs") for path in (ROOT / room).rglob("*.[pm][yd]")]
+    found = 0
+    for path in files:
+        if path == Path(__file__):
+            continue
+        text = re.sub(r"\s*\n\s*(?:# )?", " ", path.read_text())
+        for match in re.finditer(r"[Mm]aths: [^\n]{0,60}", text):
+            citation = CITATION.match(match[0])
+            assert citation, f"{path.name}: {match[0]!r} names no section, equation or erratum"
+            assert is_there(*citation.groups()), f"{path.name}: {citation[0]!r} is not in docs/maths"
+            found += 1
+    assert found > 100
+
+
+def test_no_citation_leads_out_of_the_repository():
+    for room in ("src", "tests", "benchmarks", "docs"):
+        for path in (ROOT / room).rglob("*.[pm][yd]"):
+            if path != Path(__file__):
+                assert not re.search(r"\b[Ss]pec(?: \d| part|s? erratum)", path.read_text()), path
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "maths").glob("*.md")), ids=lambda page: page.stem)

@@ -1,4 +1,4 @@
-"""What paper 003 claims of feature-wise block proximal gradient, in the small, as corrected by spec 3.6."""
+"""What paper 003 claims of feature-wise block proximal gradient, corrected by maths: errata 003.1 to 003.6."""
 
 import functools
 import itertools
@@ -88,7 +88,7 @@ def test_one_half_is_attained(k):
 
 @given(seed=st.integers(0, 10**6), size=st.floats(0.01, 20.0))
 def test_local_constant_bounds_the_curvature_of_a_feature(seed, size):
-    """Spec 3.2, by Gershgorin: lambda_max(H_j) lies between the largest h_c and twice that."""
+    """Maths: softmax, eq. 13, by Gershgorin: lambda_max(H_j) lies between the largest h_c and twice that."""
     rng = np.random.default_rng(seed)
     P = softmax(size * rng.standard_normal((8, 5)), axis=1)
     squares = np.square(rng.standard_normal(8))
@@ -135,7 +135,7 @@ def test_randomised_descent_is_monotone_too(order, penalty):
 
 
 def test_cyclic_descent_keeps_lemma_2_with_its_square_and_the_rate_of_theorem_3():
-    """Spec 3.6, 1. R bounds the level set: the ridge gives RIDGE / 2 |W - W*|^2 <= F(W) - F*."""
+    """Maths: errata 003.1. R bounds the level set: the ridge gives RIDGE / 2 |W - W*|^2 <= F(W) - F*."""
     best, _ = ridge_optimum()
     values, _ = path(make(L2(RIDGE)), solver(), 60)
     L, L_f = constants(samples()[0])
@@ -213,7 +213,7 @@ def test_draws_need_about_as_many_passes_as_cycles():
 
 
 def test_pinned_class_with_a_penalty_is_another_model():
-    """Spec 3.1 and 3.6, 7: without a penalty w_K = 0 costs nothing; with one F* rises, and depends on the class."""
+    """Maths: errata 003.6: without a penalty w_K = 0 costs nothing; with one F* rises, and depends on the class."""
     X, y = samples()
     best, W = ridge_optimum()
     pinned = [

@@ -53,7 +53,7 @@ def test_algorithm_2_as_printed_ends_without_an_answer():
 
 
 def test_corrected_algorithm_2_is_right_where_the_printed_one_mostly_fails():
-    """Spec 3.4: about two in three random cases fail as printed, none with S^t = S^{t-1} - v_<n_u^t>."""
+    """Maths: errata 004.1: about two in three random cases fail as printed, none with S^t = S^{t-1} - v_<n_u^t>."""
     rng = np.random.default_rng(0)
     failures = 0
     for _ in range(300):

@@ -1,4 +1,4 @@
-"""Our optimum is LIBLINEAR's (through scikit-learn), with the C relations of spec 2.10."""
+"""Our optimum is LIBLINEAR's (through scikit-learn), with the C of maths: notation, section 4."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,7 @@
 """The Crammer-Singer block: projection onto a simplex.
 
-    minimise over alpha_i:  1/2 q |alpha_i - old|^2 + <alpha_i, G>,  G = W'x_i - e_y,  q = |x_i|^2           spec 2.5
+    minimise over alpha_i:  1/2 q |alpha_i - old|^2 + <alpha_i, G>,  G = W'x_i - e_y,  q = |x_i|^2
+                                                                                               maths: linear SVM, eq. 14
     over                    alpha_i <= C e_y,  sum alpha_i = 0
     solution                alpha_i = min(C e_y, u + tau),   u = old + (max G - G) / q,   sum alpha_i = 0
 

@@ -1,6 +1,6 @@
 """The softmax block: the probabilities of one sample, with their entropy as the conjugate of the loss.
 
-    minimise over q in the simplex:   sum_c q_c log q_c - <q, s> + Q/2 |q - old|^2                             spec 3.5
+    minimise over q in the simplex:   sum_c q_c log q_c - <q, s> + Q/2 |q - old|^2                maths: softmax, eq. 32
     s = W'x_i + b,   Q = C |x_i|^2,   alpha_i = C (e_y - q)
     optimality, with t = log q:       t_c + Q exp(t_c) = s_c + Q old_c + mu,    mu such that sum q = 1
 

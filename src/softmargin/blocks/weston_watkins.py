@@ -10,8 +10,9 @@
     n_u, n_m, S     n_up, n_mid, sum_mid
 
 Three ways to gamma, all on the same v:
-    WestonWatkinsNewton   safeguarded Newton, warm-started at the old sum; no sort; C may differ by class      spec 3.2
-    WestonWatkinsSort     the paper's Algorithm 2 (Walrus), Subroutine 4 line 3 corrected                      spec 3.4
+    WestonWatkinsNewton   safeguarded Newton, warm-started at the old sum; no sort; C may differ by class
+                                                                                               maths: linear SVM, eq. 13
+    WestonWatkinsSort     the paper's Algorithm 2 (Walrus), Subroutine 4 line 3 corrected            maths: errata 004.1
     WestonWatkinsGreedy   Shark's greedy coordinate descent, the paper's baseline: inexact by design
 """
 
@@ -158,7 +159,9 @@ def _within_bounds(
 
 @compiled_struct("find_gamma", block_step=_block_step, within_bounds=_within_bounds)
 class WestonWatkinsNewton(NamedTuple):
-    """Safeguarded Newton on the scalar equation (spec 3.2): one or two passes over the classes, warm."""
+    """Safeguarded Newton on the scalar equation: one or two passes over the classes, warm."""
+
+    # maths: linear SVM, eq. 13.
 
     accuracy: float = 0.0  # exact: unused, every block has one field
 
@@ -219,7 +222,7 @@ class WestonWatkinsSort(NamedTuple):
             holds = holds and (n_up + n_mid >= n_positive or ordered[n_up + n_mid] <= gamma)
             if holds:
                 return gamma
-        # Rounding at ties, or C far below the last digit of v, can miss every exact comparison (spec 3.4, erratum 2).
+        # Rounding at ties, or C far below the last digit of v, can miss every exact comparison (maths: errata 004.2).
         return newton(v, work.bound, tiles, m, alpha[first + y])
 
 

@@ -1,4 +1,6 @@
-"""Random binning features of the Laplacian kernel k(x, y) = exp(-|x - y|_1 / sigma). Spec 1.6.
+"""Random binning features of the Laplacian kernel k(x, y) = exp(-|x - y|_1 / sigma).
+
+Maths: sampled kernel, eqs. 19 and 20.
 
 A grid divides every axis m into bins of equal pitch: bin of x = floor((x_m - shift_m) / pitch_m), with
 

@@ -9,7 +9,7 @@ Scores z and targets t are folded: w = sign z, y = sign u, so that f'(z) = sign 
     folded(t)                     sign and m of a target: t and 1 for margin losses, else 1 and t
     slope_and_bend(z, t)          f' and f'' of four entries (``backends.lanes``)
     loss_and_conjugate(z, t)      f and f*(f') of four entries
-    dual_entry(w, m, y, q)        argmax over y' of  w y' - f*(y') - q (y' - y)^2 / 2 ,   q = 1 / r of spec 1.1
+    dual_entry(w, m, y, q)        argmax over y' of  w y' - f*(y') - q (y' - y)^2 / 2 ,  q = 1 / r: maths: ball, eq. 6
     loss_entry(w, m)              f(w) of one entry
     slack_entry(w, m, y)          f(w) + f*(y) - w y >= 0: the share of one entry in the duality gap
 

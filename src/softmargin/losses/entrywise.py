@@ -4,7 +4,7 @@
     f*(u, t)         sup over s of u s - f(s, t);  inf outside its domain, which always holds 0
     dual step        argmax over u of  s u - f*(u, t) - (u - u0)^2 / (2 r)
 
-    margin losses, t = -1 or +1, w = t s, f(s, t) = h(w), f*(u, t) = h*(t u)                              spec 1.1
+    margin losses, t = -1 or +1, w = t s, f(s, t) = h(w), f*(u, t) = h*(t u)                      maths: ball, section 2
 
     loss             h(w)                                     h*(y)                                 domain of y
     smooth hinge     1/2 - w | (1 - w)^2 / 2 | 0              y^2 / 2 + y                           [-1, 0]

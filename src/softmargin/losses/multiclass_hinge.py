@@ -66,7 +66,8 @@ class WestonWatkins:
         return alpha
 
     def settled(self, scores: Array, y: Array, C: Array, radius: Array) -> tuple[Array, Array]:
-        """Return (rows, alpha) that no point within ``radius`` of these score differences can change (spec 2.9)."""
+        """Return (rows, alpha) that no point within ``radius`` of these score differences can change."""
+        # maths: linear SVM, section 5.
         h = margins(scores, y)
         h[np.arange(len(y)), y] = np.inf
         rows = np.flatnonzero((np.abs(h) > radius[:, None]).all(axis=1))
@@ -108,7 +109,8 @@ class CrammerSinger:
         return alpha
 
     def settled(self, scores: Array, y: Array, C: Array, radius: Array) -> tuple[Array, Array]:
-        """Return (rows, alpha) that no point within ``radius`` of these score differences can change (spec 2.9)."""
+        """Return (rows, alpha) that no point within ``radius`` of these score differences can change."""
+        # maths: linear SVM, section 5.
         h = margins(scores, y)
         best = h.argmax(axis=1)
         ordered = np.partition(h, -2, axis=1)

@@ -1,7 +1,7 @@
 """The multinomial logistic loss, and what duality says about it.
 
     l_i(s) = log sum_c exp(s_c) - s_y          its gradient: p - e_y,  p = softmax(s)
-    l_i*(q - e_y) = sum_c q_c log q_c          for q in the simplex, else infinite                        spec 3.5
+    l_i*(q - e_y) = sum_c q_c log q_c          for q in the simplex, else infinite                 maths: softmax, eq. 4
 
 A free intercept asks of a dual point that sum_i C_i (q_i - e_{y_i}) = 0: every class keeps its mass. ``balanced``
 makes any probabilities satisfy it.

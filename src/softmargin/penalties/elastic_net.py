@@ -1,6 +1,6 @@
 """The elastic net, its special cases l1 and l2, and the same within bounds.
 
-    g(W) = l1 |W|_1 + l2 / 2 |W|^2                                                              spec 3.4, 3.5
+    g(W) = l1 |W|_1 + l2 / 2 |W|^2                                                         maths: softmax, eqs. 9 and 14
     prox_t(v)  = soft(v, t l1) / (1 + t l2)
     g*(V)      = sum (|V| - l1)_+^2 / (2 l2);  without l2 zero where |V| <= l1 everywhere, else infinite
 

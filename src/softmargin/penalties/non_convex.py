@@ -1,6 +1,6 @@
 """MCP, SCAD, l0 and their group forms: penalties that stop growing, so that large weights are not shrunk.
 
-    MCP    slope (strength - |w| / gamma)_+                                                     spec 3.4
+    MCP    slope (strength - |w| / gamma)_+                                                maths: softmax, eqs. 17 to 19
     SCAD   slope strength up to |w| = strength, then falling in a line to zero at |w| = a strength
     l0     strength for every entry that is not zero
 

@@ -1,6 +1,6 @@
 """The sparse group penalty, and the group penalty: they drop whole features, and entries within a feature.
 
-g(W) = group sum_j |W_j|_2 + l1 |W|_1 + l2 / 2 |W|^2                                        spec 3.4, 3.5
+g(W) = group sum_j |W_j|_2 + l1 |W|_1 + l2 / 2 |W|^2                                        maths: softmax, eq. 15
 prox_t(v)  = u (1 - t group / |u|_2)_+ / (1 + t l2),  u = soft(v, t l1)
 g*(V)      = sum_j (|soft(V_j, l1)|_2 - group)_+^2 / (2 l2)
 

@@ -1,7 +1,7 @@
 """Multinomial logistic regression with a separable penalty: a loss of linear scores, plus g.
 
-    F(W, b) = sum_i C_i l_i(W' x_i + b) + g(W),      l_i(s) = log sum_c exp(s_c) - s_{y_i}               spec 3.1
-    D(q)    = sum_i C_i H(q_i) - g*(-X' C (q - Y)),  q_i in the simplex, H the entropy                   spec 3.5
+    F(W, b) = sum_i C_i l_i(W' x_i + b) + g(W),      l_i(s) = log sum_c exp(s_c) - s_{y_i}         maths: softmax, eq. 1
+    D(q)    = sum_i C_i H(q_i) - g*(-X' C (q - Y)),  q_i in the simplex, H the entropy             maths: softmax, eq. 4
               with an intercept also   sum_i C_i (q_i - y_i) = 0
 
 All classes have weights (the symmetric form, as in scikit-learn); two classes have one column, the weights of the
@@ -13,7 +13,7 @@ stationarity:
     residual = max_j dist(-G_j, subdifferential of g at W_j) / max_j |G_j at W = 0| ,     G = X' C (P - Y)
 
     paper 003           here
-    w_K = 0 pinned      not done: with a penalty that is another problem, spec 3.1
+    w_K = 0 pinned      not done: with a penalty that is another problem, maths: softmax, eq. 1
 """
 
 from collections.abc import Mapping

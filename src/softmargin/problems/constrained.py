@@ -1,6 +1,7 @@
 """An entrywise loss of linear scores over a convex set of weights.
 
-    P(W, b) = sum_i p_i sum_c f(s_ic, t_ic) + l2 / 2 |W|^2 ,    s_i = W' x_i + b ,    W in the ball         spec 1.1
+    P(W, b) = sum_i p_i sum_c f(s_ic, t_ic) + l2 / 2 |W|^2 ,    s_i = W' x_i + b ,    W in the ball
+                                                                                               maths: ball, eqs. 1 and 2
     D(U)    = min over the ball of { l2 / 2 |W|^2 + <Z, W> } - sum_i p_i sum_c f*(u_ic, t_ic) ,   Z = X' (p U)
               with an intercept also   sum_i p_i u_ic = 0
 

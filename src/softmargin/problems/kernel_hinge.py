@@ -1,6 +1,6 @@
 """The binary kernel SVM with hinge loss, judged on a sample: what stochastic solvers with millions of rows work on.
 
-    f(w) = lam / 2 |w|^2 + sum_i p_i [1 - y_i <w, phi(x_i)>]_+ ,     sum p = 1                             spec 2.1
+    f(w) = lam / 2 |w|^2 + sum_i p_i [1 - y_i <w, phi(x_i)>]_+ ,     sum p = 1              maths: sampled kernel, eq. 1
     D(a) = sum_i p_i a_i - |sum_i p_i a_i y_i phi(x_i)|^2 / (2 lam) ,     0 <= a <= 1
 
 w is an expansion over some samples S, w = sum_{i in S} alpha_i phi(x_i). On the sample the weights are p_i / sum_S p:
@@ -10,7 +10,7 @@ it is one for the whole problem (``duality gap``). ``held_out`` estimates f from
     paper 002           here
     beta, alpha, Q^k    w, alpha (m,), the kernel matrix of S
     w_i                 y_i
-    no constant         lam: without one the optimum is alpha = y / n and nothing is learnt, spec erratum 0
+    no constant         lam: without one the optimum is alpha = y / n and nothing is learnt, maths: errata 002.1
     1 / (C n)           lam, for the C of an SVC
 """
 
@@ -129,7 +129,8 @@ class KernelHinge:
         return 0.5 * self.lam * square + float(shares @ np.maximum(1.0 - y * scores, 0.0))
 
     def best_bound(self, mass: float, square: float, largest: float) -> float:
-        """Return the largest D(s a) over the scales s, given sum p a, |sum p a y phi|^2 and max a (spec 2.4)."""
+        """Return the largest D(s a) over the scales s, given sum p a, |sum p a y phi|^2 and max a."""
+        # maths: sampled kernel, section 2.
         if mass <= 0.0 or largest <= 0.0:
             return 0.0
         scale = min(self.lam * mass / square if square > 0.0 else np.inf, 1.0 / largest)
@@ -178,7 +179,7 @@ class KernelHinge:
         return duality_gap(self.scale * primal, self.scale * max(bound, 0.0))
 
     def held_out(self, point: ExpansionPoint, index: Array, confidence: float = 0.95) -> Estimate:
-        """Estimate f from samples that were not trained on, with Hoeffding's band (spec 2.4).
+        """Estimate f from samples that were not trained on, with Hoeffding's band (maths: sampled kernel, section 2).
 
         Losses lie between 0 and 1 + B, B the largest score of |w| on these samples.
         """

@@ -1,15 +1,17 @@
-"""The binary SVM with squared hinge loss and a free bias, linear or in the space of a kernel. Spec 1.1.
+"""The binary SVM with squared hinge loss and a free bias, linear or in the space of a kernel.
+
+Maths: squared hinge, eqs. 1 and 2.
 
     P(w, b) = 1/2 |w|^2 + 1/2 sum_i C_i [1 - y_i (<w, x_i> + b)]_+^2              b is not penalised
     D(a)    = sum a - 1/2 (ya)'K(ya) - 1/2 sum_i a_i^2 / C_i ,   a >= 0,  y'a = 0
     w = sum_i a_i y_i x_i ,   scores F = K (ya) ,   xi_i = [1 - y_i (F_i + b)]_+
-    gap = sum_i C_i/2 (xi_i - a_i/C_i)^2 + a_i (y_i (F_i + b) - 1 + xi_i)          every term >= 0, spec 1.3
+    gap = sum_i C_i/2 (xi_i - a_i/C_i)^2 + a_i (y_i (F_i + b) - 1 + xi_i)   each term >= 0, maths: squared hinge, eq. 8
 
 Without a bias, b = 0 and the constraint y'a = 0 falls away. A sample with C_i = 0 has a_i = 0.
 
     paper 000       here
     alpha           alpha (n,)
-    C / 2 sum xi^2  as here; LIBLINEAR's C is half of ours (spec 2.10)
+    C / 2 sum xi^2  as here; LIBLINEAR's C is half of ours (maths: notation, eq. 5)
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,9 @@
 """The joint multiclass SVM, linear or in the space of a kernel: Weston-Watkins or Crammer-Singer.
 
-    minimise over W:                P(W) = 1/2 |W|^2 + sum_i C_i l_i(W' x_i)                             spec 2.1
+    minimise over W:                P(W) = 1/2 |W|^2 + sum_i C_i l_i(W' x_i)             maths: linear SVM, eqs. 4 and 8
     maximise over feasible alpha:   D(alpha) = sum_i alpha_{i,y_i} - 1/2 |X' alpha|^2,   W = X' alpha
-    gap:   P(X' alpha) - D(alpha) = sum_i gap_i,   gap_i = <alpha_i, s_i - e_{y_i}> + C_i l_i(s_i) >= 0  spec 2.2
+    gap:   P(X' alpha) - D(alpha) = sum_i gap_i,   gap_i = <alpha_i, s_i - e_{y_i}> + C_i l_i(s_i) >= 0
+                                                                                                maths: linear SVM, eq. 9
 
 With a kernel, W = sum_i phi(x_i) alpha_i' and |W|^2 = <alpha, K alpha>. The gap of a row is also its Frank-Wolfe gap:
 the most that any feasible row could gain along the gradient, scores - Y.
@@ -12,7 +13,7 @@ the most that any feasible row could gain along the gradient, scores - Y.
     w                       weights        (d+1, k), the last row belongs to the constant feature
 
     paper 000               here
-    alpha                   alpha          paper 004 has the opposite sign, spec 2.1
+    alpha                   alpha          paper 004 has the opposite sign (maths: kernel SVM, section 1)
     K alpha                 scores         (n, k)
 
 The intercept is the weight of a constant feature ``bias``, penalised like every other weight. Models of two classes
@@ -77,7 +78,7 @@ def expansion_of(gram: Gram, dual: Array, bias: Any = 0.0) -> Expansion:
     """Keep the samples with a nonzero dual variable; ``bias`` (k,) is unpenalised."""
     support = np.flatnonzero(dual.any(axis=1))
     vectors = None if gram.is_given else gram.X[support]
-    # A constant feature has the weight bias * sum of the duals, spec 2.1.
+    # A constant feature has the weight bias * sum of the duals (maths: linear SVM, section 2).
     intercept = gram.bias**2 * dual.sum(axis=0) + bias
     return Expansion(gram.kernel, vectors, support, gram.n, dual[support], intercept)
 
@@ -232,7 +233,7 @@ class MulticlassSVM(_JointSVM):
         return digest_of((self.multiclass, self.n_classes, self.bias), self.X, self.y, self.C)
 
     def settled(self, point: DualPoint) -> tuple[Array, Array]:
-        """Return (rows, alpha rows) proven to be optimal already: gap-safe screening, spec 2.9.
+        """Return (rows, alpha rows) proven to be optimal already: gap-safe screening, maths: linear SVM, section 5.
 
         ``|W - W*|^2 <= gap``: no score difference of sample i is further than ``sqrt(2 |x_i|^2 gap)`` from its optimum.
         """

@@ -29,7 +29,7 @@ class OneVsRest:
     parts : sequence of MarginProblem
         One per class, or one alone for two classes; kernel problems share their kernel matrix.
     scale : float, default=1
-        Multiplies the objective (a binary hinge SVM is twice its joint two-class form, spec 2.10).
+        Multiplies the objective (a binary hinge SVM is twice its joint two-class form, maths: notation, eq. 4).
     """
 
     def __init__(self, parts: Sequence[Any], *, scale: float = 1.0) -> None:

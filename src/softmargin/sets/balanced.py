@@ -1,4 +1,4 @@
-"""The dual set of an SVM with a free bias: {a >= 0, <a, y> = 0}, y in {-1, +1}. Spec 1.4.
+"""The dual set of an SVM with a free bias: {a >= 0, <a, y> = 0}, y in {-1, +1}. Maths: squared hinge, section 4.
 
     nearest point to beta:   a = [beta - lambda y]_+ ,   lambda the root of
     g(lambda) = sum_{y=+1} w_i [z_i - lambda]_+ - sum_{y=-1} w_i [lambda - z_i]_+ ,   z = y * beta,  w = 1

@@ -2,7 +2,8 @@
 
     project(V)     the nearest point of the set                                            |W - V| least
     lmo(G)         the corner that goes furthest against G                                 <W, G> least
-    least(Z, l2)   min over the set of l2 / 2 |W|^2 + <Z, W>: what the dual value of a problem asks for    spec 1.1
+    least(Z, l2)   min over the set of l2 / 2 |W|^2 + <Z, W>: what the dual value of a problem asks for
+                                                                                                      maths: ball, eq. 2
     size(W)        how much of the set W uses: at most 1 inside it, 1 on its boundary
 
 W, V, G and Z are arrays (d, k); the l1 ball and the simplex take all entries together. ``lmo`` gives an atom.

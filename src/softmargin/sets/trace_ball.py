@@ -1,4 +1,4 @@
-"""The trace-norm ball: matrices whose singular values sum to at most the radius. Spec 1.5.
+"""The trace-norm ball: matrices whose singular values sum to at most the radius. Maths: ball, section 3.
 
 The nearest point has the same singular vectors, and the singular values nearest to theirs: only those above the common
 threshold remain. Its corners are the matrices radius * u v' of rank one.

@@ -1,4 +1,6 @@
-"""The leading singular triples of a matrix that is known by its products, for a ball that keeps only these. Spec 1.5.
+"""The leading singular triples of a matrix that is known by its products, for a ball that keeps only these.
+
+Maths: ball, section 3.
 
 Block subspace iteration: Q = orth(M V), B = M' Q, and the singular triples of B' are those of M within span Q. It
 starts from the right basis of an earlier, similar matrix, so that one sweep is often enough. Two tests end it:
@@ -29,9 +31,9 @@ _ROUNDING = 1e-13  # singular values and errors below this share of the largest 
 class TruncationTuning(NamedTuple):
     """Constants of the subspace iteration."""
 
-    spare: int = 8  # columns beyond the rank: they let the rank grow and speed up the sweeps; spec 1.5
+    spare: int = 8  # columns beyond the rank: they let the rank grow and speed up the sweeps; maths: ball, section 9
     max_sweeps: int = 10  # before the columns double; by hand
-    whole: float = 0.5  # from this share of all triples on, decompose in full; spec 1.5
+    whole: float = 0.5  # from this share of all triples on, decompose in full; maths: ball, section 9
 
 
 _TUNING = TruncationTuning()

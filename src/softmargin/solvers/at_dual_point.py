@@ -1,7 +1,7 @@
 """Any solver of a free-bias problem, with its points rebuilt from the dual variables alone.
 
     inner solver    (alpha, bias, weights of its own)
-    here            (alpha, the bias that minimises the primal at the scores of alpha)                         spec 1.3
+    here            (alpha, the bias that minimises the primal at the scores of alpha)   maths: squared hinge, section 3
 
 A kernel model is made of its dual variables, so its certificate has to be computed from these. A primal solver such as
 ``PrimalNewton`` also carries weights, which are more accurate than those that its dual variables imply: a certificate

@@ -1,8 +1,10 @@
 """The dual as one quadratic program, handed to CVXPY and Clarabel: the baseline that the papers compare with.
 
-    multiclass      alpha = Z B',  Z (n, k-1) free,  B (k, k-1) an orthonormal basis of {v : sum v = 0}        spec 2.1
+    multiclass      alpha = Z B',  Z (n, k-1) free,  B (k, k-1) an orthonormal basis of {v : sum v = 0}
+                                                                                               maths: kernel SVM, eq. 19
                     minimise 1/2 sum_c Z_c' K Z_c - sum_i alpha_{i, y_i}   over the dual rows
-    free bias       minimise 1/2 (ya)'K(ya) + 1/2 sum_i a_i^2 / C_i - sum a   over a >= 0, y'a = 0             spec 1.1
+    free bias       minimise 1/2 (ya)'K(ya) + 1/2 sum_i a_i^2 / C_i - sum a   over a >= 0, y'a = 0
+                                                                                             maths: squared hinge, eq. 2
 
 Rows that sum to zero need one column less, and in an orthonormal basis <alpha, K alpha> stays a sum over columns. An
 interior-point method needs the whole of K, and factors a dense matrix of n (k - 1) rows (n with a free bias) a dozen

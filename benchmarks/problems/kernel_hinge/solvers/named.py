@@ -1,4 +1,4 @@
-"""Paper 002's method, its two baselines, and what makes them better (spec 2.4).
+"""Paper 002's method, its two baselines, and what makes them better (maths: sampled kernel, section 3).
 
 ``scs`` and ``wolfe`` have lengths of the kernel's space and an exact search; ``scs-paper`` and ``wolfe-paper`` are as
 the paper has them, its errata corrected.

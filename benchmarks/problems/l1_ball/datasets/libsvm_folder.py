@@ -2,7 +2,8 @@
 
 duke, ...       as they are, rows of length 1; an array where hardly any value is zero
 news20-binary   classes 1 to 10 against 11 to 20, rows of length 1
-*.rb            random binning features (spec 1.6), 100 grids: mnist 0 against 9, w8a, shuttle class 1 against the rest
+*.rb            random binning features (maths: sampled kernel, eqs. 19 and 20), 100 grids:
+                mnist 0 against 9, w8a, shuttle class 1 against the rest
 """
 
 from typing import Any

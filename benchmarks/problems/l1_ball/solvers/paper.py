@@ -1,4 +1,4 @@
-"""Paper 001's Algorithm 1 with its own steps: the delta of Corollary 4.1.1 (corrected, spec 1.2), or a multiple of it.
+"""Paper 001's Algorithm 1 with its own steps: the delta of Corollary 4.1.1 (maths: ball, eq. 17), or a multiple.
 
 It is given what is not known beforehand: s is 1.2 times the number of weights in the solution; k = n s / d, eta = 1/2.
 """

@@ -1,4 +1,4 @@
-"""LIBSVM, as scikit-learn's ``SVC``: squared hinge loss is a hard margin on K + I / C (spec 1.1)."""
+"""LIBSVM, as scikit-learn's ``SVC``: squared hinge loss is a hard margin on K + I / C (maths: squared hinge, eq. 4)."""
 
 from typing import Any
 

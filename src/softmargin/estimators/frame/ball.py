@@ -1,6 +1,7 @@
 """The classifier and the regressor of a ball, whichever ball it is: what y means, the problem, and what is predicted.
 
-    minimise over W in the ball, b:   sum_i p_i sum_c f(s_ic, t_ic) + l2 / 2 |W|^2 ,   s_i = W' x_i + b        spec 1.1
+    minimise over W in the ball, b:   sum_i p_i sum_c f(s_ic, t_ic) + l2 / 2 |W|^2 ,   s_i = W' x_i + b
+                                                                                                      maths: ball, eq. 1
 
 p_i is the share of sample i: its weight over the sum of all weights, times the weight of its class.
 

@@ -1,7 +1,7 @@
 """What every fit does without scikit-learn: the price of every sample's loss, the solver by its name, the run.
 
-A penalty that is not convex has many stationary points: the run starts at a solution of its convex relative, as spec
-3.4 asks.
+A penalty that is not convex has many stationary points: the run starts at a solution of its convex relative (maths:
+softmax, section 4).
 """
 
 import math

@@ -5,9 +5,9 @@
     landmarks     a linear problem on Nystroem features          gap of that problem        n r numbers in float32
     a stream      the same, by Pegasos steps                     gap on the last rows       landmarks and one chunk
 
-``C`` means what it means for every KernelSVC (``svm``): with total = sum_i C_i, the binary objective
-1/2 |w|^2 + sum_i C_i hinge_i is total times lam/2 |w|^2 + sum_i p_i hinge_i of spec 2.1, lam = 1 / total and
-p_i = C_i / total. A joint loss of two classes is half the binary one with 2 C.
+``C`` means what it means for every KernelSVC (``svm``): with total = sum_i C_i, the binary objective 1/2 |w|^2 + sum_i
+C_i hinge_i is total times lam/2 |w|^2 + sum_i p_i hinge_i (maths: sampled kernel, eq. 1), lam = 1 / total and p_i =
+C_i / total. A joint loss of two classes is half the binary one with 2 C.
 """
 
 from typing import Any

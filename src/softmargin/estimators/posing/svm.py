@@ -5,9 +5,9 @@
     hinge            one_vs_rest                        a joint SVM of two classes per class, C / 2    penalised
     squared_hinge    one_vs_rest; any of two classes    an L2SVM per class, 2 C                        free
 
-A binary hinge SVM is twice the joint SVM of two classes with half its C (spec 2.10). ``C`` means here what it means in
-scikit-learn, C sum_i xi_i^2; the L2SVM charges C / 2 sum_i xi_i^2. A penalised intercept is the weight of a constant
-feature.
+A binary hinge SVM is twice the joint SVM of two classes with half its C (maths: notation, eq. 4). ``C`` means here what
+it means in scikit-learn, C sum_i xi_i^2; the L2SVM charges C / 2 sum_i xi_i^2. A penalised intercept is the weight of a
+constant feature.
 """
 
 import math
@@ -244,7 +244,8 @@ def kernel_claim(kernel: Any) -> dict[str, Any]:
 
 
 def looks_at_samples(solver: Any) -> bool:
-    """Say whether a solver, or a name, is of those that look at samples of a kernel problem (spec part 2)."""
+    """Say whether a solver, or a name, is of those that look at samples of a kernel problem."""
+    # maths: sampled kernel, section 1.
     return solver in SOLVERS[SAMPLING] if isinstance(solver, str) else SampledProblem in getattr(solver, "needs", ())
 
 

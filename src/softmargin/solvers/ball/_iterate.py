@@ -29,7 +29,8 @@ State = TypeVar("State", bound="Iterate")
 class IterateTuning(NamedTuple):
     """Constants that methods with an ``Iterate`` share."""
 
-    refresh: int = 50  # steps after which the scores are computed afresh, against rounding; spec 1.2: every 50 to 100
+    # Steps after which the scores are computed afresh, against rounding; maths: ball, section 9: every 50 to 100
+    refresh: int = 50
     flat: float = 1e-4  # a line search ends where phi' has fallen to this share; by hand
     max_trials: int = 30  # of a line search; by hand
 

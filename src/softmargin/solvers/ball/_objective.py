@@ -45,10 +45,10 @@ __all__ = [
 
 Array = NDArray[Any]
 Ball = TypeVar("Ball", bound=ConvexSet)
-_N_PRODUCTS = 30  # of the power method, spec 1.4
+_N_PRODUCTS = 30  # of the power method, maths: ball, section 9
 _BLOCK = 4096  # entries of a block: its tiles share cache lines, which are read while they are still in the cache
 _FEWEST = 4 * WIDTH  # rows of a block
-_MARGIN = 1.02  # the power method approaches the norm from below, spec 1.4
+_MARGIN = 1.02  # the power method approaches the norm from below, maths: ball, section 9
 
 
 def checked_ball(problem: ConstrainedProblem, kinds: type[Ball] | tuple[type[Ball], ...], name: str, use: str) -> Ball:

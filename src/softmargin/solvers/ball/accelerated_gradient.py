@@ -10,7 +10,7 @@ one with X'. The intercept is no coordinate of the descent: every V gets the bes
 L bounds the curvature of f along the last step, measured in the scores: it shrinks a little before every iteration, and
 grows where <f'(W_{t+1}) - f'(V), D> > L |D|^2 with D = W_{t+1} - V. No norm of X is computed.
 
-    spec 1.1, 1.4    here
+    maths            here
     x, v             W, V
     y                U (n, k), weighted: the slopes at V
     z                G (d, k), with the 1/n: X' U
@@ -19,7 +19,7 @@ grows where <f'(W_{t+1}) - f'(V), D> > L |D|^2 with D = W_{t+1} - V. No norm of 
 The slopes at V are a dual point too: P(W) - D(U) is a duality gap for one more projection, computed every few steps.
 
 Source: Beck and Teboulle (2009) with the restart of O'Donoghue and Candes (2015); the momentum follows a changing L as
-in Scheinberg, Goldfarb and Bai (2014) (``common.momentum``). Spec 1.4.
+in Scheinberg, Goldfarb and Bai (2014) (``common.momentum``). Maths: ball, eq. 14.
 """
 
 import math

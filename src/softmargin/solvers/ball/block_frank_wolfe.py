@@ -6,7 +6,7 @@
     W <- W + length (W~ - W)
 
 In the l1 ball W~ keeps the s largest entries of V = W - G / (L eta) and projects them; in the trace ball it keeps the s
-largest singular values. Both are exact (spec 1.1, 1.5).
+largest singular values. Both are exact (maths: ball, eq. 12).
 
     paper 001       here                shape
     x, x~           W, towards          (d, k)
@@ -14,8 +14,9 @@ largest singular values. Both are exact (spec 1.1, 1.5).
     s               size                ()     doubled where it was too small and the gap did not fall
     L, mu           lipschitz, l2       ()     L of F, ridge included
 
-Source: paper 001, eq. (3); Allen-Zhu, Hazan, Hu and Li (2017), Algorithm 1; spec 1.1, 1.4, 1.5. We differ: the length
-comes from a line search, and L eta is the curvature of F along the last line; ``eta="paper"`` fixes both at mu / (2 L).
+Source: paper 001, eq. (3); Allen-Zhu, Hazan, Hu and Li (2017), Algorithm 1; maths: ball, eqs. 12 and 23. We differ: the
+length comes from a line search, and L eta is the curvature of F along the last line; ``eta="paper"`` fixes both at
+mu / (2 L).
 """
 
 from dataclasses import dataclass, field

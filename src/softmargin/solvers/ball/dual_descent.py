@@ -2,22 +2,22 @@
 
     maximise over U and theta >= 0:   D(U, theta) = -|R|^2 / (2 l2) - theta radius - sum_i p_i sum_c f*(u_ic, t_ic) ,
                                       Z = X' (p U) ,   R = [|Z| - theta]_+
-    whose inner maximum over theta is the dual value of spec 1.1; the weights are W = -sign(Z) R / l2.
+    whose inner maximum over theta is the dual value of maths: ball, eq. 2; the weights are W = -sign(Z) R / l2.
 
 Each u_ic moves to the maximum of D under the curvature p_i |x_i|^2 / l2, where only those features count that can be
 weights after the step; theta moves to its own maximum, one Newton pass over Z, several times per pass. Both raise D.
 The ridge makes D smooth in every u_ic, and every update acts on the next sample at once: the number of passes depends
 on p_i |x_i|^2 / l2 and not, as for gradient methods, on the norm of the whole X.
 
-    spec 1.1, 1.3    here
+    maths            here
     y                U (n, k)
     z                Z (d, k), with the 1/n
     x = xb(y)        weights (d, k)
     theta            theta: the threshold of the projection of -Z / l2, times l2
     mu, tau          l2, ball.radius
 
-Source: the elastic-net ascent of Shalev-Shwartz and Zhang (2014), with theta as one more coordinate; spec 1.3 takes the
-same steps for a block at once. Needs l2 > 0 and no intercept.
+Source: the elastic-net ascent of Shalev-Shwartz and Zhang (2014), with theta as one more coordinate; maths: ball,
+eq. 18 takes the same steps for a block at once. Needs l2 > 0 and no intercept.
 """
 
 import math
@@ -46,7 +46,8 @@ class BallDualDescentTuning(NamedTuple):
 
     numbers_per_level: int = 2  # an update of theta, which reads all of Z, per so many numbers of X read; by hand
     most_levels: int = 64  # updates of theta per pass; by hand
-    refresh: int = 50  # passes after which Z is computed afresh, against rounding; spec 1.2: every 50 to 100
+    # Passes after which Z is computed afresh, against rounding; maths: ball, section 9: every 50 to 100
+    refresh: int = 50
 
 
 @dataclass

@@ -14,8 +14,8 @@ update those of W: one column of X, or X times one singular vector.
     eta             length              ()
     Ax              scores              (n, k)     kept up to date
 
-Source: Frank and Wolfe (1956); paper 001, eq. (2); spec 1.4, 1.5. We differ: eta comes from a line search. The rate is
-1 / t; the estimate is the gap of the certificate, or the Frank-Wolfe gap for a trace ball.
+Source: Frank and Wolfe (1956); paper 001, eq. (2); maths: ball, eq. 21. We differ: eta comes from a line search. The
+rate is 1 / t; the estimate is the gap of the certificate, or the Frank-Wolfe gap for a trace ball.
 """
 
 from dataclasses import dataclass, field

@@ -14,12 +14,12 @@ The error of the triples, M' u - s v, is at most a share of the last |D|. A step
 triples than the last one, so that first steps, whose rank may be high, stay cheap; such a step leads to a point of
 lower rank, and the next one computes more.
 
-    spec 1.5     here              shape
+    maths        here              shape
     X            U, s, V           (d, r), (r,), (k, r)
     W = A X      scores            (n, k)     without the intercept
     TSVD         leading           right basis kept in ``basis`` (k, b)
 
-Source: spec 1.4 and 1.5 (stacked factors); Beck and Teboulle (2009), restarted as in O'Donoghue and Candes (2015) where
+Source: maths: ball, section 4; Beck and Teboulle (2009), restarted as in O'Donoghue and Candes (2015) where
 <Z - W_{t+1}, W_{t+1} - W_t> > 0; momentum follows a changing L as in Scheinberg, Goldfarb and Bai (2014).
 """
 

@@ -22,9 +22,9 @@ cost what the paper's updates cost with the number of rows it recommends. So by 
     delta, eta    delta, eta      settings; r = delta p_i, so delta / n
     mu = L        l2
 
-Source: paper 001, Algorithm 2 with the errata of spec 1.2 (A X~ in (13), 1/n in (14) and (16), rows of (15) by
-|Y~_i - Y_i|); the test of r is spec 1.3. We differ: the dual step comes before the primal one, which is the same
-sequence, as W_1 = 0; the triples are exact (sets.truncated) where ``rank`` does not forbid it.
+Source: paper 001, Algorithm 2 with maths: errata 001.1 to 001.5 (A X~ in (13), 1/n in (14) and (16), rows of (15) by
+|Y~_i - Y_i|); the test of r is maths: ball, eq. 18. We differ: the dual step comes before the primal one, which is the
+same sequence, as W_1 = 0; the triples are exact (sets.truncated) where ``rank`` does not forbid it.
 """
 
 import math

@@ -17,7 +17,8 @@ intercept, which is fixed in between.
     gamma           length                      ()     in units of the entries: eta times the radius
     x^(t), grad f   W, G = Z + l2 W             (d * k,)
 
-Source: Lacoste-Julien and Jaggi (2015), Algorithm 2; spec 1.4. Linear in the number of moves that are not cut short.
+Source: Lacoste-Julien and Jaggi (2015), Algorithm 2; maths: ball, eq. 22. Linear in the number of moves that are not
+cut short.
 """
 
 from dataclasses import dataclass, field

@@ -1,12 +1,13 @@
 """Primal-dual block Frank-Wolfe over the l1 ball, for a ridge and no intercept.
 
-    L(W, U) = l2 / 2 |W|^2 + <Z, W> - sum_i p_i sum_c f*(u_ic, t_ic) ,   Z = X' (p U) ,   W in the ball      spec 1.1
+    L(W, U) = l2 / 2 |W|^2 + <Z, W> - sum_i p_i sum_c f*(u_ic, t_ic) ,   Z = X' (p U) ,   W in the ball
+                                                                                                     maths: ball, eq. 16
 
-    as printed, corrected                                                                                     spec 1.2
+    as printed, corrected                                                                            maths: errata 001.1
         V = W - (Z + l2 W) / (l2 eta), its s largest entries projected on the ball;   W = (1 - eta) W + eta V
         scores = (1 - eta) scores + eta X V                                                  columns of V's support
         U~ = the dual step of length r = delta / n from U;  the k rows that move most:  U = U~,  Z += X' (p dU)
-    automatic (the default)                                                                                   spec 1.3
+    automatic (the default)                                                                          maths: ball, eq. 18
         eta = 1: W is the point of the ball nearest to -Z / l2, its own support is s
         r halves where the dual value would rise less than the step predicts, and grows after five accepted steps
         k balances the cost of the rows and the columns of a step
@@ -21,8 +22,8 @@ are computed afresh, against rounding.
     mu, tau, L       l2, ball.radius; L = l2
     s, k, delta, eta the same; r = delta / n
 
-Source: Lei, Zhuo, Caramanis, Dhillon, Dimakis (2019), Algorithm 1, eqs. (8)-(12). We differ by the errata of spec 1.2:
-(9) with A x~, (10) with 1/n, (12) with rows; rows of several targets are ranked by their norm.
+Source: Lei, Zhuo, Caramanis, Dhillon, Dimakis (2019), Algorithm 1, eqs. (8)-(12). We differ by maths: errata 001.1,
+001.2 and 001.5: (9) with A x~, (10) with 1/n, (12) with rows; rows of several targets are ranked by their norm.
 """
 
 from dataclasses import dataclass, field
@@ -58,7 +59,7 @@ _TINY = float(np.finfo(float).tiny)
 
 
 class DualStepTuning(NamedTuple):
-    """How the length r of dual steps adapts; spec 1.3."""
+    """How the length r of dual steps adapts; maths: ball, eq. 18."""
 
     shorter: float = 0.5  # factor of r after a step that is refused
     longer: float = 1.5  # factor of r after ...
@@ -69,8 +70,9 @@ class PrimalDualBFWTuning(NamedTuple):
     """Constants of primal-dual block Frank-Wolfe over the l1 ball."""
 
     dual_step: DualStepTuning = DualStepTuning()
-    fewest_rows: int = 200  # at least one row in so many moves; spec 1.3
-    refresh: int = 50  # iterations after which scores and Z are computed afresh; spec 1.2: every 50 to 100
+    fewest_rows: int = 200  # at least one row in so many moves; maths: ball, section 9
+    # Iterations after which scores and Z are computed afresh; maths: ball, section 9: every 50 to 100
+    refresh: int = 50
     max_iterations: int = 50  # in one step; by hand
 
 
@@ -177,7 +179,7 @@ class PrimalDualBFW(BallSolver[PrimalDualState]):
         fill_scores(problem.X, state.W, state.scores)
 
     def _ascend(self, problem: ConstrainedProblem, state: PrimalDualState) -> int:
-        """Make one iteration of spec 1.3; return how many numbers of X it read."""
+        """Make one iteration (maths: ball, eq. 18); return how many numbers of X it read."""
         p, k, tuning = problem.weights[:, None], state.U.shape[1], self.tuning
         value, touched = _smooth_part(problem, state.Z, state.W), 0
         while True:

@@ -18,8 +18,8 @@ With l2 > 0 a phase has N = 4 sqrt(2 L / l2) iterations, begins again at Y with 
     D               diameter            ()         of the ball
     sigma^2         v = variance        ()         of a gradient by one sample, at the first point
 
-Source: Lan and Zhou (2016); spec 1.4. We differ: a batch of all samples or more is the exact gradient; the ridge is
-never sampled; an iteration uses at most ``max_corners`` corners; every step ends with the best intercept.
+Source: Lan and Zhou (2016); maths: ball, section 8. We differ: a batch of all samples or more is the exact gradient;
+the ridge is never sampled; an iteration uses at most ``max_corners`` corners; every step ends with the best intercept.
 """
 
 import math

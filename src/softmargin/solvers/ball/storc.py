@@ -18,7 +18,7 @@
     D_t^2           square              ()
     m_t             batch
 
-Source: Hazan and Luo (2016); spec 1.4. We differ: the gap of W0 bounds D where the
+Source: Hazan and Luo (2016); maths: ball, section 8. We differ: the gap of W0 bounds D where the
 paper halves it; a batch has 96 N samples, of which the proofs need far more, or is exact where those are all; an
 iteration uses at most ``max_corners`` corners; every W0 gets the best intercept.
 """
@@ -46,7 +46,7 @@ Array = NDArray[Any]
 class StorcTuning(NamedTuple):
     """Constants of STORC."""
 
-    batch_share: int = 96  # a batch holds so many times N samples; spec 1.4
+    batch_share: int = 96  # a batch holds so many times N samples; maths: ball, section 9
 
 
 @dataclass

@@ -13,9 +13,9 @@ W, so a batch holds as many entries of X as W has entries. Every W~ gets the bes
     L                                   ()         l2 + curvature ((1 - 1/m) |sqrt(p) X|_2^2 + 1/m sum_i p_i |x_i|^2)
     q_i             chances             (n,)
 
-Source: Johnson and Zhang (2013); Xiao and Zhang (2014), with the last inner point kept; spec 1.4. We differ: their
-proofs need shorter steps, which we take only after the gap has grown. The objective may rise: only its expectation
-falls.
+Source: Johnson and Zhang (2013); Xiao and Zhang (2014), with the last inner point kept; maths: ball, section 8. We
+differ: their proofs need shorter steps, which we take only after the gap has grown. The objective may rise: only its
+expectation falls.
 """
 
 import math

@@ -7,11 +7,11 @@
 While few weights are non-zero, all but two products of a round read only the columns of the set. Where the set is a
 large part of X there is nothing to gain, and the run changes to plain gradient steps for good.
 
-    spec 1.4         here
+    maths            here
     W                features
     supp(x)          the rows of W (d, k) that are not zero
 
-Source: spec 1.4 (WS-AccPG). We differ: a round has a bounded number of iterations, and the choice between the set and
+Source: maths: ball, eq. 15. We differ: a round has a bounded number of iterations, and the choice between the set and
 plain steps counts the entries of X in the set.
 """
 
@@ -36,11 +36,12 @@ _PLAIN = BallGradient()
 class BallWorkingSetTuning(NamedTuple):
     """Constants of the working set of features."""
 
-    first_size: int = 200  # features in the first set; spec 1.4
-    growth: int = 2  # a later set holds so many times the features in use; spec 1.4
-    gap_share: float = 0.1  # a round stops at this share of the gap on all features; spec 1.4
+    first_size: int = 200  # features in the first set; maths: ball, section 9
+    growth: int = 2  # a later set holds so many times the features in use; maths: ball, section 9
+    gap_share: float = 0.1  # a round stops at this share of the gap on all features; maths: ball, section 9
     max_steps: int = 300  # iterations in a round; by hand
-    largest_share: float = 0.25  # a set with more of the features, or of the entries of X, is given up; spec 1.4
+    # A set with more of the features, or of the entries of X, is given up; maths: ball, section 9
+    largest_share: float = 0.25
 
 
 @dataclass

@@ -10,7 +10,7 @@ F[c]: contiguous, and only for the entries that moved. How a row moves is a *rul
     Crammer-Singer corners      0 (written as class y, h_y = 0, weight C - alpha_y), C (e_y - e_j) (weight -alpha_j)
     Weston-Watkins corners      off-label entries 0 or -C each
 
-Spec 2.2 to 2.4.
+Maths: kernel SVM, sections 2 and 3.
 """
 
 from dataclasses import dataclass, field

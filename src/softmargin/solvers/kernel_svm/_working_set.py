@@ -1,4 +1,4 @@
-"""Which rows of a kernel problem are worth a round of their own (spec 2.6)."""
+"""Which rows of a kernel problem are worth a round of their own (maths: kernel SVM, section 4)."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ __all__ = ["SET_TARGET", "choose_rows", "with_neighbours"]
 Array = NDArray[Any]
 
 ACTIVE_SHARE = 0.01  # a row counts when its gap exceeds this share of the mean gap
-SET_TARGET = 0.1  # a round brings the gap of its rows down to this share; spec 2.6 has 0.2
+SET_TARGET = 0.1  # a round brings the gap of its rows down to this share; maths: kernel SVM, section 8 has 0.2
 NEAR = 0.2  # a margin this far from being violated may well be violated after a deep round
 
 

@@ -1,6 +1,6 @@
 """Block descent on the dual of a kernel multiclass SVM: rows of alpha solved exactly, on three levels of memory.
 
-    all n rows      scores F = K alpha are kept; their gaps choose the working set                    spec 2.6
+    all n rows      scores F = K alpha are kept; their gaps choose the working set          maths: kernel SVM, section 4
     working set     the square of K over its rows, in main memory; epochs of pieces until its gap is a tenth
     piece           a few hundred rows whose square of K stays in the processor's cache: exact block steps, row after
                     row, a few sweeps; then the rest of the working set is told. A small set is one piece
@@ -16,7 +16,7 @@ Pieces are random and drawn anew every epoch: rows of one piece learn of the oth
 fixed pieces, or pieces of one class, converge slowly. No visit lowers the dual value, and rows left out are looked at
 again after every round.
 
-    spec            here
+    maths           here
     alpha, F        state.alpha, state.scores     (n, k), F = K alpha
     K_aa, act       K, rows
     tot             state.gaps.sum()
@@ -52,7 +52,7 @@ SWEEPS_ALONE = (0.05, 20)
 DEEP_TARGET = 0.04
 SMALL = 8
 MOST = 0.5  # share of a working set that moves where many samples are support vectors
-MAX_EPOCHS = 40  # over one working set (spec 2.6)
+MAX_EPOCHS = 40  # over one working set (maths: kernel SVM, section 8)
 
 
 @dataclass

@@ -12,8 +12,8 @@ One pass visits every sample once, in a fresh random order.
     t (and k)       state.n_done        ()         the paper writes two counters for one
     p               len(state.index)    ()         number of blocks: samples whose row can move
 
-Source: paper 000, Algorithm 3; spec 2.2, 2.3, 2.8. We differ: the paper draws samples with replacement; the best step
-is 1 where K_ii |d|^2 <= gap_i, d = s - alpha_i.
+Source: paper 000, Algorithm 3; maths: kernel SVM, section 3; maths: errata 000.8. We differ: the paper draws samples
+with replacement; the best step is 1 where K_ii |d|^2 <= gap_i, d = s - alpha_i.
 """
 
 from dataclasses import dataclass

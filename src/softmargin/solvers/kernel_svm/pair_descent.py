@@ -14,7 +14,7 @@ Rows of two classes have one variable, alpha_i = (-u_i, u_i) / 2, whatever the m
 So a round goes deep, as samples that need not move are then back where they were; and sets grow from a few hundred
 samples, as the first ones tell which of the others matter. Nothing lowers (1).
 
-    paper, spec     here
+    paper, maths    here
     alpha           state.u                 (n,)
     K alpha         state.scores            (n, 1)
 """

@@ -8,14 +8,14 @@ L is the largest eigenvalue of K by the power method, and doubles where <d, K d>
 
     all rows        a step is one such iteration; K times what moved
     working set     a step is a round: iterations on the rows that matter, with their square of K at hand, until their
-                    gap has fallen to 1/10; then K times what moved, once, for all rows                       spec 2.6
+                    gap has fallen to 1/10; then K times what moved, once, for all rows     maths: kernel SVM, section 4
 
-    spec            here                shape
+    maths           here                shape
     alpha, F        alpha, scores       (n, k)     F = K alpha, kept up to date
     L               lipschitz           ()
     act, K_aa       rows, K             (m,), (m, m)
 
-Everything is an operation on whole arrays: no loop over samples. Source: spec 2.5 (nearest rows), 2.6, 2.7; Beck and
+Everything is an operation on whole arrays: no loop over samples. Source: maths: kernel SVM, sections 4 and 5; Beck and
 Teboulle (2009), with the gradient restart of O'Donoghue and Candes (2015).
 """
 
@@ -165,7 +165,8 @@ def _solve_set(problem: KernelBlockProblem, state: GradientState) -> GradientSta
 
 
 def _gap(at: Iterate, multiclass: str, y: Array, C: Array) -> float:
-    """Return the Frank-Wolfe gap of these rows, which is their part of the duality gap (spec 2.2)."""
+    """Return the Frank-Wolfe gap of these rows, which is their part of the duality gap."""
+    # maths: kernel SVM, section 2.
     away = at.alpha - corner(multiclass, at.scores, y, C)
     return float(np.vdot(away, at.scores) - away[np.arange(len(y)), y].sum())
 

@@ -3,7 +3,7 @@
     visit sample i:   s = W'x_i;   alpha_i <- argmax of the dual over row i, the others fixed;   W += x_i (new - old)'
 
     plain          every sample in turn, in a fresh random order each pass          paper 004, Algorithm 1
-    working set    passes over the samples (and classes) that still move            spec 2.6
+    working set    passes over the samples (and classes) that still move            maths: linear SVM, section 4
 
 A working set is used between two full passes. A full pass visits every sample and class and adds up the gaps of the
 rows as it finds them. Rows that moved and hold more than 1 / 100 of the mean gap form the set, each with the tiles of
@@ -11,7 +11,7 @@ classes that are in play. Passes over the set follow until their gap is 1 / 5 of
 move twice in a row leave the set early, and so do tiles. The next full pass visits everything again, so no row is left
 out for good. No visit lowers the dual value: the bound never falls.
 
-    spec            here
+    maths           here
     alpha, W        state.alpha, state.weights      rows padded to whole tiles (backends.lanes)
     act             state.order[:state.n_active]
     tot             state.full_gap
@@ -48,10 +48,11 @@ Array = NDArray[Any]
 class DualBlockDescentTuning(NamedTuple):
     """The constants of the descent."""
 
-    active_share: float = 0.01  # a row is active above this share of the mean gap: spec 2.6
-    largest_set: float = 0.7  # share of all rows above which a full pass costs little more than the set: spec 2.6
-    set_target: float = 0.2  # share of the full pass's gap at which a set is done: spec 2.6
-    max_set_passes: int = 40  # over one set: spec 2.6
+    active_share: float = 0.01  # a row is active above this share of the mean gap: maths: linear SVM, section 6
+    # Share of all rows above which a full pass costs little more than the set: maths: linear SVM, section 6
+    largest_set: float = 0.7
+    set_target: float = 0.2  # share of the full pass's gap at which a set is done: maths: linear SVM, section 6
+    max_set_passes: int = 40  # over one set: maths: linear SVM, section 6
     patience: int = 2  # visits without a move before a row leaves the set: by hand
     slack: float = 0.1  # a class whose margin is violated by more than -slack stays in play: by hand
     stale: float = 0.8  # gap at the end of a pass, as a share of the gaps added up while W improved: by hand
@@ -99,7 +100,7 @@ class DualBlockDescent:
     order : {"permuted", "cyclic"}
         A fresh random order every pass, or 0, 1, 2, ...
     screening : bool
-        Remove rows for good once the gap proves their optimum (spec 2.9).
+        Remove rows for good once the gap proves their optimum (maths: linear SVM, section 5).
     tuning : DualBlockDescentTuning
     """
 

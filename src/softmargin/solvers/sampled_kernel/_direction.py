@@ -1,6 +1,7 @@
 """What conjugate subgradient methods share: a sample with its kernel matrix, the direction, and the step along it.
 
-    g = lam alpha - p y act ,     d = the shortest vector of the segment from d_last to -g              spec 2.2, 2.4
+    g = lam alpha - p y act ,     d = the shortest vector of the segment from d_last to -g
+                                                                                     maths: sampled kernel, eqs. 6 and 7
 
 Lengths are those of the kernel's space, <a, b> = a'Qb, or Euclidean lengths of the coefficients, in which the
 subgradient is Q g.

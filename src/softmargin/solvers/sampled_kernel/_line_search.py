@@ -4,8 +4,8 @@
     phi'(t) = lam (<d, w> + t <d, d>) - sum_i p_i y_i v_i [ 1 - y_i (u_i + t v_i) > 0 ]
 
 phi is convex and piecewise quadratic: its slope jumps up where a margin reaches zero. ``exact_search`` sorts these
-places and finds where the slope changes sign (spec 2.4); ``wolfe_search`` is paper 002's Algorithm 2 with the constants
-the right way round (spec 2.2, erratum 4).
+places and finds where the slope changes sign (maths: sampled kernel, section 4); ``wolfe_search`` is paper 002's
+Algorithm 2 with the constants the right way round (maths: errata 002.4).
 """
 
 from typing import Any, NamedTuple
@@ -21,10 +21,11 @@ Array = NDArray[Any]
 class HingeSearchTuning(NamedTuple):
     """Constants of Wolfe's search."""
 
-    first_length: float = 0.3  # the first trial is at most half of it, in units of 1 / sqrt(lam): delta_0 of spec 2.4
-    n_trials: int = 20  # give up below radius / n_trials: n_ls of spec 2.4
+    # The first trial is at most half of it, in units of 1 / sqrt(lam): delta_0 of maths: sampled kernel, section 7
+    first_length: float = 0.3
+    n_trials: int = 20  # give up below radius / n_trials: n_ls of maths: sampled kernel, section 7
     sufficient: float = 0.2  # m_L, and
-    steep: float = 0.4  # m_R, with m_L < m_R < 1/2: spec 2.2
+    steep: float = 0.4  # m_R, with m_L < m_R < 1/2: maths: sampled kernel, eq. 14
     max_trials: int = 60  # guard against an endless search; by hand
 
 

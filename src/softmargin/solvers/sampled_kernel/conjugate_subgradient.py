@@ -1,15 +1,17 @@
 """Stochastic conjugate subgradients for the kernel hinge SVM: directions of least norm, on a sample that grows.
 
-    f(w) = lam / 2 |w|^2 + sum_i p_i [1 - y_i <w, phi_i>]_+ ,   w = sum_{i in S} alpha_i phi_i                spec 2.1
+    f(w) = lam / 2 |w|^2 + sum_i p_i [1 - y_i <w, phi_i>]_+ ,   w = sum_{i in S} alpha_i phi_i
+                                                                                            maths: sampled kernel, eq. 1
 
     g = lam alpha - p y act                subgradient at w, by its coefficients;  act_i in [0, 1] where the margin is 1
-    d = the shortest vector of the segment from d_last to -g;   alpha_new = alpha + t d,  t |d| <= radius      spec 2.2
+    d = the shortest vector of the segment from d_last to -g;   alpha_new = alpha + t d,  t |d| <= radius
+                                                                                            maths: sampled kernel, eq. 7
     S grows as the radius shrinks: |S| = first_size (first_radius / radius)^4
     a fresh sample T must confirm the decrease of f, or the step is rejected and the radius shrinks
 
 By default all lengths are those of the kernel's space (<a, b> = a'Qb), the line search is exact, d is reset when S
-grows, and T has at most ``test_size`` samples: spec 2.4. ``geometry="euclidean"``, ``search="wolfe"``,
-``reset=False``, ``test_size=None`` is the paper's own method, with its errata corrected.
+grows, and T has at most ``test_size`` samples: maths: sampled kernel, section 3. ``geometry="euclidean"``,
+``search="wolfe"``, ``reset=False``, ``test_size=None`` is the paper's own method, with its errata corrected.
 
     paper 002           here                shape
     S_k, T_k            index, test sample  (m,)
@@ -17,8 +19,8 @@ grows, and T has at most ``test_size`` samples: spec 2.4. ``geometry="euclidean"
     d, Q d              d, v                (m,)
     delta, gamma        radius, change
 
-Source: paper 002, Algorithms 1 and 2; spec 2.2 to 2.4. The dual variables that prove the gap on S are the same mean of
-act as d is of -g, so that the gap on the sample costs nothing more.
+Source: paper 002, Algorithms 1 and 2; maths: sampled kernel, sections 3 and 4. The dual variables that prove the gap on
+S are the same mean of act as d is of -g, so that the gap on the sample costs nothing more.
 """
 
 import math
@@ -39,7 +41,7 @@ Array = NDArray[Any]
 
 
 class ConjugateSubgradientTuning(NamedTuple):
-    """The radius, when a step is accepted, and the line search: the defaults of spec 2.4."""
+    """The radius, when a step is accepted, and the line search: the defaults of maths: sampled kernel, section 7."""
 
     first_radius: float = 0.3  # delta_0, in units of 1 / sqrt(lam): |w*| <= sqrt(2 / lam)
     largest_radius: float = 3.0  # delta_max, in the same units
@@ -137,7 +139,8 @@ class ConjugateSubgradient(SubgradientMethod):
         state.alpha, state.d, state.dual = (np.pad(a, (0, more)) for a in (state.alpha, state.d, state.dual))
 
     def _is_confirmed(self, problem: SampledProblem, state: SampleState, t: float, rng: np.random.Generator) -> bool:
-        """Say whether f falls on a fresh sample at least a little of what it falls on S (spec 2.2, step 4)."""
+        """Say whether f falls on a fresh sample at least a little of what it falls on S."""
+        # maths: sampled kernel, eq. 10.
         if self.direction_length(state) <= self.tuning.shortest * state.radius:
             return False
         quadratic = 0.5 * problem.lam * t * (2.0 * float(state.d @ state.u) + t * float(state.d @ state.v))

@@ -1,6 +1,7 @@
 """Kernel Pegasos: stochastic subgradient steps on the hinge, one sample at a time.
 
-    t = 1, 2, ...:   draw i;   if y_i <w_t, phi_i> < 1:  c_i += 1;   w_{t+1} = sum_j c_j y_j phi_j / (lam t)    spec 2.5
+    t = 1, 2, ...:   draw i;   if y_i <w_t, phi_i> < 1:  c_i += 1;   w_{t+1} = sum_j c_j y_j phi_j / (lam t)
+                                                                                           maths: sampled kernel, eq. 15
 
 Samples are drawn by their weights, a block at a time: GEMM computes the kernel values of a block with all samples of
 nonzero count, and within the block; only the few sums within the block are made one after the other.

@@ -1,10 +1,11 @@
 """Wolfe's conjugate subgradients for the kernel hinge SVM: on all samples, and every decrease is accepted.
 
-    d = the shortest vector of the segment from d_last to -g;   alpha_new = alpha + t d,   t by a line search  spec 2.2
+    d = the shortest vector of the segment from d_last to -g;   alpha_new = alpha + t d,   t by a line search
+                                                                                            maths: sampled kernel, eq. 7
 
 -d is a mean of subgradients, and the same mean of the activities of the losses gives dual variables that prove the gap.
-By default lengths are those of the kernel's space and the search is exact (spec 2.4); ``Wolfe("euclidean", "wolfe")``
-is the method that paper 002 compares with.
+By default lengths are those of the kernel's space and the search is exact (maths: sampled kernel, section 3);
+``Wolfe("euclidean", "wolfe")`` is the method that paper 002 compares with.
 """
 
 import math

@@ -1,7 +1,7 @@
 """The compiled loop of feature-wise proximal gradient, and the Lipschitz constants of gradient steps on the losses.
 
-gradient of feature j    g = sum_i x_ij U_i ,  U = C (P - Y)                                              spec 3.3
-its curvature            H_j = sum_i C_i x_ij^2 (diag p_i - p_i p_i') , at most                           spec 3.2
+gradient of feature j    g = sum_i x_ij U_i ,  U = C (P - Y)                                      maths: softmax, eq. 21
+its curvature            H_j = sum_i C_i x_ij^2 (diag p_i - p_i p_i') , at most           maths: softmax, eqs. 12 and 13
     anywhere             sum_i C_i x_ij^2 / 2                  (/ 4 where there is one column)
     at this point        2 max_c h_c ,  h_c = sum_i C_i x_ij^2 p_ic (1 - p_ic)       by Gershgorin's discs
                          (h itself where there is one column)

@@ -1,6 +1,6 @@
 """The whole Hessian of F, class after class: H[c size + j, c' size + j'], the intercept last in every class.
 
-    H = sum_i C_i (diag(p_i) - p_i p_i') (x) a_i a_i' + ridge,      a_i with the constant feature              spec 3.7
+    H = sum_i C_i (diag(p_i) - p_i p_i') (x) a_i a_i' + ridge,  a_i with the constant feature     maths: softmax, eq. 26
 
     two classes     A' diag(C p (1 - p)) A, entry by entry where rows are thin, else by BLAS
     more            blocks of B_c' A, minus B'B;   A with rows sqrt(C_i) a_i,  B_c = diag(p_c) A,  B = [B_1 ... B_k]

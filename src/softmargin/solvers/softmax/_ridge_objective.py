@@ -1,7 +1,7 @@
 """F of multinomial regression with a ridge, at a point and along lines through it: what its smooth solvers share.
 
-    F(W, b) = sum_i C_i l_i(W' x_i + b) + ridge / 2 |W|^2                                                      spec 3.1
-    H V     = X' C (P T - P <P, T>) + ridge V,      T = X V                                                    spec 3.7
+    F(W, b) = sum_i C_i l_i(W' x_i + b) + ridge / 2 |W|^2                                          maths: softmax, eq. 1
+    H V     = X' C (P T - P <P, T>) + ridge V,      T = X V                                       maths: softmax, eq. 25
 
 Scores are linear in W, so a line W + t D costs one product T = [X, 1] D, and F, its slope and its curvature at any t
 cost n k exponentials. Every trial leaves its scores and probabilities behind, so accepting one costs no more.

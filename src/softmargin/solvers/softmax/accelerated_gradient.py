@@ -16,7 +16,7 @@ the step, measured in the scores.
     x_k, y_k, t_k       W, Z, momentum
 
 Source: Beck and Teboulle (2009), restarted as in O'Donoghue and Candes (2015) where <Z - W_{t+1}, W_{t+1} - W_t> > 0.
-Spec 3.7.
+Maths: softmax, section 6.
 """
 
 import math

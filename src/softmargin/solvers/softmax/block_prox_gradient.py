@@ -7,16 +7,16 @@ follows with a Newton step.
 
     paper 003       here                shape
     W               W                   (d, k)     row j: the weights of feature j; k padded, the intercept last
-    w^j, L_j        W_j, lipschitz[j]   (k,), ()   sum_i C_i x_ij^2 / 2                                 spec 3.2
+    w^j, L_j        W_j, lipschitz[j]   (k,), ()   sum_i C_i x_ij^2 / 2                           maths: softmax, eq. 12
     L_k, L          lipschitz[0]        ()         |sqrt(C) X|_2^2 / 4 by classes, / 2 for the matrix, Appendices E, F
     F-CBPG          blocks="features", order="cyclic", constants="paper", working_set=False             Algorithm 1
     F-RBPG          the same with order="random" or "lipschitz"                                         Algorithm 2
     C-CBPG, matrix  blocks="classes", blocks="matrix"                                                   Figure 1
 
 With one column (two classes) all constants halve to 1/4. Scores and probabilities are kept up to date: a feature costs
-its nonzero entries times k, and no exponential unless its row moves. Source: paper 003; spec 3.1 to 3.4, 3.6. We
-differ: all classes have weights, samples have prices, there is an intercept; local constants and the working set are
-ours. Penalties that are not convex take steps of 0.9 / L (spec 3.4).
+its nonzero entries times k, and no exponential unless its row moves. Source: paper 003; maths: softmax, sections 3 to
+5. We differ: all classes have weights, samples have prices, there is an intercept; local constants and the working set
+are ours. Penalties that are not convex take steps of 0.9 / L (maths: softmax, section 4).
 """
 
 import math
@@ -59,17 +59,18 @@ HALF = 0.5  # share of |D|^2 / step that the prox of a penalty that is not conve
 class BlockProxGradientTuning(NamedTuple):
     """Constants of block proximal gradient."""
 
-    refresh: int = 20  # steps after which the cached scores are computed anew; spec 3.3
+    refresh: int = 20  # steps after which the cached scores are computed anew; maths: softmax, section 10
     largest_set: float = 0.7  # share of the features that a working set may have; by hand
     max_set_passes: int = 20  # over one working set; by hand
     set_target: float = 0.2  # progress of a pass, as a share of the full pass, that ends a working set; by hand
-    concave_step: float = 0.9  # step times L where the penalty is not convex; spec 3.4
+    concave_step: float = 0.9  # step times L where the penalty is not convex; maths: softmax, section 10
     gershgorin: float = (
         1.25  # local constant over max_c h_c: 2 is proven, 1 necessary, the descent test decides; by hand
     )
     flattest: float = 1e-4  # share of the constant that holds anywhere below which a local one is not used; by hand
-    shrink: float = 0.8  # factor on the local constant of column blocks that every step tries; spec 3.7
-    grow: float = 2.0  # factor on it where the descent test fails; spec 3.7
+    # Factor on the local constant of column blocks that every step tries; maths: softmax, section 10
+    shrink: float = 0.8
+    grow: float = 2.0  # factor on it where the descent test fails; maths: softmax, section 10
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Block descent on the dual of ridge multinomial regression: the probabilities of one sample at a time.
 
-    F(W, b) = ridge/2 |W|^2 + sum_i C_i l(W'x_i + b)                                                      spec 3.1, 3.5
+    F(W, b) = ridge/2 |W|^2 + sum_i C_i l(W'x_i + b)                                           maths: softmax, section 9
     D(q)    = sum_i C_i H(q_i) - ridge/2 |W|^2,    W = sum_i x_i alpha_i' / ridge,    alpha_i = C_i (e_y - q_i)
 
     visit sample i:   s = W'x_i + b;   q_i <- argmax of D over q_i alone;   W += x_i (new - old alpha_i)' / ridge
@@ -15,7 +15,7 @@ descent and a small one slows b.
 Working set. Most rows soon have little of the gap. Between two full passes only rows with more than half the mean gap
 are visited, each with the tiles of classes that still move, until their gap has fallen to a fifth.
 
-    spec            here
+    maths           here
     log q           state.alpha                     rows padded to whole tiles; of two classes, a logit
     W, b            state.weights                   its last row is b / v
     b before rho    state.multiplier                divided by v
@@ -52,9 +52,10 @@ class SoftmaxDualDescentTuning(NamedTuple):
 
     rho_share: float = 0.1  # rho as a share of a row's curvature: by hand
     active_share: float = 0.5  # a row is active above this share of the mean gap: by hand
-    largest_set: float = 0.7  # share of all rows above which a full pass costs little more than the set: spec 2.6
-    set_target: float = 0.2  # share of its first gap at which a set is done: spec 2.6
-    max_set_passes: int = 40  # over one set: spec 2.6
+    # Share of all rows above which a full pass costs little more than the set: maths: linear SVM, section 6
+    largest_set: float = 0.7
+    set_target: float = 0.2  # share of its first gap at which a set is done: maths: linear SVM, section 6
+    max_set_passes: int = 40  # over one set: maths: linear SVM, section 6
     patience: int = 2  # visits without a move before a row leaves the set: by hand
 
 

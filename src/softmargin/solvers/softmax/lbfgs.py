@@ -1,6 +1,6 @@
 """L-BFGS for multinomial regression with a ridge, from a metric that knows the correlations of the features.
 
-    minimise over W, b:   F(W, b) = sum_i C_i l_i(W' x_i + b) + ridge / 2 |W|^2                                spec 3.1
+    minimise over W, b:   F(W, b) = sum_i C_i l_i(W' x_i + b) + ridge / 2 |W|^2                    maths: softmax, eq. 1
 
 The direction is -H G, with H made of the last ``memory`` steps and of a first guess H0 (Nocedal's two loops). H0 is the
 inverse of a Gram matrix of some rows, or of a diagonal (_preconditioner), built again after 1, 2, 4, 8, ... steps, and

@@ -1,12 +1,12 @@
 """Majorise, then minimise: block descent on a model with the same curvature in all scores of a sample.
 
-    q(D) = <G, D> + 1/2 sum_i C_i c_i |D' x_i|^2 + g(W + D),      c_i = 2 max_c p_ic (1 - p_ic)           spec 3.7
+    q(D) = <G, D> + 1/2 sum_i C_i c_i |D' x_i|^2 + g(W + D),      c_i = 2 max_c p_ic (1 - p_ic)   maths: softmax, eq. 31
 
 J_i = diag(p_i) - p_i p_i' <= c_i times the identity, so the model does not couple the classes, and a pass costs two
 fused operations for every number of X and class. All else is proximal Newton: working set, damping (added to c_i),
 search. A model is coarser, so it is minimised less exactly.
 
-    spec            here
+    maths           here
     R               RowModel.response less its start, C (P - Y)
     c_i             _hessian; no least value, as damping keeps it from vanishing
 """
@@ -23,7 +23,7 @@ from softmargin.solvers.softmax.prox_newton import ProxNewton
 __all__ = ["MMDescent"]
 
 Array = NDArray[Any]
-LARGEST = 0.5  # J_i <= 1 / 2 times the identity, whatever p_i: spec 3.2
+LARGEST = 0.5  # J_i <= 1 / 2 times the identity, whatever p_i: maths: softmax, eq. 11
 
 
 @dataclass(frozen=True)

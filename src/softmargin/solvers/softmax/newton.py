@@ -1,6 +1,6 @@
 """Newton's method for multinomial regression with a ridge, by Cholesky: for Hessians of at most some hundred unknowns.
 
-    minimise over W, b:   F(W, b) = sum_i C_i l_i(W' x_i + b) + ridge / 2 |W|^2                                spec 3.1
+    minimise over W, b:   F(W, b) = sum_i C_i l_i(W' x_i + b) + ridge / 2 |W|^2                    maths: softmax, eq. 1
     H D = -G,             the whole Hessian (_hessian)
 
 One step solves for D and minimises F along it. Data with fewer samples than features are rotated first (_rotation), so

@@ -1,7 +1,7 @@
 """Newton's method for multinomial regression with a ridge, by conjugate gradients on a sample of the Hessian.
 
-    minimise over W, b:   F(W, b) = sum_i C_i l_i(W' x_i + b) + ridge / 2 |W|^2                                spec 3.1
-    H V = X' C (P T - P <P, T>) + ridge V,      T = X V                                                        spec 3.7
+    minimise over W, b:   F(W, b) = sum_i C_i l_i(W' x_i + b) + ridge / 2 |W|^2                    maths: softmax, eq. 1
+    H V = X' C (P T - P <P, T>) + ridge V,      T = X V                                           maths: softmax, eq. 25
 
 One step solves H D = -G approximately, and minimises F along D. G and the line are exact; H only gives the direction,
 and most rows contribute little to it, as their class is certain. So H is the sum over rows drawn by their curvature

@@ -1,6 +1,6 @@
 """Proximal Newton with a working set, for multinomial regression with any separable penalty.
 
-    F(W, b) = sum_i C_i l_i(W' x_i + b) + g(W)                                                            spec 3.1, 3.7
+    F(W, b) = sum_i C_i l_i(W' x_i + b) + g(W)                                                 maths: softmax, section 8
 
 One step: choose the blocks of W that the exact gradient G says are worth while; build over them the quadratic model
 q(D) = <G, D> + 1/2 <D, H D> + g(W + D); minimise it by block descent; search along D; adapt the next model to how well
@@ -17,7 +17,7 @@ that, for between W and W + D it may be higher than at both. Where losses fall l
 that are right already, plain Newton steps are too short, and F falls by 2 (1 - 1 / e) = 1.26 times the prediction: the
 next model then has only a share of H.
 
-    spec            here
+    maths           here
     XD              state.move              scores of D
     h_jk            quadratic_model/loops   exact second derivative (entries), bound (rows)
     WS              _working_set
@@ -62,8 +62,9 @@ ROUNDING = 1e-14  # share of F that its computed differences cannot resolve
 class ProxNewtonTuning(NamedTuple):
     """Constants of proximal Newton."""
 
-    first_set: int = 100  # rows, or as many entries as they have, in the smallest working set; by hand (spec 3.7: 200)
-    growth: int = 2  # working set over the nonzero blocks, at most; spec 3.7
+    # Rows, or as many entries as they have, in the smallest working set; by hand (maths: softmax, section 10: 200)
+    first_set: int = 100
+    growth: int = 2  # working set over the nonzero blocks, at most; maths: softmax, section 10
     many: float = 2.0  # entries per tile of their rows above which descent goes by rows; by hand
     first_damping: float = 0.05  # by hand
     least_damping: float = 1e-6  # below, there is none; by hand
@@ -82,7 +83,8 @@ class ProxNewtonTuning(NamedTuple):
     floor: float = 1e-6  # share of the largest possible curvature that a block has at least; by hand
     max_halvings: int = 30  # of a step; by hand
     max_passes: int = 400  # over one model, where models are good and passes converge slowly; by hand
-    concave_stretch: float = 1.1  # factor on curvatures where the penalty is not convex: steps below 1 / L, spec 3.4
+    # Factor on curvatures where the penalty is not convex: steps below 1 / L, maths: softmax, section 10
+    concave_stretch: float = 1.1
     samples: SampleTuning = SampleTuning()
     anderson: AndersonTuning = AndersonTuning()
     dense: DenseTuning = DenseTuning()

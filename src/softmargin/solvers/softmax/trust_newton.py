@@ -1,6 +1,6 @@
 """Trust region Newton for multinomial regression with a ridge: LIBLINEAR's method, the baseline of paper 003.
 
-    minimise over W, b:   F(W, b) = sum_i C_i l_i(W' x_i + b) + ridge / 2 |W|^2                                spec 3.1
+    minimise over W, b:   F(W, b) = sum_i C_i l_i(W' x_i + b) + ridge / 2 |W|^2                    maths: softmax, eq. 1
 
 One step minimises the quadratic model of F in the ball |D| <= radius by conjugate gradients (Steihaug), accepts D where
 F decreases about as the model predicts, and changes the radius by how well the model did.

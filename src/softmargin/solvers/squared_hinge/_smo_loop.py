@@ -1,6 +1,6 @@
 """The compiled loops of sequential minimal optimisation: the best pair (or single variable) again and again.
 
-    u = y a ,   S_i = y_i - F_i - u_i / C_i  = -y_i grad_i ,   F = K u                                  spec 1.6
+    u = y a ,   S_i = y_i - F_i - u_i / C_i  = -y_i grad_i ,   F = K u                   maths: squared hinge, section 6
     up_i  = 0 where u_i may rise, else -inf ;   low_i = 0 where u_i may fall, else +inf
 
 All loops go by chunks of samples that stay in the first cache: a plain loop that the compiler vectorises, then the

@@ -1,7 +1,9 @@
 """Projected gradient steps on the dual of the binary L2-SVM: paper 000, Algorithm 1, and an accelerated form.
 
-    minimise over a >= 0, y'a = 0:   f(a) = 1/2 (ya)'K(ya) + 1/2 sum_i a_i^2 / C_i - sum a ;   D = -f      spec 1.1
-    a <- Proj(v - grad f(v) / L) ,   grad f(v) = y K(yv) + v / C - 1 ,   L = sigma_1(K) + 1 / min C          spec 1.5
+    minimise over a >= 0, y'a = 0:   f(a) = 1/2 (ya)'K(ya) + 1/2 sum_i a_i^2 / C_i - sum a ;   D = -f
+                                                                                      maths: squared hinge, eqs. 1 and 2
+    a <- Proj(v - grad f(v) / L) ,   grad f(v) = y K(yv) + v / C - 1 ,   L = sigma_1(K) + 1 / min C
+                                                                                            maths: squared hinge, eq. 11
 
 The paper takes v = a and finds the projection by bisection. Here v is extrapolated (FISTA), the momentum restarts
 where the gradient says that a step went too far, and Newton steps from the last multiplier find the projection. As
@@ -9,7 +11,8 @@ y'a = 0, K may be centred on both sides (HKH), which changes no solution but low
 
     paper 000   here
     alpha       state.alpha                 (n,)
-    lambda      state.multiplier            b = L lambda (- the mean score, where K is centred)              spec 1.2
+    lambda      state.multiplier            b = L lambda (- the mean score, where K is centred)
+                                                                                             maths: squared hinge, eq. 6
     sigma       state.lipschitz             the power method underestimates sigma_1: raised where a step shows it
 
 Each iteration needs one product with K: that of v follows from those of the last two a.
@@ -37,7 +40,7 @@ NOISE = 1e-12  # rounding of <d, K d>, relative to |d| |K v|: curvature below it
 class DualProxGradientTuning(NamedTuple):
     """How L is found, and how many iterations make a step."""
 
-    safety: float = 1.02  # factor on sigma_1, which the power method underestimates: spec 1.5
+    safety: float = 1.02  # factor on sigma_1, which the power method underestimates: maths: squared hinge, section 9
     max_powers: int = 50  # products of the power method; by hand
     power_change: float = 1e-3  # relative rise at which the power method stops; by hand
     rise: float = 1.5  # factor on L where a step shows that it is too small; by hand
@@ -68,7 +71,7 @@ class DualProxGradient:
     restart : bool
         Reset the momentum where it points uphill.
     projection : {"newton", "sort", "bisection"}
-        How the multiplier of the projection is found (spec 1.4).
+        How the multiplier of the projection is found (maths: squared hinge, section 4).
     centred : bool
         Use HKH for K; only where there is a bias.
     """

@@ -1,6 +1,6 @@
 """Newton's method on the primal of the linear L2-SVM: few iterations, and robust to huge C and badly scaled X.
 
-    P(w, b) = 1/2 |w|^2 + 1/2 sum_i C_i [1 - y_i (<w, x_i> + b)]_+^2                                       spec 1.8
+    P(w, b) = 1/2 |w|^2 + 1/2 sum_i C_i [1 - y_i (<w, x_i> + b)]_+^2                     maths: squared hinge, section 7
 
 P is quadratic on every piece where the set I = {i : xi_i > 0} stays the same. One step minimises the current piece and
 goes from (w, b) towards its minimiser, by the step that minimises P exactly: P along a line is piecewise quadratic too.

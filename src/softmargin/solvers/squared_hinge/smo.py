@@ -1,4 +1,6 @@
-"""Sequential minimal optimisation of the binary L2-SVM: the best pair of dual variables again and again. Spec 1.6.
+"""Sequential minimal optimisation of the binary L2-SVM: the best pair of dual variables again and again.
+
+Maths: squared hinge, section 6.
 
     minimise over a >= 0, y'a = 0:   1/2 (ya)'(K + diag(1/C))(ya) - sum a
 
@@ -11,7 +13,7 @@ to a fifth. Rows that are not needed are never computed. Where K does not fit in
 violators and the samples with a nonzero variable as a working set, with its own small K, and then updates the scores of
 all samples by one product.
 
-    spec        here
+    maths       here
     y a         state.u                 (n,)
     S           state.S                 (n,)   y - K u - u / C
     m - M       violation
@@ -38,12 +40,13 @@ Array = NDArray[Any]
 class SmoTuning(NamedTuple):
     """How many rows are opened at once, and how far a step descends on them."""
 
-    target: float = 0.2  # share to which a step reduces the violation of its samples: as in spec 2.6
+    target: float = 0.2  # share to which a step reduces the violation of its samples: maths: squared hinge, section 9
     violating: float = 0.1  # share of the worst violation from which on a sample is worth a row of K; by hand
     first_share: float = 1 / 16  # of all rows, opened at first; by hand
     fewest_rows: int = 256  # opened at a time: fewer are no cheaper, as one product computes them together; by hand
     growth: float = 0.5  # of the open rows, opened next; by hand
-    first_set: int = 2000  # samples in the first working set; it doubles: spec 2.6, "keep the working set large"
+    # Samples in the first working set; it doubles: maths: squared hinge, section 9, "keep the working set large"
+    first_set: int = 2000
     set_passes: int = 10  # updates per sample of a working set; by hand
     fewest_updates: int = 256  # of one step; by hand
     refresh: float = 1e-3  # S is recomputed when the violation has fallen to this share, as rounding adds up; by hand

@@ -34,7 +34,7 @@ ANDERSON_RIDGE = 1e-10  # share of the trace of the Gram matrix of steps added t
 class AndersonTuning(NamedTuple):
     """Constants of the extrapolation."""
 
-    depth: int = 5  # steps that are combined; spec 3.9
+    depth: int = 5  # steps that are combined; maths: softmax, section 10
     most_kept: int = 1 << 23  # numbers of one response above which no history is kept: memory; by hand
 
 

@@ -1,6 +1,6 @@
 """Where a row of weights should lie: adding one number to all classes of a feature changes no probability.
 
-    s_j = argmin over s of g(W_j - s 1)                                                                  spec 3.1
+    s_j = argmin over s of g(W_j - s 1)                                                            maths: softmax, eq. 3
 
 Block descent hardly moves along that direction, as each entry alone bends the losses; a weak penalty is then the only
 force. The slope of g along it is that of its Moreau envelope, (v - prox_t(v)) / t with a tiny t: it falls with s, so
