@@ -377,7 +377,7 @@ def test_data_that_cannot_be_scored_are_refused(X, message):
         ([1, 2], np.ones((2, 2)), np.ones(1), r"need shape \(1, d\)"),
         ([1, 2, 3], np.ones((1, 2)), np.ones(3), r"need shape \(3, d\)"),
         ([1, 2, 3], np.ones((3, 2)), np.ones(1), r"need shape \(3,\)"),
-        ([[1, 2]], np.ones((1, 2)), np.ones(1), "one label a class"),
+        ([[1, 2]], np.ones((1, 2)), np.ones(1), "one label per class"),
         (np.array(["a", 1], dtype=object), np.ones((1, 2)), np.ones(1), "labels are int, str"),
         (np.array([1j, 2]), np.ones((1, 2)), np.ones(1), "cannot be stored"),
     ],

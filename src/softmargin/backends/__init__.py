@@ -1,1 +1,1 @@
-"""How loops are compiled; nothing else in the package imports Numba."""
+"""How loops are compiled. Nothing else in the package imports Numba."""

@@ -1,8 +1,8 @@
-"""The only door to Numba: how a loop is compiled, and how compiled loops call methods of plain NamedTuples.
+"""How a loop is compiled by Numba, and how compiled loops call methods of plain NamedTuples.
 
 A matrix, a loss or a block solver is a NamedTuple with ordinary methods. ``@compiled_struct("scores", ...)`` lets
-``@jit`` code call the methods it names, so each loop is written once and specialised by Numba for every struct it
-meets. Structs are tuples: they pickle, hit the disk cache, and run as plain Python under ``NUMBA_DISABLE_JIT=1``.
+``@jit`` code call the methods it names, so each loop is written once and Numba specialises it for every struct it is
+called with. Structs are tuples: they pickle, hit the disk cache, and run as plain Python under ``NUMBA_DISABLE_JIT=1``.
 """
 
 import hashlib
@@ -19,24 +19,26 @@ __all__ = ["compiled_struct", "inline", "jit"]
 
 # Sums may be reordered and fused so that they vectorise; NaN and infinity keep their IEEE meaning.
 FASTMATH = {"reassoc", "contract", "nsz"}
+_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy"}
 
 T = TypeVar("T")
+Function = Callable[..., Any]
 _signatures: dict[str, inspect.Signature] = {}
 
 
 class _StructCache(FunctionCache):
-    """Numba's disk cache, where a struct is known by its name and the code of its compiled methods.
+    """Numba's disk cache, with structs identified by their name and the code of their compiled methods.
 
-    By itself Numba files a loop under the class of the struct: it misses an edited method, and fails to read the index
-    at all where one of the classes in it, perhaps somebody's own penalty, cannot be imported.
+    Numba's own key is the class of the struct: it misses an edited method, and it cannot read the index at all where
+    one of the classes in it, perhaps a user's penalty, cannot be imported.
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return what is stored for a signature, or None."""
+        """Return the code stored for a signature, or None."""
         return super().load_overload(sig, target_context) if all(map(_is_importable, _structs(sig))) else None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Store a compiled signature, unless a later run could not name its structs."""
+        """Store a compiled signature, unless a later run could not import its structs."""
         if all(map(_is_importable, _structs(sig))):
             super().save_overload(sig, data)
 
@@ -46,7 +48,7 @@ class _StructCache(FunctionCache):
 
 
 def _structs(kind: Any) -> Iterator[type]:
-    """Yield the classes of all structs in a signature, structs within structs included."""
+    """Yield the classes of all structs in a signature, also of structs within structs."""
     if isinstance(kind, types.BaseNamedTuple):
         yield kind.instance_class
     if isinstance(kind, tuple | types.BaseTuple):
@@ -64,20 +66,21 @@ def _digest(cls: type) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
-def jit(function: Callable[..., Any]) -> Callable[..., Any]:
+def jit(function: Function) -> Function:
     """Compile a loop: cached on disk, without the GIL, sums free to vectorise."""
-    compiled = njit(nogil=True, fastmath=FASTMATH, error_model="numpy")(function)
+    compiled: Function = njit(**_OPTIONS)(function)
     if not config.DISABLE_JIT:
-        compiled._cache = _StructCache(function)
+        compiled._cache = _StructCache(function)  # type: ignore[attr-defined]
     return compiled
 
 
-def inline(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a helper of such loops into its caller: a call with many arguments costs more than a block."""
-    return njit(nogil=True, fastmath=FASTMATH, error_model="numpy", forceinline=True)(function)
+def inline(function: Function) -> Function:
+    """Compile a helper of such loops into its caller: a call with many arguments costs more than a block step."""
+    helper: Function = njit(**_OPTIONS, forceinline=True)(function)
+    return helper
 
 
-def compiled_struct(*names: str, **shared: Callable[..., Any]) -> Callable[[type[T]], type[T]]:
+def compiled_struct(*names: str, **shared: Function) -> Callable[[type[T]], type[T]]:
     """Let compiled code call the named methods of a NamedTuple class, and give it methods shared with other structs.
 
     One compiled name has one signature in the whole library; a second one is refused. A name must not be a field of

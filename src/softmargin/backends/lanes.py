@@ -1,10 +1,9 @@
-"""Four float64 numbers handled as one: what the hot loops are written in.
+"""Vectors of four float64 numbers, with which the hot loops are written.
 
 Compilers vectorise a loop over 10 or 26 classes badly: the trip count is unknown, short and odd. So class axes are
-padded to a multiple of ``WIDTH`` and the loops name their vectors: ``load``, ``store``, ``splat``, ``+ - *``,
-``where_greater``, ``maximum``, ``exp``, ``total``, ``largest``, ``any_nonzero``. LLVM lowers them to whatever the
-machine has (one AVX register, two NEON registers, ...). Under ``NUMBA_DISABLE_JIT=1`` they are NumPy arrays of length
-four.
+padded to a multiple of ``WIDTH`` and the loops use vectors explicitly: ``load``, ``store``, ``splat``, ``+ - *``,
+``where_greater``, ``maximum``, ``exp``, ``total``, ``largest``, ``any_nonzero``. LLVM lowers them to the registers of
+the machine (one AVX, two NEON, ...). Under ``NUMBA_DISABLE_JIT=1`` they are NumPy arrays of length four.
 """
 
 import math
@@ -43,7 +42,7 @@ __all__ = [
 
 WIDTH = 4
 N_TERMS = 16  # of the series of log1p: the next one is below the last digit
-_ALIGNMENT = 64  # bytes; a cache line, so that no vector straddles two of them
+_ALIGNMENT = 64  # bytes of a cache line, so that no vector spans two of them
 
 
 def padded(k: int) -> int:
@@ -69,8 +68,9 @@ def aligned(array: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @inline
 def keep(array: Any) -> int:
-    """Name an array after its last use through a pointer, which does not count as one: it would be freed before."""
-    return array.size
+    """Use an array after its last use through a pointer, which Numba does not count: it would free the array before."""
+    size: int = array.size
+    return size
 
 
 @inline
@@ -102,7 +102,7 @@ class LanesType(types.Type):
 
 lanes = LanesType()
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
-_FLAGS = ("reassoc", "contract", "nsz")  # the same licence as backends.jit.FASTMATH
+_FLAGS = ("reassoc", "contract", "nsz")  # as in backends.jit.FASTMATH
 
 
 @register_model(LanesType)
@@ -127,8 +127,16 @@ def _address(builder: Any, start: Any, offset: Any) -> Any:
     return builder.bitcast(builder.gep(start, [offset]), _VECTOR.as_pointer())
 
 
-def _lane(builder: Any, vector: Any, index: int) -> Any:
-    return builder.extract_element(vector, ir.Constant(ir.IntType(32), index))
+def _greater(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+
+def _reduced(builder: Any, vector: Any, combine: Any) -> Any:
+    """Combine the lanes in pairs until one number is left."""
+    parts = [builder.extract_element(vector, ir.Constant(ir.IntType(32), index)) for index in range(WIDTH)]
+    while len(parts) > 1:
+        parts = [combine(a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
 
 
 @intrinsic
@@ -178,7 +186,7 @@ def _where_greater(typingctx: Any, left: Any, right: Any, yes: Any, no: Any) -> 
 @intrinsic
 def _maximum(typingctx: Any, left: Any, right: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[0], args[1])
+        return _greater(builder, *args)
 
     return lanes(lanes, lanes), codegen
 
@@ -186,7 +194,7 @@ def _maximum(typingctx: Any, left: Any, right: Any) -> Any:
 # exp(x) = 2^m exp(r), x = m log 2 + r, |r| <= log(2) / 2: Cody and Waite's two parts of log 2, then Taylor's series.
 _LOG2 = (0.693147180369123816490, 1.90821492927058770002e-10)
 _SERIES = [1.0 / math.factorial(power) for power in range(13, -1, -1)]
-_SMALLEST, _LARGEST = -708.0, 709.0  # where exp leaves the normal numbers: zero below, no further above
+_SMALLEST, _LARGEST = -708.0, 709.0  # beyond these exp is no normal number: it is zero below, and constant above
 
 
 @intrinsic
@@ -200,13 +208,13 @@ def _exp(typingctx: Any, vector: Any) -> Any:
             function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{WIDTH}f64")
             return builder.call(function, operands)
 
-        # Calls, as the licence to reorder sums must not touch the two parts of log 2.
+        # Calls, as sums with the two parts of log 2 must not be reordered.
         def fused(a: Any, b: Any, c: Any) -> Any:
             return intrinsic_of("fma", a, b, c)
 
         integers = ir.VectorType(ir.IntType(64), WIDTH)
         x = args[0]
-        # Comparisons that a NaN fails: it goes through all of this and stays NaN.
+        # A NaN fails these comparisons and stays NaN.
         x = builder.select(builder.fcmp_ordered(">", x, constant(_LARGEST)), constant(_LARGEST), x)
         tiny = builder.fcmp_ordered("<", x, constant(_SMALLEST))
         x = builder.select(tiny, constant(_SMALLEST), x)
@@ -227,10 +235,7 @@ def _exp(typingctx: Any, vector: Any) -> Any:
 @intrinsic
 def _total(typingctx: Any, vector: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        parts = [_lane(builder, args[0], index) for index in range(WIDTH)]
-        while len(parts) > 1:
-            parts = [builder.fadd(a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-        return parts[0]
+        return _reduced(builder, args[0], builder.fadd)
 
     return types.float64(lanes), codegen
 
@@ -238,13 +243,7 @@ def _total(typingctx: Any, vector: Any) -> Any:
 @intrinsic
 def _largest(typingctx: Any, vector: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        parts = [_lane(builder, args[0], index) for index in range(WIDTH)]
-        while len(parts) > 1:
-            parts = [
-                builder.select(builder.fcmp_ordered(">", a, b), a, b)
-                for a, b in zip(parts[::2], parts[1::2], strict=True)
-            ]
-        return parts[0]
+        return _reduced(builder, args[0], lambda a, b: _greater(builder, a, b))
 
     return types.float64(lanes), codegen
 
@@ -263,7 +262,7 @@ def _any_nonzero(typingctx: Any, vector: Any) -> Any:
 if config.DISABLE_JIT:
 
     def pointer(array: Any) -> Any:
-        """Look at a flat array without its reference count: ``keep`` one that the kernel makes itself."""
+        """View a flat array without its reference count: ``keep`` one that the loop allocates itself."""
         return array
 
     def load(array: Any, offset: int) -> Any:

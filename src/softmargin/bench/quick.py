@@ -1,10 +1,10 @@
 """A quick race at equal certified gap: our estimators and scikit-learn's, on data that come with the library.
 
     ours     fit to tol = gap: the time of that fit, its proof included
-    peers    tol is tightened by half decades until their model, too, is within the gap: the time of that fit alone
+    peers    tol is lowered by half decades until their model, too, is within the gap: the time of that fit alone
 
-One judge, ``certify``, measures every model against the same proven bound of the same problem, off everybody's clock.
-Times are medians of the repeats, contenders interleaved, on one thread.
+``certify`` measures every model against the same proven bound of the same problem, outside the timings. Times are
+medians of the repeats, contenders interleaved, on one thread.
 """
 
 import math
@@ -23,14 +23,14 @@ __all__ = ["CASES", "GAPS", "Case", "Row", "race", "summary"]
 
 GAPS = (1e-2, 1e-3, 1e-4)
 TOLS = tuple(10.0 ** (-power / 2) for power in range(1, 15))  # of the peers: half decades, 0.3 to 1e-7
-ENDLESS = 10**6  # passes: tol alone ends a fit
+ENDLESS = 10**6  # passes: only tol ends a fit
 BOUND_TOL = 1e-6
 
 Maker = Callable[[float], Any]
 
 
 class Case(NamedTuple):
-    """A problem, and who solves it: functions from a tolerance to an estimator."""
+    """A problem and its contenders: functions from a tolerance to an estimator."""
 
     problem: str
     data: str
@@ -40,7 +40,7 @@ class Case(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One time: a contender, the gap it was asked for, the one it has, and the tol that was needed."""
+    """One time: a contender, the gap required, the gap reached, and the tol it took."""
 
     problem: str
     data: str
@@ -91,13 +91,13 @@ CASES: dict[str, Callable[[], Case]] = {
 
 
 def race(case: Case, *, gaps: tuple[float, ...] = GAPS, repeats: int = 3, cap: float = 10.0) -> Iterator[Row]:
-    """Yield the median time of every contender to every gap; who misses a gap is not asked for a tighter one."""
+    """Yield the median time of every contender to every gap; one that misses a gap does not try tighter ones."""
     data = load(case.data)
     X, y = (data.X if isinstance(data.X, np.ndarray) else data.X.toarray()), data.y
     contenders: dict[str, Maker] = {"softmargin": case.ours, **case.peers}
     for make in contenders.values():
         _timed(make, TOLS[0], X, y)  # compile, import
-    settings = {name: list(TOLS) for name in case.peers}  # what is left to try
+    settings = {name: list(TOLS) for name in case.peers}  # still to try
     alive = dict.fromkeys(contenders, True)
     for gap in sorted(gaps, reverse=True):
         tols: dict[str, float] = {}
@@ -120,7 +120,7 @@ def race(case: Case, *, gaps: tuple[float, ...] = GAPS, repeats: int = 3, cap: f
 
 
 def _enough(make: Maker, tols: list[float], gap: float, X: Any, y: Any, C: float, cap: float) -> float:
-    """Return the loosest tol that brings a peer within the gap, and forget looser ones; inf where none does in time."""
+    """Return the loosest tol that brings a peer within the gap, and drop looser ones; inf where none does in time."""
     while tols:
         model, seconds = _timed(make, tols[0], X, y)
         if certify(model, X, y, C=C, bound_tol=BOUND_TOL).residual <= gap:
@@ -134,7 +134,7 @@ def _enough(make: Maker, tols: list[float], gap: float, X: Any, y: Any, C: float
 def _timed(make: Maker, tol: float, X: Any, y: Any) -> tuple[Any, float]:
     model = make(tol)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # not converged: the judge will tell
+        warnings.simplefilter("ignore")  # not converged: its certificate will show it
         began = time.perf_counter()
         model.fit(X, y)
         return model, time.perf_counter() - began

@@ -15,84 +15,70 @@ FOLDER_VARIABLE = "SOFTMARGIN_BENCHMARKS"
 
 
 class Script(NamedTuple):
-    """A script with its words; {out} is a folder for results and pictures."""
+    """A script with its arguments; {out} is a folder for results and pictures."""
 
     question: str
     words: tuple[str, ...]
     measures: bool = True
-    """False where it only shows what others measured: words for the scripts are not for it."""
+    """False where it only shows what others measured: the user's arguments are not passed on."""
 
 
-def _gap(benchmark: str) -> tuple[str, ...]:
-    return ("races/time_to_gap.py", "--benchmark", benchmark, "-o", f"{{out}}/{benchmark}.jsonl")
+def _script(question: str, line: str, *, measures: bool = True) -> Script:
+    return Script(question, tuple(line.split()), measures)
 
 
-_PEERS = ("--peers", "--tols", "1e-2", "1e-3", "1e-4")
-_KERNELS = {"l2_svm": ("--kernel", "rbf", "linear")}
+def _gap(question: str, benchmark: str, more: str = "") -> Script:
+    return _script(question, f"races/time_to_gap.py --benchmark {benchmark} -o {{out}}/{benchmark}.jsonl {more}")
+
+
+_PEERS = "--peers --tols 1e-2 1e-3 1e-4"
+_KERNELS = {"l2_svm": "--kernel rbf linear"}
 _RACES = ("multiclass_svm_linear", "multiclass_svm_kernel", "l2_svm", "kernel_hinge", "l1_ball", "trace_ball")
-
+_TABLES = " ".join(f"{{out}}/{name}.jsonl" for name in (*_RACES, "softmax"))
 
 SUITES: dict[str, tuple[Script, ...]] = {
     "walrus": (
-        Script("paper 004: seconds to a relative gap, linear joint SVMs", _gap("multiclass_svm_linear")),
-        Script("paper 004: accuracies, Tables 4 to 6", ("papers/paper_accuracy.py", "-o", "{out}/accuracy.jsonl")),
-        Script("paper 004: the block alone, Tables 8 and 9", ("papers/block_alone.py", "-o", "{out}/block.jsonl")),
-        Script(
-            "paper 004: fall of the gap, Figures 1 and 2",
-            ("papers/gap_decay.py", "-o", "{out}/decay.jsonl", "--plots", "{out}"),
+        _gap("paper 004: seconds to a relative gap, linear joint SVMs", "multiclass_svm_linear"),
+        _script("paper 004: accuracies, Tables 4 to 6", "papers/paper_accuracy.py -o {out}/accuracy.jsonl"),
+        _script("paper 004: the block alone, Tables 8 and 9", "papers/block_alone.py -o {out}/block.jsonl"),
+        _script(
+            "paper 004: decrease of the gap, Figures 1 and 2", "papers/gap_decay.py -o {out}/decay.jsonl --plots {out}"
         ),
     ),
     "large-scale-svms": (
-        Script(
+        _script(
             "paper 000, Figure 1: distance to the optimum against time",
-            ("papers/suboptimality.py", "-o", "{out}/figure1.jsonl", "--plot", "{out}/figure1.png"),
+            "papers/suboptimality.py -o {out}/figure1.jsonl --plot {out}/figure1.png",
         ),
-        Script("seconds to a relative gap, kernel joint SVMs", _gap("multiclass_svm_kernel")),
-        Script("seconds to a relative gap, L2-SVM", _gap("l2_svm")),
+        _gap("seconds to a relative gap, kernel joint SVMs", "multiclass_svm_kernel"),
+        _gap("seconds to a relative gap, L2-SVM", "l2_svm"),
     ),
     "softmax": (
-        Script(
-            "seconds to the optimum, beside scikit-learn", ("races/time_to_optimum.py", "-o", "{out}/optimum.jsonl")
-        ),
-        Script(
-            "paper 003, Figures 1 to 3", ("papers/softmax_figures.py", "-o", "{out}/figures.jsonl", "--plots", "{out}")
-        ),
-        Script("a whole l1 path", ("papers/softmax_path.py", "-o", "{out}/path.jsonl")),
+        _script("seconds to the optimum, beside scikit-learn", "races/time_to_optimum.py -o {out}/optimum.jsonl"),
+        _script("paper 003, Figures 1 to 3", "papers/softmax_figures.py -o {out}/figures.jsonl --plots {out}"),
+        _script("a whole l1 path", "papers/softmax_path.py -o {out}/path.jsonl"),
     ),
     "balls": (
-        Script("seconds to a relative gap, l1 ball", _gap("l1_ball")),
-        Script("seconds to a relative gap, trace-norm ball", _gap("trace_ball")),
-        Script(
-            "paper 001, Table 2 and Figures 1 to 3",
-            ("papers/ball_figures.py", "-o", "{out}/figures.jsonl", "--plots", "{out}"),
-        ),
+        _gap("seconds to a relative gap, l1 ball", "l1_ball"),
+        _gap("seconds to a relative gap, trace-norm ball", "trace_ball"),
+        _script("paper 001, Table 2 and Figures 1 to 3", "papers/ball_figures.py -o {out}/figures.jsonl --plots {out}"),
     ),
     "scs": (
-        Script(
-            "paper 002, Table 1 and Figures 1 and 2",
-            ("papers/scs_table.py", "-o", "{out}/table.jsonl", "--plots", "{out}"),
-        ),
-        Script("3.5 million rows", ("papers/scs_table.py", "--large", "-o", "{out}/large.jsonl")),
+        _script("paper 002, Table 1 and Figures 1 and 2", "papers/scs_table.py -o {out}/table.jsonl --plots {out}"),
+        _script("3.5 million rows", "papers/scs_table.py --large -o {out}/large.jsonl"),
     ),
     "peers": (
-        *(Script(f"every other library, {name}", (*_gap(name), *_PEERS, *_KERNELS.get(name, ()))) for name in _RACES),
-        Script("every other library, softmax", ("races/time_to_optimum.py", "-o", "{out}/softmax.jsonl", *_PEERS)),
-        Script(
+        *(_gap(f"every other library, {name}", name, f"{_PEERS} {_KERNELS.get(name, '')}") for name in _RACES),
+        _script("every other library, softmax", f"races/time_to_optimum.py -o {{out}}/softmax.jsonl {_PEERS}"),
+        _script(
             "the fastest of them beside ours",
-            (
-                "races/peer_table.py",
-                *(f"{{out}}/{name}.jsonl" for name in (*_RACES, "softmax")),
-                *("--plot", "{out}/peers.png"),
-            ),
+            f"races/peer_table.py {_TABLES} --plot {{out}}/peers.png",
             measures=False,
         ),
     ),
     "scaling": (
-        Script(
-            "growth with n, d, k and nnz",
-            ("machine/scaling.py", "--memory", "-o", "{out}/scaling.jsonl", "--plots", "{out}"),
-        ),
-        Script("where the time goes", ("machine/profiles.py", "-o", "{out}/profiles.jsonl", "--plots", "{out}")),
+        _script("growth with n, d, k and nnz", "machine/scaling.py --memory -o {out}/scaling.jsonl --plots {out}"),
+        _script("where the time goes", "machine/profiles.py -o {out}/profiles.jsonl --plots {out}"),
     ),
 }
 
@@ -109,10 +95,10 @@ def find_scripts(folder: str | None) -> Path:
 
 
 def run_script(scripts: Path, script: Script, out: Path, more: Sequence[str]) -> str:
-    """Run a script, show what it logs, and return what it printed."""
+    """Run a script, show its log, and return its output."""
     words = [word.format(out=out) for word in script.words]
     command = [sys.executable, str(scripts / words[0]), *words[1:], *(more if script.measures else ())]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, encoding="utf-8", check=False)
     if done.returncode != 0:
-        raise DataError(f"{words[0]} ended with exit code {done.returncode}; what it said stands above.")
+        raise DataError(f"{words[0]} ended with exit code {done.returncode}; see its output above.")
     return done.stdout

@@ -1,4 +1,4 @@
-"""What a fit proves about itself."""
+"""The certificate of a fit: a proof of how far it is from the optimum."""
 
 import math
 from typing import Literal, NamedTuple
@@ -9,7 +9,7 @@ Kind = Literal["duality gap", "Frank-Wolfe gap", "sample gap", "stationarity"]
 
 
 class Certificate(NamedTuple):
-    """How far a point is from the optimum, and the proof of it.
+    """A proof of how far a point is from the optimum.
 
     Attributes
     ----------
@@ -30,11 +30,11 @@ class Certificate(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """The objective is at most this far above the optimum: primal - bound."""
+        """An upper bound on the distance of the objective to the optimum: primal - bound."""
         return self.primal - self.bound
 
     def meets(self, tol: float) -> bool:
-        """Say whether the proof is good enough; NaN never is."""
+        """Say whether the residual is within ``tol``; NaN never is."""
         return self.residual <= tol
 
 

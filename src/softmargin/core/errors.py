@@ -1,4 +1,4 @@
-"""What softmargin raises: every message says what was asked, what was found and what to do."""
+"""The errors of softmargin: every message says what was required, what was found and what to do."""
 
 __all__ = ["DataError", "IncompatibleError", "ModelFileError", "SoftmarginError"]
 

@@ -1,12 +1,12 @@
 """Files written whole or not at all, and the one archive format of models and checkpoints.
 
-An archive is an ordinary zip file, so `numpy.load` and any unzip program can look inside:
+An archive is an ordinary zip file, which `numpy.load` and any unzip program can read:
 
     model.json       format name and version, kind, package version, the caller's `meta`, checksum
-    <name>.npy       one member an array, in NumPy's own format; never a pickle
+    <name>.npy       one member per array, in NumPy's own format; never a pickle
 
-The checksum is a SHA-256 over every array (name, type, shape, bytes) and over the meta, so a changed
-byte is found even where the zip's own CRC was made to fit.
+The checksum is a SHA-256 over every array (name, type, shape, bytes) and over the meta, so a changed byte is found even
+where somebody also changed the CRC of the zip.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ __all__ = ["FORMAT_NAME", "FORMAT_VERSION", "archive_kind", "atomic_write", "rea
 FORMAT_NAME = "softmargin-model"
 FORMAT_VERSION = 1
 _HEADER = "model.json"
-# JSON knows only text as keys; a class_weight such as {0: 1.0, 3: 2.0} is kept as a list of pairs.
+# Keys of JSON are text; a class_weight such as {0: 1.0, 3: 2.0} is stored as a list of pairs.
 _PAIRS = "__pairs__"
 _ZIP_MAGIC = b"PK\x03\x04"
 # The last record of a zip, 22 bytes and a comment of at most 65535.
 _ZIP_END, _ZIP_END_REACH = b"PK\x05\x06", 22 + 65535
-# Every zip member carries this date, so that the same model gives the same bytes.
+# The date of every zip member, so that the same model gives the same bytes.
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, NotImplementedError, RuntimeError)
 
 
 @contextlib.contextmanager
 def atomic_write(path: str | os.PathLike[str], *, error: type[SoftmarginError] = ModelFileError) -> Iterator[IO[bytes]]:
-    """Open a file for writing that appears under `path` only when the block ends well.
+    """Open a file for writing that appears under `path` only when the block ends without an error.
 
-    The bytes go to a temporary file in the same folder, reach the disk (fsync), and take the name in
-    one step. If the block raises, or the process dies, what stood at `path` is still there, whole.
-    Links are followed; devices and pipes (``/dev/null``) are written straight through.
+    The bytes go to a temporary file in the same folder, reach the disk (fsync), and get the name in one step. If the
+    block raises, or the process dies, the old file at `path` is unchanged. Links are followed; devices and pipes
+    (``/dev/null``) are written directly.
 
     Parameters
     ----------
     path : path-like
-        Where the file shall stand; its name is kept as given.
+        The name of the file; no suffix is added.
     error : type of SoftmarginError
-        What to raise when the disk refuses.
+        What to raise when the system refuses.
 
     Yields
     ------
@@ -101,7 +101,7 @@ def _renamed_at_the_end(target: Path) -> Iterator[IO[bytes]]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name itself survive a power cut, where the system lets us."""
+    """Make the new name survive a power failure, where the system allows it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -120,9 +120,9 @@ def write_archive(
     path : path-like
         Kept as given; no suffix is added.
     kind : str
-        What the archive holds (``"LinearModel"``); `read_archive` asks for it by this word.
+        What the archive holds (``"LinearModel"``); `read_archive` requires the same word.
     arrays : mapping of str to ndarray
-        Numbers, bools or text; object arrays are refused, as only a pickle could hold them.
+        Numbers, bools or text; object arrays, which need a pickle, are refused.
     meta : mapping
         Numbers, text, None, lists, dicts (with any simple keys), NumPy scalars and arrays.
     """
@@ -151,7 +151,7 @@ def write_archive(
 
 
 def read_archive(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read what `write_archive` wrote, and check kind, version and checksum.
+    """Read an archive of `write_archive`, and check kind, version and checksum.
 
     Returns
     -------
@@ -179,7 +179,7 @@ def read_archive(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, 
 
 
 def archive_kind(path: str | os.PathLike[str]) -> str:
-    """Return what the archive at `path` says it holds (``"LinearModel"``); ModelFileError where it is no archive."""
+    """Return the kind of the archive at `path` (``"LinearModel"``); ModelFileError where it is no archive."""
     with _open_archive(path) as archive:
         return str(_read_header(archive, os.fspath(path))["kind"])
 
@@ -234,7 +234,7 @@ def _read_member(archive: zipfile.ZipFile, name: str, shown: str) -> np.ndarray:
     try:
         with archive.open(f"{name}.npy") as member:
             array: np.ndarray = np.lib.format.read_array(member, allow_pickle=False)
-            # NumPy stops at the last number; only a read to the end makes zipfile check its CRC.
+            # NumPy stops at the last number; zipfile checks the CRC only at the end of the member.
             member.read()
     except _DAMAGE as problem:
         raise ModelFileError(f"{shown!r} is damaged: member '{name}.npy' cannot be read ({problem}).") from problem
@@ -262,7 +262,7 @@ def _to_json(value: Any, where: str) -> Any:
         return {_PAIRS: [[_to_json(key, where), _to_json(item, f"{where}[{key!r}]")] for key, item in value.items()]}
     if isinstance(value, list | tuple):
         return [_to_json(item, where) for item in value]
-    # str, int and float have subclasses (NumPy's among them) whose repr is not JSON: take the plain value.
+    # Subclasses of str, int and float (such as NumPy's) may have a repr that is not JSON: take the plain value.
     for plain in (bool, int, float, str):
         if isinstance(value, plain):
             return plain(value)

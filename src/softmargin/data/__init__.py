@@ -1,4 +1,4 @@
-"""Data in and out: LIBSVM and NumPy files, data sets by name, made-up data."""
+"""Data in and out: LIBSVM and NumPy files, data sets by name, synthetic data."""
 
 from softmargin.data.arrays import read_npy, read_npz
 from softmargin.data.libsvm import read_libsvm, write_libsvm

@@ -74,12 +74,15 @@ def read_npy(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray]:
     return X, _as_labels(_load_npy(labels, str(labels), mmap_mode=None), X.shape[0], str(labels))
 
 
+_PICKLE = "which needs a pickle and is not opened. Save numbers, or text as np.asarray(y, dtype=str)."
+
+
 def _members(path: str | os.PathLike[str], source: str) -> dict[str, np.ndarray]:
     try:
         file = open(path, "rb")  # noqa: SIM115 - closed by the next statement; this one names the error
     except OSError as problem:
         raise DataError(f"cannot read {source!r}: {problem.strerror or problem}.") from problem
-    # NumPy leaves a damaged file open; we opened it, so we close it.
+    # NumPy would leave a damaged file open; this block closes it.
     with file:
         if file.read(4) != b"PK\x03\x04":
             raise DataError(f"{source}: not an .npz file (no zip archive). {_WHAT_TO_SAVE}")
@@ -99,10 +102,7 @@ def _member(archive: Any, name: str, source: str) -> np.ndarray:
     except ValueError as problem:
         if "allow_pickle" not in str(problem):
             raise DataError(f"{source}: {name!r} is damaged ({problem}). Copy the file again.") from problem
-        raise DataError(
-            f"{source}: {name!r} is an object array, which needs a pickle and is not opened. "
-            "Save numbers, or text as np.asarray(y, dtype=str)."
-        ) from problem
+        raise DataError(f"{source}: {name!r} is an object array, {_PICKLE}") from problem
     return array
 
 
@@ -116,10 +116,7 @@ def _load_npy(path: str | os.PathLike[str], source: str, *, mmap_mode: Any) -> n
         raise
     except ValueError as problem:
         if "allow_pickle" in str(problem) or "Python objects" in str(problem):
-            raise DataError(
-                f"{source}: an object array, which needs a pickle and is not opened. "
-                "Save numbers, or text as np.asarray(y, dtype=str)."
-            ) from problem
+            raise DataError(f"{source}: an object array, {_PICKLE}") from problem
         raise DataError(f"{source}: the file is truncated or damaged ({problem}). Copy it again.") from problem
     except (EOFError, OSError) as problem:
         raise DataError(f"cannot read {source!r}: {problem}.") from problem
@@ -136,9 +133,9 @@ def _as_floats(X: np.ndarray, source: str) -> np.ndarray:
 
 def _as_labels(y: np.ndarray, n: int, source: str) -> np.ndarray:
     if y.ndim != 1:
-        raise DataError(f"{source}: y has shape {y.shape}; one label a row, shape ({n},), is needed.")
+        raise DataError(f"{source}: y has shape {y.shape}; one label per row, shape ({n},), is needed.")
     if len(y) != n:
-        raise DataError(f"{source}: X has {n} rows and y has {len(y)} labels. Give one label a row.")
+        raise DataError(f"{source}: X has {n} rows and y has {len(y)} labels. Give one label per row.")
     if y.dtype.kind not in "biufUS":
         raise DataError(f"{source}: y has type {y.dtype}; labels must be numbers or text.")
     return y
@@ -158,7 +155,7 @@ def _csr(parts: dict[str, np.ndarray], source: str) -> Any:
     if shape.shape != (2,) or any(part.dtype.kind not in "iu" for part in (indices, indptr, shape)):
         raise DataError(f"{source}: indices, indptr and shape (two numbers) must be whole numbers. {_WHAT_TO_SAVE}")
     n, d = (int(size) for size in shape)
-    # A column out of range would let a compiled loop read foreign memory: check before anything uses it.
+    # Check first: with a column out of range, a compiled loop would read beyond the array.
     try:
         values = _as_floats(data[np.newaxis, :] if data.ndim == 1 else data, source)[0]
         X = csr_matrix((values, indices.astype(np.int64), indptr.astype(np.int64)), shape=(n, d))

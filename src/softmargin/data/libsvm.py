@@ -8,7 +8,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from itertools import chain
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 
@@ -18,11 +18,12 @@ from softmargin.data.libsvm_text import Rows, parse
 
 __all__ = ["read_libsvm", "read_libsvm_chunks", "write_libsvm"]
 
-# Small enough that a block's arrays stay in the cache, large enough that NumPy's calls cost nothing.
+# Small enough that the arrays of a block stay in the cache, large enough that the calls of NumPy cost nothing.
 _BLOCK_BYTES = 1 << 19
 _LARGEST_EXACT = 2**53
-_ROWS_A_WRITE = 4096
+_ROWS_PER_WRITE = 4096
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_COMPRESSIONS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz"}
 _NOT_TEXT = {
     b"PK\x03\x04": "a zip or .npz file; give it the suffix .npz and softmargin.data.load reads it",
     b"\x93NUMPY": "a .npy file; softmargin.data.load reads it under that suffix",
@@ -62,8 +63,8 @@ def read_libsvm(
     Raises
     ------
     DataError
-        With the line number, for anything that is not a well-formed line; for a truncated or
-        damaged compressed file; for a file without rows.
+        With the line number, for a line that is not well-formed; for a truncated or damaged compressed file; for a
+        file without rows.
     """
     with _opened(path_or_file) as (file, source):
         blocks = list(_parsed_blocks(_decompressed(file, source), source, n_features, dtype, zero_based))
@@ -79,7 +80,7 @@ def read_libsvm_chunks(
     n_features: int | None = None,
     dtype: Any = np.float64,
 ) -> Iterator[tuple[Any, np.ndarray]]:
-    """Read a LIBSVM file in chunks of ``n_rows`` rows, the last one smaller, in memory that no length of it changes.
+    """Read a LIBSVM file in chunks of ``n_rows`` rows, the last one smaller, in memory that is bounded for any length.
 
     As `read_libsvm`, but without ``n_features`` a chunk has as many columns as the highest index so far.
 
@@ -142,23 +143,27 @@ def _decompressed(file: IO[bytes], source: str) -> IO[bytes]:
     for start, what in _NOT_TEXT.items():
         if magic.startswith(start):
             raise DataError(f"{source}: not a LIBSVM text file, but {what}.")
-    if magic.startswith(b"\x1f\x8b"):
+    suffix = next((suffix for start, suffix in _COMPRESSIONS.items() if magic.startswith(start)), None)
+    return file if suffix is None else cast("IO[bytes]", _compressed(file, suffix, "rb"))
+
+
+def _compressed(file: Any, suffix: str, mode: Any) -> Any:
+    """Return a file that reads or writes ``file`` in the compression of that suffix."""
+    if suffix == ".gz":
         import gzip
 
-        return gzip.GzipFile(fileobj=file)  # type: ignore[return-value]
-    if magic.startswith(b"BZh"):
+        return gzip.GzipFile(filename="", fileobj=file, mode=mode, mtime=0)
+    if suffix == ".bz2":
         import bz2
 
-        return bz2.BZ2File(file)
-    if magic.startswith(b"\xfd7zXZ\x00"):
-        import lzma
+        return bz2.BZ2File(file, mode)
+    import lzma
 
-        return lzma.LZMAFile(file)
-    return file
+    return lzma.LZMAFile(file, mode)
 
 
 def _blocks_of_lines(stream: IO[bytes], source: str) -> Iterator[bytes]:
-    """Cut the stream into blocks of whole lines, with the line ends of Windows made plain."""
+    """Yield blocks of whole lines, with the line ends of Windows converted."""
     import lzma
 
     unfinished: list[bytes] = []
@@ -201,7 +206,7 @@ def _parsed_blocks(
 
 
 def _checked(rows: Rows, source: str, n_features: int | None, dtype: Any, zero_based: bool) -> Rows:
-    """Columns from 0, sorted, within range; values in `dtype`; labels a float can hold exactly."""
+    """Return columns from 0, sorted, within range; values in `dtype`; labels that a float holds exactly."""
     first = 0 if zero_based else 1
     columns = rows.indices - first
     row_of = np.repeat(np.arange(len(rows.counts)), rows.counts)
@@ -275,9 +280,9 @@ def _assemble(blocks: list[Rows], n_features: int | None, source: str) -> tuple[
 def write_libsvm(path: str | os.PathLike[str], X: Any, y: Any) -> None:
     """Write a LIBSVM file, whole or not at all; ``.gz``, ``.bz2`` and ``.xz`` names are compressed.
 
-    Numbers are written with the fewest digits that read back as the same number. Entries stored in
-    a sparse `X` are written as they are, zeros too; of a dense `X` only what is not zero. The file
-    does not hold the number of columns: read it back with `n_features` where the last ones are empty.
+    Numbers have the fewest digits that read back as the same number. All entries stored in a sparse `X` are written,
+    also zeros; of a dense `X` only the nonzero ones. The file does not hold the number of columns: read it with
+    `n_features` where the last ones are empty.
 
     Parameters
     ----------
@@ -294,40 +299,28 @@ def write_libsvm(path: str | os.PathLike[str], X: Any, y: Any) -> None:
         rows.sum_duplicates()
     labels = np.asarray(y)
     if labels.shape != (rows.shape[0],):
-        raise DataError(f"y has shape {labels.shape}; X has {rows.shape[0]} rows. Give one label a row.")
+        raise DataError(f"y has shape {labels.shape}; X has {rows.shape[0]} rows. Give one label per row.")
     if labels.dtype.kind not in "biuf":
         raise DataError(f"labels of type {labels.dtype} cannot stand in a LIBSVM file. Number the classes.")
     if rows.dtype.kind not in "biuf":
         raise DataError(f"values of type {rows.dtype} cannot stand in a LIBSVM file. Use real numbers.")
     if not (np.isfinite(rows.data).all() and np.isfinite(labels).all()):
         raise DataError("X or y holds NaN or infinity, which a LIBSVM file cannot. Fill in or drop these rows.")
-    with atomic_write(path, error=DataError) as file, _compressed(file, os.fspath(path)) as out:
-        for start in range(0, rows.shape[0], _ROWS_A_WRITE):
-            part = slice(start, min(start + _ROWS_A_WRITE, rows.shape[0]))
+    suffix = next((suffix for suffix in _COMPRESSIONS.values() if os.fspath(path).endswith(suffix)), None)
+    with contextlib.ExitStack() as stack:
+        out: Any = stack.enter_context(atomic_write(path, error=DataError))
+        if suffix is not None:
+            out = stack.enter_context(_compressed(out, suffix, "wb"))
+        for start in range(0, rows.shape[0], _ROWS_PER_WRITE):
+            part = slice(start, min(start + _ROWS_PER_WRITE, rows.shape[0]))
             out.write("".join(_lines(rows[part], _numbers(labels[part]))).encode("ascii"))
 
 
-def _compressed(file: IO[bytes], name: str) -> contextlib.AbstractContextManager[Any]:
-    if name.endswith(".gz"):
-        import gzip
-
-        return gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0)
-    if name.endswith(".bz2"):
-        import bz2
-
-        return bz2.BZ2File(file, "wb")
-    if name.endswith(".xz"):
-        import lzma
-
-        return lzma.LZMAFile(file, "wb")
-    return contextlib.nullcontext(file)
-
-
 def _numbers(array: np.ndarray) -> list[str]:
-    """Shortest text of each number that reads back the same."""
+    """Return the shortest text of each number that reads back the same."""
     if array.dtype.kind == "b":
         array = array.astype(np.int64)
-    # Only float64 survives tolist(): 0.1 as float32 would come out with 17 digits.
+    # tolist() makes Python floats: 0.1 as float32 would get 17 digits.
     texts = map(repr, array.tolist()) if array.dtype.kind in "iu" or array.dtype == np.float64 else array.astype(str)
     return [str(text).removesuffix(".0") for text in texts]
 

@@ -1,12 +1,12 @@
-"""From the text of a LIBSVM file to numbers: one parser that is fast, one that explains.
+"""From the text of a LIBSVM file to numbers: a fast parser, and one that explains errors.
 
-A line is `label index:value index:value ... # comment`. `parse` sees whole lines. `parse_arrays`
-handles every well-formed block with NumPy alone, many lines at a time; whatever it does not
-recognise goes to `parse_lines`, plain Python, which defines the format and names the line at fault.
+A line is `label index:value index:value ... # comment`. `parse` takes whole lines. `parse_arrays` parses every
+well-formed block with NumPy alone, many lines at a time; other text goes to `parse_lines`, plain Python, which defines
+the format and names the line at fault.
 
-A decimal number of at most 18 characters, no exponent, is m / 10^p with m an integer. Where m <= 2^53,
-m and 10^p (p <= 22) are floats without error and one correctly rounded division gives the nearest
-float: the same bits as `float(text)` (Clinger, "How to read floating point numbers accurately", 1990).
+A decimal number of at most 18 characters, without exponent, is m / 10^p with m an integer. Where m <= 2^53, m and 10^p
+(p <= 22) are exact floats, and one correctly rounded division gives the nearest float: the same bits as `float(text)`
+(Clinger, "How to read floating point numbers accurately", 1990).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _QUERY = re.compile(rb"(?<=[ \t])qid:[^\s]*")
 
 
 class Rows(NamedTuple):
-    """A block of parsed lines; indices as they stand in the file."""
+    """A block of parsed lines; indices as in the file."""
 
     labels: np.ndarray
     """(n,) float64."""
@@ -61,7 +61,7 @@ def parse(text: bytes, *, source: str, first_line: int) -> Rows:
     Raises
     ------
     DataError
-        Names the line, what stands there and what should.
+        Names the line, what it holds and what it should hold.
     """
     if b"#" in text:
         text = _COMMENT.sub(b"", text)
@@ -72,7 +72,7 @@ def parse(text: bytes, *, source: str, first_line: int) -> Rows:
 
 
 def parse_arrays(text: bytes, *, first_line: int) -> Rows | None:
-    """Parse with NumPy, or return None where the text is not plainly well-formed."""
+    """Parse with NumPy, or return None where the text is not simply well-formed."""
     if text.translate(None, _WELL_KNOWN):
         return None
     text = b"\n" + text + _PADDING
@@ -90,7 +90,7 @@ def parse_arrays(text: bytes, *, first_line: int) -> Rows | None:
     is_value = is_colon[starts - 1]
     index_at = np.flatnonzero(~(is_label | is_value))
     value_at = np.flatnonzero(is_value)
-    # Every index is followed by a colon and that by a value; labels stand alone; no colon is left over.
+    # Every index is followed by a colon and a value; labels are not; no other colon occurs.
     if (
         (is_label & is_value).any()
         or not np.array_equal(index_at + 1, value_at)
@@ -112,7 +112,7 @@ def parse_arrays(text: bytes, *, first_line: int) -> Rows | None:
 
 
 def _whole_numbers(codes: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> np.ndarray | None:
-    """Numbers made of digits only, or None if a token holds anything else."""
+    """Return numbers made of digits only, or None if a token holds anything else."""
     length = stops - starts
     longest = int(length.max(initial=0))
     if longest > _LONGEST:
@@ -128,7 +128,7 @@ def _whole_numbers(codes: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> 
 
 
 def _decimals(text: bytes, codes: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
-    """Correctly rounded float64 of each token; ValueError where one is no number."""
+    """Return each token as correctly rounded float64; ValueError where one is no number."""
     is_negative = codes[starts] == _MINUS
     first = starts + (is_negative | (codes[starts] == _PLUS))
     length = stops - first
@@ -190,7 +190,7 @@ def _label(token: bytes, where: str) -> float:
     if b"," in token:
         raise DataError(
             f"{where}: label {_show(token)} is not a number. Rows with several labels, and files separated "
-            "by commas, are not read: give one label a row, as in '2 1:0.5 7:1'."
+            "by commas, are not read: give one label per row, as in '2 1:0.5 7:1'."
         )
     label = _float(token)
     if label is None:

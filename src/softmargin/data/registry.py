@@ -1,4 +1,4 @@
-"""Data sets by name or path: two are embedded, others are looked up in folders.
+"""Data sets by name or path: two are embedded, others are files in folders.
 
     softmargin.data.load("digits")                      embedded
     softmargin.data.load("mnist", data_dir="corpora")   corpora/mnist.train.libsvm.xz and mnist.test.libsvm.xz
@@ -63,9 +63,8 @@ def load(
 ) -> Dataset:
     """Load a data set by name, or a file by its path.
 
-    A bare name is taken as an embedded set, else looked up in the folders as ``name.train.*`` (with
-    ``name.test.*`` where it exists) or ``name.*``, in LIBSVM (plain or compressed), npz or npy form, else
-    taken as a file. Write ``./name`` to mean the file.
+    A name is that of an embedded set, else of ``name.train.*`` (with ``name.test.*`` where it exists) or ``name.*`` in
+    one of the folders, as LIBSVM (plain or compressed), npz or npy file, else of a file. ``./name`` is always a file.
 
     Parameters
     ----------
@@ -73,8 +72,8 @@ def load(
     data_dir : path-like, optional
         First folder to search for a name; SOFTMARGIN_DATA is the second.
     n_features : int, optional
-        Number of columns; LIBSVM files end at their highest used column. Training and test part
-        always get the same number.
+        Number of columns; LIBSVM files end at their highest used column. Training and test part always get the same
+        number.
 
     Returns
     -------
@@ -111,10 +110,10 @@ def available(data_dir: str | os.PathLike[str] | None = None) -> list[Entry]:
 
 
 def split(dataset: Dataset, *, test_size: float = 0.25, seed: int = 0) -> Dataset:
-    """Hold out a stratified test part; a data set that has one comes back as it is.
+    """Hold out a stratified test part; a data set that has one is returned unchanged.
 
-    The same data and seed give the same rows on every machine. Rows keep their order. Every class keeps
-    at least one training row; a class with a single row is not held out.
+    The same data and seed give the same rows on every machine. Rows keep their order. Every class keeps at least one
+    training row.
 
     Parameters
     ----------
@@ -131,7 +130,7 @@ def split(dataset: Dataset, *, test_size: float = 0.25, seed: int = 0) -> Datase
     class_of, sizes = np.unique(dataset.y, return_inverse=True, return_counts=True)[1:]
     wanted = test_size * sizes
     held = np.minimum(np.floor(wanted), sizes - 1).astype(np.int64)
-    # Largest remainders get the rows that rounding down left over.
+    # The classes with the largest remainders get the rows left over by rounding down.
     by_remainder = np.argsort(held - wanted, kind="stable")
     can_give = [c for c in by_remainder.tolist() if held[c] < sizes[c] - 1]
     held[can_give[: max(round(test_size * n) - int(held.sum()), 0)]] += 1

@@ -1,4 +1,4 @@
-"""Made-up data with known classes, for tests and benchmarks."""
+"""Synthetic data with known classes, for tests and benchmarks."""
 
 from __future__ import annotations
 

@@ -2,9 +2,6 @@
 
 from softmargin.losses.multiclass_hinge import CrammerSinger, WestonWatkins
 
-LOSSES: dict[str, WestonWatkins | CrammerSinger] = {
-    "weston_watkins": WestonWatkins(),
-    "crammer_singer": CrammerSinger(),
-}
+LOSSES: dict[str, WestonWatkins | CrammerSinger] = {loss.name: loss for loss in (WestonWatkins(), CrammerSinger())}
 
 __all__ = ["LOSSES", "CrammerSinger", "WestonWatkins"]

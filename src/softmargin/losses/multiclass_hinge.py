@@ -1,10 +1,10 @@
-"""The two joint multiclass hinge losses, and what duality says about them.
+"""The two joint multiclass hinge losses and their dual sets.
 
     margin     h_ij = 1 + s_ij - s_iy   (j != y),  h_iy = 0          s = scores of sample i
     Weston-Watkins    l_i = sum_j [h_ij]_+          dual rows: -C <= alpha_ij <= 0 (j != y), sum_j alpha_ij = 0
     Crammer-Singer    l_i = max_j h_ij              dual rows: alpha_ij <= 0 (j != y), alpha_iy <= C, sum_j alpha_ij = 0
 
-Everything here is NumPy on whole blocks of rows: it serves the judge, which shares no code with the compiled solvers.
+Everything here is NumPy on whole blocks of rows, for certificates: they share no code with the compiled solvers.
 """
 
 from typing import Any
@@ -45,10 +45,10 @@ class WestonWatkins:
     def value(self, scores: Array, y: Array) -> Array:
         """Return l_i; shape (n,)."""
         h = margins(scores, y)
-        return np.maximum(h, 0.0, out=h).sum(axis=1)
+        return np.asarray(np.maximum(h, 0.0, out=h).sum(axis=1))
 
     def infeasibility(self, alpha: Array, y: Array, C: Array) -> float:
-        """Return how far alpha is outside its dual rows, relative to C."""
+        """Return how far alpha is outside its dual set, relative to C."""
         rest = _off_label(alpha, y)
         outside = np.maximum(rest.max(axis=1), -C - rest.min(axis=1))
         return _relative(np.maximum(outside, np.abs(alpha.sum(axis=1))), C)
@@ -60,13 +60,13 @@ class WestonWatkins:
         return rest
 
     def at_zero_scores(self, y: Array, C: Array, k: int) -> Array:
-        """Return the optimal dual rows of samples whose scores are zero whatever W is (x_i = 0)."""
+        """Return the optimal dual rows of samples whose scores are zero for all W (x_i = 0)."""
         alpha = np.repeat(-C[:, None], k, axis=1)
         alpha[np.arange(len(y)), y] = (k - 1) * C
         return alpha
 
-    def settled(self, scores: Array, y: Array, C: Array, radius: Array) -> tuple[Array, Array]:
-        """Return (rows, alpha) that no point within ``radius`` of these score differences can change."""
+    def screened(self, scores: Array, y: Array, C: Array, radius: Array) -> tuple[Array, Array]:
+        """Return (rows, alpha): dual rows that are optimal for all score differences within ``radius``."""
         # maths: linear SVM, section 5.
         h = margins(scores, y)
         h[np.arange(len(y)), y] = np.inf
@@ -84,10 +84,10 @@ class CrammerSinger:
 
     def value(self, scores: Array, y: Array) -> Array:
         """Return l_i; shape (n,)."""
-        return margins(scores, y).max(axis=1)
+        return np.asarray(margins(scores, y).max(axis=1))
 
     def infeasibility(self, alpha: Array, y: Array, C: Array) -> float:
-        """Return how far alpha is outside its dual rows, relative to C."""
+        """Return how far alpha is outside its dual set, relative to C."""
         own = alpha[np.arange(len(y)), y]
         outside = np.maximum(_off_label(alpha, y).max(axis=1), own - C)
         return _relative(np.maximum(outside, np.abs(alpha.sum(axis=1))), C)
@@ -101,15 +101,15 @@ class CrammerSinger:
         return rest
 
     def at_zero_scores(self, y: Array, C: Array, k: int) -> Array:
-        """Return optimal dual rows of samples whose scores are zero whatever W is (x_i = 0)."""
+        """Return optimal dual rows of samples whose scores are zero for all W (x_i = 0)."""
         alpha = np.zeros((len(y), k))
         rows = np.arange(len(y))
         alpha[rows, y] = C
         alpha[rows, (y + 1) % k] = -C
         return alpha
 
-    def settled(self, scores: Array, y: Array, C: Array, radius: Array) -> tuple[Array, Array]:
-        """Return (rows, alpha) that no point within ``radius`` of these score differences can change."""
+    def screened(self, scores: Array, y: Array, C: Array, radius: Array) -> tuple[Array, Array]:
+        """Return (rows, alpha): dual rows that are optimal for all score differences within ``radius``."""
         # maths: linear SVM, section 5.
         h = margins(scores, y)
         best = h.argmax(axis=1)

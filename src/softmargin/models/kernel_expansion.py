@@ -17,14 +17,13 @@ from softmargin.kernels import KERNELS, Linear, Points, Precomputed, make_kernel
 from softmargin.kernels.points import add_product, slices, tile_shape
 from softmargin.models.linear import LinearModel
 from softmargin.models.shapes import (
+    Classifier,
     check_columns,
     checked_labels,
     checked_scores,
-    fitted_columns,
     floats,
     matrix,
     require_arrays,
-    winners,
 )
 
 __all__ = ["KernelExpansion"]
@@ -35,7 +34,7 @@ _SPARSE_ARRAYS = ("data", "indices", "indptr")
 
 
 @dataclass(frozen=True, eq=False)
-class KernelExpansion:
+class KernelExpansion(Classifier):
     """A trained kernel classifier: labels, support vectors with their weights, and how they were found.
 
     Two classes are one column of weights, as in scikit-learn: a score above zero means ``classes[1]``.
@@ -85,21 +84,15 @@ class KernelExpansion:
         if intercept.shape != (columns,):
             raise DataError(f"intercept has shape {intercept.shape}; {len(classes)} classes need shape ({columns},).")
         vectors = _checked_vectors(self.vectors, self.kernel, len(support))
-        values = (classes, vectors, support.astype(np.intp), int(self.n_samples), coef, intercept)
-        for name, value in zip(
-            ("classes", "vectors", "support", "n_samples", "coef", "intercept"), values, strict=True
-        ):
+        support = support.astype(np.intp)
+        checked = {"classes": classes, "support": support, "coef": coef, "intercept": intercept, "vectors": vectors}
+        for name, value in {**checked, "n_samples": int(self.n_samples)}.items():
             object.__setattr__(self, name, value)
 
     @property
     def n_features(self) -> int:
         """Number of columns of X: those of the training data, or its rows where the kernel is precomputed."""
         return self.n_samples if self.vectors is None else int(self.vectors.shape[1])
-
-    @property
-    def has_probabilities(self) -> bool:
-        """Whether scores are logarithms of probabilities: never those of an SVM."""
-        return False
 
     @cached_property
     def as_linear(self) -> LinearModel:
@@ -110,7 +103,7 @@ class KernelExpansion:
         return LinearModel(self.classes, weights.T, self.intercept, self.info)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Score every row, a tile of kernel values at a time.
+        """Return the scores of every row, one tile of kernel values at a time.
 
         Parameters
         ----------
@@ -126,7 +119,7 @@ class KernelExpansion:
         if isinstance(self.kernel, Linear):
             return self.as_linear.decision_function(X)
         scores = np.zeros((X.shape[0], self.coef.shape[1]))
-        # Non-finite results are reported with the row; NumPy's own warning names none.
+        # checked_scores reports non-finite scores, with the row; NumPy's own warning names none.
         with np.errstate(over="ignore", invalid="ignore"):
             add_sums = self._add_given if self.vectors is None else self._add_computed
             add_sums(scores, X, self.coef.astype(np.float64))
@@ -153,25 +146,12 @@ class KernelExpansion:
             for left in slices(X.shape[0], height):
                 add_product(scores[left], self.kernel.block(rows_of_X(left), part), coef[right])
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the label of the highest score for every row, shape (n,)."""
-        return winners(self.decision_function(X), self.classes)
-
     def fit_columns(self, X: Any) -> Any:
-        """Return sparse `X` with exactly the model's columns: short rows are padded, extra columns ignored.
-
-        LIBSVM files end at their highest used column, so a test file is often narrower, sometimes wider, than its
-        training file. A column that was never seen in training tells the model nothing. Dense `X` of another width is
-        an error, as its columns cannot be told; so is any where the kernel is precomputed.
-
-        Parameters
-        ----------
-        X : array or sparse matrix, shape (n, any)
-        """
+        """Return sparse `X` with exactly the model's columns; a precomputed kernel refuses any other number."""
         if self.vectors is None:
             check_columns(X := matrix(X), self.n_features)
             return X
-        return fitted_columns(X, self.n_features)
+        return super().fit_columns(X)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as one archive (see `softmargin.core.files`), whole or not at all; no pickle."""
@@ -203,16 +183,8 @@ class KernelExpansion:
             settings = dict(meta["kernel"])
             kernel = make_kernel(settings.pop("name"), **settings)
             vectors = _stored_vectors(arrays, (len(arrays["support"]), meta["n_features"]))
-            return cls(
-                arrays["classes"],
-                kernel,
-                vectors,
-                arrays["support"],
-                meta["n_samples"],
-                arrays["coef"],
-                arrays["intercept"],
-                meta["info"],
-            )
+            values = {each: arrays[each] for each in _ARRAYS}
+            return cls(kernel=kernel, vectors=vectors, n_samples=meta["n_samples"], info=meta["info"], **values)
         except KeyError as problem:
             raise ModelFileError(f"{os.fspath(path)!r} is damaged: {problem} is missing.") from problem
         except (SoftmarginError, TypeError, ValueError) as problem:
@@ -239,7 +211,7 @@ def _checked_vectors(vectors: Any, kernel: Any, n_support: int) -> Any:
 
 
 def _canonical(X: Any) -> Any:
-    """Return CSR without duplicates: lengths are summed entry by entry."""
+    """Return CSR without duplicates: squared norms are summed entry by entry."""
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
@@ -247,7 +219,7 @@ def _canonical(X: Any) -> Any:
 
 
 def _points_like(X: Any, vectors: Any, dtype: np.dtype[Any]) -> Callable[[slice], Points]:
-    """Return a function from a slice to those rows of X, in the layout of the vectors, converted where need be."""
+    """Return a function from a slice to those rows of X, in the layout and the precision of the vectors."""
     if isinstance(X, np.ndarray) and isinstance(vectors, np.ndarray) and X.dtype == dtype:
         return Points(X).take
 

@@ -11,29 +11,29 @@ import numpy as np
 
 from softmargin.core.errors import DataError, IncompatibleError, ModelFileError
 from softmargin.core.files import read_archive, write_archive
+from softmargin.kernels.points import slices
 from softmargin.models.shapes import (
+    Classifier,
     check_columns,
     checked_labels,
     checked_scores,
     dense,
-    fitted_columns,
     floats,
     log_probabilities,
     matrix,
     require_arrays,
-    winners,
 )
 
 __all__ = ["LinearModel"]
 
 _KIND = "LinearModel"
 _ARRAYS = ("classes", "coef", "intercept")
-# float32 rows meet float64 weights in blocks of this many numbers, so that X is never doubled as a whole.
+# Numbers of float32 rows that are converted to float64 at once: X is never copied as a whole.
 _BLOCK_NUMBERS = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
-class LinearModel:
+class LinearModel(Classifier):
     """A trained linear classifier: labels, weights, and how they were found.
 
     Two classes are one row of weights, as in scikit-learn: a score above zero means ``classes[1]``.
@@ -88,13 +88,9 @@ class LinearModel:
         check_columns(X, self.n_features)
         return checked_scores(_product(X, self.coef.T) + self.intercept, len(self.classes))
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the label of the highest score for every row, shape (n,)."""
-        return winners(self.decision_function(X), self.classes)
-
     @property
     def has_probabilities(self) -> bool:
-        """Whether scores are logarithms of probabilities, up to a constant a row: softmax models only."""
+        """Whether scores are logarithms of probabilities, up to one constant per row: softmax models only."""
         return self.info.get("problem") == "softmax"
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -108,20 +104,7 @@ class LinearModel:
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of every class, shape (n, k); an SVM has none and refuses."""
-        return np.exp(self.predict_log_proba(X))
-
-    def fit_columns(self, X: Any) -> Any:
-        """Return sparse `X` with exactly the model's columns: short rows are padded, extra columns ignored.
-
-        LIBSVM files end at their highest used column, so a test file is often narrower, sometimes
-        wider, than its training file; LIBLINEAR reads them the same way. A column that was never seen
-        in training has weight zero. Dense `X` of another width is an error, as its columns cannot be told.
-
-        Parameters
-        ----------
-        X : array or sparse matrix, shape (n, any)
-        """
-        return fitted_columns(X, self.n_features)
+        return np.asarray(np.exp(self.predict_log_proba(X)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as one archive (see `softmargin.core.files`), whole or not at all; no pickle."""
@@ -140,14 +123,13 @@ class LinearModel:
 
 
 def _product(X: Any, weights: Any) -> np.ndarray:
-    # Non-finite results are reported by the caller, with the row; NumPy's own warning names none.
+    # The caller reports non-finite scores, with the row; NumPy's own warning names none.
     with np.errstate(over="ignore", invalid="ignore"):
         if not isinstance(weights, np.ndarray):
             return dense(X @ weights)
         if not isinstance(X, np.ndarray) or X.dtype == weights.dtype:
             return np.asarray(X @ weights)
-        rows = max(1, _BLOCK_NUMBERS // max(1, X.shape[1]))
         scores = np.empty((X.shape[0], weights.shape[1]), dtype=np.result_type(X.dtype, weights.dtype))
-        for start in range(0, X.shape[0], rows):
-            scores[start : start + rows] = X[start : start + rows] @ weights
+        for rows in slices(X.shape[0], max(1, _BLOCK_NUMBERS // max(1, X.shape[1]))):
+            scores[rows] = X[rows] @ weights
         return scores

@@ -1,4 +1,4 @@
-"""What every model asks of labels, data and scores, and what it says when they do not fit."""
+"""What both kinds of models share: checks of labels, data and scores, and labels from scores."""
 
 from __future__ import annotations
 
@@ -11,24 +11,70 @@ import numpy as np
 from softmargin.core.errors import DataError, ModelFileError
 
 __all__ = [
+    "Classifier",
     "check_columns",
     "checked_labels",
     "checked_scores",
     "dense",
-    "fitted_columns",
     "floats",
     "log_probabilities",
     "matrix",
     "require_arrays",
-    "winners",
 ]
+
+
+class Classifier:
+    """A trained model with ``classes``, ``n_features`` and ``decision_function(X)``."""
+
+    classes: np.ndarray
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        raise NotImplementedError
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether scores are logarithms of probabilities, up to one constant per row; those of an SVM are not."""
+        return False
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores of every row, shape (n, k), or (n,) for two classes."""
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the label of the highest score for every row, shape (n,)."""
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        labels: np.ndarray = self.classes[codes]
+        return labels
+
+    def fit_columns(self, X: Any) -> Any:
+        """Return sparse `X` with exactly the model's columns: short rows are padded, extra columns ignored.
+
+        LIBSVM files end at their highest used column, so a test file is often narrower, sometimes wider, than its
+        training file; LIBLINEAR reads them the same way. A column that training never saw has no weight. Dense `X` of
+        another width is an error, as nothing says which columns are missing.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, any)
+        """
+        X, d = matrix(X), self.n_features
+        if X.shape[1] == d:
+            return X
+        if isinstance(X, np.ndarray):
+            raise DataError(
+                f"X has {X.shape[1]} columns; the model was trained on {d}. Only sparse data may be padded or cut."
+            )
+        return X[:, :d] if X.shape[1] > d else type(X)((X.data, X.indices, X.indptr), shape=(X.shape[0], d))
 
 
 def checked_labels(classes: Any) -> np.ndarray:
     """Return labels as a plain array; refuse fewer than 2, equal ones, and what no file can hold."""
     labels = np.asarray(classes)
     if labels.ndim != 1:
-        raise DataError(f"classes has shape {labels.shape}; one label a class, shape (k,), is needed.")
+        raise DataError(f"classes has shape {labels.shape}; one label per class, shape (k,), is needed.")
     if labels.dtype.kind in ("O", "T"):
         if not all(isinstance(label, str) for label in labels.tolist()):
             kinds = sorted({type(label).__name__ for label in labels.tolist()})
@@ -48,8 +94,8 @@ def dense(array: Any) -> np.ndarray:
 
 def floats(array: Any) -> np.ndarray:
     """Return an array of float32 or float64."""
-    array = np.asarray(array)
-    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    numbers: np.ndarray = np.asarray(array)
+    return numbers if numbers.dtype in (np.float32, np.float64) else numbers.astype(np.float64)
 
 
 def matrix(X: Any) -> Any:
@@ -78,20 +124,6 @@ def check_columns(X: Any, n_features: int) -> None:
         )
 
 
-def fitted_columns(X: Any, n_features: int) -> Any:
-    """Return sparse X with exactly ``n_features`` columns: short rows are padded, extra columns ignored."""
-    X = matrix(X)
-    if X.shape[1] == n_features:
-        return X
-    if isinstance(X, np.ndarray):
-        raise DataError(
-            f"X has {X.shape[1]} columns; the model was trained on {n_features}. Only sparse data may be padded or cut."
-        )
-    if X.shape[1] > n_features:
-        return X[:, :n_features]
-    return type(X)((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
-
-
 def checked_scores(scores: np.ndarray, n_classes: int) -> np.ndarray:
     """Return scores (n, k), or (n,) for two classes; refuse NaN and infinity, and name the row."""
     if not np.isfinite(scores).all():
@@ -101,13 +133,6 @@ def checked_scores(scores: np.ndarray, n_classes: int) -> np.ndarray:
             "Fill in or drop such values."
         )
     return scores[:, 0] if n_classes == 2 else scores
-
-
-def winners(scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the label of the highest score for every row, shape (n,)."""
-    codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-    labels: np.ndarray = classes[codes]
-    return labels
 
 
 def log_probabilities(scores: np.ndarray) -> np.ndarray:

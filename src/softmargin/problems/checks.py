@@ -1,4 +1,4 @@
-"""What every problem asks of labels and prices."""
+"""Checks of labels and of C that the problems share, and the rounding they allow a dual point."""
 
 import hashlib
 from typing import Any
@@ -17,7 +17,7 @@ BALANCED = 1e-12  # the same for y'a = 0 alone, where the solvers restore it to 
 
 
 def checked_codes(y: Any, n: int, n_classes: int | None) -> tuple[Array, int]:
-    """Return class codes as int32, and the number of classes; refuse what is no code 0..k-1."""
+    """Return class codes as int32, and the number of classes; refuse other labels."""
     codes = np.asarray(y)
     narrow = np.ascontiguousarray(codes.astype(np.int32, copy=False))
     if not np.array_equal(narrow, codes):
@@ -36,7 +36,7 @@ def checked_codes(y: Any, n: int, n_classes: int | None) -> tuple[Array, int]:
 
 
 def checked_signs(y: Any, gram: Any) -> Array:
-    """Return labels -1 and +1 as float64, one a sample of a kernel matrix without a bias of its own; refuse others."""
+    """Return labels -1 and +1 as float64, one per sample of a kernel matrix without a bias; refuse others."""
     if gram.bias:
         raise DataError(f"the bias here is free; the kernel matrix must have bias 0, found {gram.bias}.")
     signs = np.ascontiguousarray(y, dtype=np.float64)
@@ -48,10 +48,10 @@ def checked_signs(y: Any, gram: Any) -> Array:
 
 
 def checked_prices(C: Any, n: int) -> Array:
-    """Return C as one float64 a sample; refuse what is not finite or negative."""
+    """Return C as one float64 per sample; refuse what is negative or not finite."""
     if np.shape(C) not in ((), (n,)):
-        raise DataError(f"C has shape {np.shape(C)} for {n} samples; give one number, or one a sample.")
-    prices = np.full(n, C, dtype=np.float64)  # writable: compiled loops would be compiled again for a read-only array
+        raise DataError(f"C has shape {np.shape(C)} for {n} samples; give one number, or one per sample.")
+    prices = np.full(n, C, dtype=np.float64)  # writable: Numba would compile loops again for a read-only array
     if not (np.isfinite(prices).all() and (prices >= 0).all()):
         raise DataError("C and sample weights must be finite and not negative.")
     return prices

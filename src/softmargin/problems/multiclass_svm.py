@@ -246,7 +246,7 @@ class MulticlassSVM(_JointSVM):
             block = self.X[rows].astype(np.float64, copy=False)
             square = block.multiply(block).sum(axis=1) if hasattr(block, "multiply") else (block**2).sum(axis=1)
             sqnorms = np.asarray(square, dtype=np.float64).ravel() + self.bias**2
-            inside, alpha = self.loss.settled(scores, self.y[rows], self.C[rows], np.sqrt(2.0 * sqnorms * gap))
+            inside, alpha = self.loss.screened(scores, self.y[rows], self.C[rows], np.sqrt(2.0 * sqnorms * gap))
             found.append(inside + rows.start)
             values.append(alpha)
         return np.concatenate(found), np.concatenate(values)

@@ -1,4 +1,4 @@
-"""What a reader of measured numbers wants to know of the machine."""
+"""Facts of the machine, for readers of measured numbers."""
 
 import contextlib
 import datetime
@@ -48,7 +48,7 @@ def _cpu() -> str:
 
 
 def _memory() -> float | None:
-    """Return gigabytes, where the system tells."""
+    """Return gigabytes, or None where the system does not say."""
     with contextlib.suppress(ValueError, OSError, AttributeError):
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     return None

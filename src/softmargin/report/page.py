@@ -1,4 +1,4 @@
-"""One HTML page with everything inside: tables, text, pictures. It opens anywhere and asks no network."""
+"""One self-contained HTML page: tables, text and pictures, without any link to the network."""
 
 import base64
 import html
@@ -24,7 +24,7 @@ img { max-width: 100%; }
 
 
 class Section(NamedTuple):
-    """A heading and what stands below it, as HTML."""
+    """A heading and its content, as HTML."""
 
     heading: str
     body: str
@@ -41,7 +41,7 @@ def _row(tag: str, cells: Sequence[str]) -> str:
 
 
 def preformatted(text: str) -> str:
-    """Return text as it stands, as HTML."""
+    """Return text verbatim, as HTML."""
     return f"<pre>{html.escape(text)}</pre>"
 
 
@@ -54,7 +54,7 @@ def image(path: str | os.PathLike[str], caption: str = "") -> str:
 def build_page(
     path: str | os.PathLike[str], title: str, sections: Iterable[Section], facts: dict[str, Any] | None = None
 ) -> None:
-    """Write the page, whole or not at all; ``facts`` of the machine stand at its end."""
+    """Write the page, whole or not at all; it ends with ``facts`` of the machine."""
     parts = [f"<h2>{html.escape(section.heading)}</h2>\n{section.body}" for section in sections]
     if facts is not None:
         rows = [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in facts.items()]

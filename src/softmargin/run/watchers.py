@@ -1,10 +1,10 @@
 """Watchers: a progress bar with the gap, an early stop, a checkpoint on disk.
 
-A watcher sees every step through ``watch(progress)`` and may return True to stop the run. Ready-made:
+A watcher sees every step through ``watch(progress)`` and may return True to stop the run.
 
     ProgressBar()                     a rich bar: passes, seconds, gap against tol
     EarlyStop(lambda progress: ...)   stop when a condition holds
-    Checkpoint(path, every=60)        the whole solver state on disk, written whole or not at all
+    Checkpoint(path, every=60)        the solver's state on disk, written whole or not at all
 """
 
 import dataclasses
@@ -19,6 +19,7 @@ import numpy as np
 
 from softmargin.core.errors import ModelFileError, SoftmarginError
 from softmargin.core.files import read_archive, write_archive
+from softmargin.core.protocols import Progress
 from softmargin.run.solve import Schedule
 
 __all__ = ["Checkpoint", "EarlyStop", "ProgressBar", "SavedState", "load_checkpoint"]
@@ -39,7 +40,8 @@ class ProgressBar:
         """Show the bar."""
         self._first = math.nan
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
 
         self._tol = stop.tol
         columns = (
@@ -51,15 +53,16 @@ class ProgressBar:
             TimeElapsedColumn(),
         )
         console = self._console or Console(stderr=True)
-        self._bar = Progress(*columns, console=console, transient=False, refresh_per_second=8)
+        self._bar = Bar(*columns, console=console, transient=False, refresh_per_second=8)
         self._task = self._bar.add_task("", total=1.0, what=_innermost_name(solver), iteration=0, gap="-")
         self._bar.start()
 
-    def watch(self, progress: Any) -> None:
-        """Move the bar to the judge's last word, or to the solver's guess until there is one."""
-        judged = progress.certificate is not None
-        gap = progress.certificate.residual if judged else progress.estimate
-        self._show(progress.iteration, gap, "" if judged else "~")
+    def watch(self, progress: Progress) -> None:
+        """Move the bar to the last certificate, or to the solver's estimate until there is one."""
+        if progress.certificate is None:
+            self._show(progress.iteration, progress.estimate, "~")
+        else:
+            self._show(progress.iteration, progress.certificate.residual, "")
 
     def _show(self, iteration: int, gap: float, mark: str) -> None:
         if not math.isfinite(self._first) and math.isfinite(gap):
@@ -76,7 +79,7 @@ class ProgressBar:
         return max(0.0, math.log(self._first / gap) / math.log(self._first / self._tol))
 
     def end(self, result: Any) -> None:
-        """Leave the last line standing."""
+        """Leave the last line on the screen."""
         if result is not None:
             self._show(result.n_iter, result.certificate.residual, "")
         self._bar.stop()
@@ -85,22 +88,22 @@ class ProgressBar:
 class EarlyStop:
     """Stop when ``condition(progress)`` is true."""
 
-    def __init__(self, condition: Callable[[Any], bool]) -> None:
+    def __init__(self, condition: Callable[[Progress], bool]) -> None:
         self._condition = condition
 
     def begin(self, problem: Any, solver: Any, stop: Any) -> None:
         """Nothing to prepare."""
 
-    def watch(self, progress: Any) -> bool:
-        """Ask the condition."""
+    def watch(self, progress: Progress) -> bool:
+        """Evaluate the condition."""
         return bool(self._condition(progress))
 
     def end(self, result: Any) -> None:
-        """Nothing to tidy up."""
+        """Nothing to clean up."""
 
 
 class SavedState(NamedTuple):
-    """What a checkpoint holds: pass it to ``solve(..., resume=...)``."""
+    """The content of a checkpoint, for ``solve(..., resume=...)``."""
 
     state: Any
     iteration: int
@@ -110,9 +113,9 @@ class SavedState(NamedTuple):
 
 
 class Checkpoint:
-    """Write the solver's whole state to ``path`` every ``every`` seconds and at the end.
+    """Write the solver's state to ``path`` every ``every`` seconds and at the end.
 
-    A write that fails (a full disk) is reported, by default as a warning, and the run goes on.
+    A write that fails (a full disk) is reported, by default as a warning, and the run continues.
     """
 
     def __init__(self, path: str | Path, *, every: float = 60.0, report: Callable[[str], None] | None = None) -> None:
@@ -121,7 +124,7 @@ class Checkpoint:
         self._report = report or (lambda text: warnings.warn(text, RuntimeWarning, stacklevel=2))
         self._saved_at = -math.inf
         self._fingerprint = ""
-        self._last: Any = None
+        self._last: Progress | None = None
 
     def begin(self, problem: Any, solver: Any, stop: Any) -> None:
         """Start the clock."""
@@ -129,18 +132,18 @@ class Checkpoint:
         self._fingerprint = problem.fingerprint()
         self._last = None
 
-    def watch(self, progress: Any) -> None:
-        """Save when the time has come."""
+    def watch(self, progress: Progress) -> None:
+        """Save if ``every`` seconds have passed."""
         self._last = progress
         if time.perf_counter() - self._saved_at >= self.every:
             self.save(progress)
 
     def end(self, result: Any) -> None:
-        """Save the last state, unless the run broke."""
+        """Save the last state, unless the run raised."""
         if self._last is not None and result is not None:
             self.save(self._last)
 
-    def save(self, progress: Any) -> None:
+    def save(self, progress: Progress) -> None:
         """Write the state: arrays as they are, everything else as JSON."""
         arrays, plain = _flattened(progress.state)
         meta = {
@@ -154,12 +157,12 @@ class Checkpoint:
         try:
             write_archive(self.path, kind=_KIND, arrays=arrays, meta=meta)
         except SoftmarginError as trouble:
-            self._report(f"no checkpoint: {trouble} The run goes on.")
+            self._report(f"no checkpoint: {trouble} The run continues.")
         self._saved_at = time.perf_counter()
 
 
 def _flattened(state: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the arrays of a state, and the rest of it; those in a list of states are named "0.alpha", "1.alpha"."""
+    """Return the arrays of a state, and its other fields; those in a list of states are named "0.alpha", "1.alpha"."""
     arrays: dict[str, Any] = {}
     plain: dict[str, Any] = {}
     for field in dataclasses.fields(state):
@@ -195,7 +198,7 @@ def _plain(value: Any) -> Any:
 
 
 def _innermost_name(solver: Any) -> str:
-    """Name the solver that does the work: not the one that runs it on every class."""
+    """Return the name of the solver that does the work, not of the one that runs it on every class."""
     while hasattr(solver, "solver"):
         solver = solver.solver
     return type(solver).__name__
