@@ -7,7 +7,7 @@ from scipy.sparse import csr_matrix
 
 from softmargin.kernels import Linear
 from softmargin.matrices.gram import Gram
-from softmargin.matrices.layout import is_thin
+from softmargin.matrices.operator import is_thin
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems import L2SVM
 from softmargin.solvers.squared_hinge import newton

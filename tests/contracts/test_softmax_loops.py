@@ -8,8 +8,8 @@ from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, exp, load, padded, pointer, store, zeros
 from softmargin.data import blobs
 from softmargin.losses.multinomial import cross_entropy, one_hot, softmax
-from softmargin.matrices.columns import as_columns, transposed
 from softmargin.matrices.products import adjoint, times
+from softmargin.matrices.rows import as_columns, transposed
 from softmargin.penalties import L2
 from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.solvers.softmax._losses import (

@@ -6,8 +6,10 @@ padded to a multiple of ``WIDTH`` and the loops use vectors explicitly: ``load``
 the machine (one AVX, two NEON, ...). Under ``NUMBA_DISABLE_JIT=1`` they are NumPy arrays of length four.
 """
 
+import inspect
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -111,24 +113,20 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(dmm, fe_type, _VECTOR)
 
 
-for _operator, _instruction in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul")):
+for _operator, _opcode in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul")):
 
     @infer_global(_operator)
     class _Arithmetic(ConcreteTemplate):
         cases = [signature(lanes, lanes, lanes)]  # noqa: RUF012
 
-    def _lower(context: Any, builder: Any, sig: Any, args: Any, _instruction: str = _instruction) -> Any:
-        return getattr(builder, _instruction)(*args, flags=_FLAGS)
+    def _lower(context: Any, builder: Any, sig: Any, args: Any, _opcode: str = _opcode) -> Any:
+        return getattr(builder, _opcode)(*args, flags=_FLAGS)
 
     lower_builtin(_operator, lanes, lanes)(_lower)
 
 
 def _address(builder: Any, start: Any, offset: Any) -> Any:
     return builder.bitcast(builder.gep(start, [offset]), _VECTOR.as_pointer())
-
-
-def _greater(builder: Any, a: Any, b: Any) -> Any:
-    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
 
 
 def _reduced(builder: Any, vector: Any, combine: Any) -> Any:
@@ -147,48 +145,55 @@ def _pointer(typingctx: Any, array: Any) -> Any:
     return types.CPointer(array.dtype)(array), codegen
 
 
-@intrinsic
-def _load(typingctx: Any, start: Any, offset: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.load(_address(builder, args[0], args[1]), align=8)
+def _instruction(result: Any, *operands: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Make an intrinsic of those types from a function ``emit(builder, *values)`` that writes LLVM code."""
 
-    return lanes(types.CPointer(types.float64), types.intp), codegen
+    def register(emit: Callable[..., Any]) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            value = emit(builder, *args)
+            return context.get_dummy_value() if value is None else value
 
+        def typed(typingctx: Any, *args: Any) -> Any:
+            return result(*operands), codegen
 
-@intrinsic
-def _store(typingctx: Any, start: Any, offset: Any, value: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        builder.store(args[2], _address(builder, args[0], args[1]), align=8)
-        return context.get_dummy_value()
+        typed.__name__ = emit.__name__
+        typed.__signature__ = inspect.signature(emit)  # type: ignore[attr-defined]  # Numba refuses *args
+        return intrinsic(typed)
 
-    return types.void(types.CPointer(types.float64), types.intp, lanes), codegen
-
-
-@intrinsic
-def _splat(typingctx: Any, value: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        vector = ir.Constant(_VECTOR, ir.Undefined)
-        for index in range(WIDTH):
-            vector = builder.insert_element(vector, args[0], ir.Constant(ir.IntType(32), index))
-        return vector
-
-    return lanes(types.float64), codegen
+    return register
 
 
-@intrinsic
-def _where_greater(typingctx: Any, left: Any, right: Any, yes: Any, no: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[2], args[3])
-
-    return lanes(lanes, lanes, lanes, lanes), codegen
+_FLOATS = types.CPointer(types.float64)
 
 
-@intrinsic
-def _maximum(typingctx: Any, left: Any, right: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return _greater(builder, *args)
+@_instruction(lanes, _FLOATS, types.intp)
+def _load(builder: Any, start: Any, offset: Any) -> Any:
+    return builder.load(_address(builder, start, offset), align=8)
 
-    return lanes(lanes, lanes), codegen
+
+@_instruction(types.void, _FLOATS, types.intp, lanes)
+def _store(builder: Any, start: Any, offset: Any, value: Any) -> None:
+    builder.store(value, _address(builder, start, offset), align=8)
+
+
+@_instruction(lanes, types.float64)
+def _splat(builder: Any, value: Any) -> Any:
+    vector = ir.Constant(_VECTOR, ir.Undefined)
+    for index in range(WIDTH):
+        vector = builder.insert_element(vector, value, ir.Constant(ir.IntType(32), index))
+    return vector
+
+
+@_instruction(lanes, lanes, lanes, lanes, lanes)
+def _where_greater(builder: Any, left: Any, right: Any, yes: Any, no: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", left, right), yes, no)
+
+
+def _greater(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+
+_maximum = _instruction(lanes, lanes, lanes)(_greater)
 
 
 # exp(x) = 2^m exp(r), x = m log 2 + r, |r| <= log(2) / 2: Cody and Waite's two parts of log 2, then Taylor's series.
@@ -197,66 +202,52 @@ _SERIES = [1.0 / math.factorial(power) for power in range(13, -1, -1)]
 _SMALLEST, _LARGEST = -708.0, 709.0  # beyond these exp is no normal number: it is zero below, and constant above
 
 
-@intrinsic
-def _exp(typingctx: Any, vector: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        def constant(value: float) -> Any:
-            return ir.Constant(_VECTOR, [value] * WIDTH)
+@_instruction(lanes, lanes)
+def _exp(builder: Any, x: Any) -> Any:
+    def constant(value: float) -> Any:
+        return ir.Constant(_VECTOR, [value] * WIDTH)
 
-        def intrinsic_of(name: str, *operands: Any) -> Any:
-            kind = ir.FunctionType(_VECTOR, [_VECTOR] * len(operands))
-            function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{WIDTH}f64")
-            return builder.call(function, operands)
+    def intrinsic_of(name: str, *operands: Any) -> Any:
+        kind = ir.FunctionType(_VECTOR, [_VECTOR] * len(operands))
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{WIDTH}f64")
+        return builder.call(function, operands)
 
-        # Calls, as sums with the two parts of log 2 must not be reordered.
-        def fused(a: Any, b: Any, c: Any) -> Any:
-            return intrinsic_of("fma", a, b, c)
+    # Calls, as sums with the two parts of log 2 must not be reordered.
+    def fused(a: Any, b: Any, c: Any) -> Any:
+        return intrinsic_of("fma", a, b, c)
 
-        integers = ir.VectorType(ir.IntType(64), WIDTH)
-        x = args[0]
-        # A NaN fails these comparisons and stays NaN.
-        x = builder.select(builder.fcmp_ordered(">", x, constant(_LARGEST)), constant(_LARGEST), x)
-        tiny = builder.fcmp_ordered("<", x, constant(_SMALLEST))
-        x = builder.select(tiny, constant(_SMALLEST), x)
-        m = intrinsic_of("rint", builder.fmul(x, constant(1.0 / math.log(2.0))))
-        r = fused(m, constant(-_LOG2[0]), x)
-        r = fused(m, constant(-_LOG2[1]), r)
-        series = constant(_SERIES[0])
-        for term in _SERIES[1:]:
-            series = fused(series, r, constant(term))
-        narrow = builder.fptosi(m, ir.VectorType(ir.IntType(32), WIDTH))
-        power = builder.shl(builder.sext(narrow, integers), ir.Constant(integers, [52] * WIDTH))
-        value = builder.bitcast(builder.add(builder.bitcast(series, integers), power), _VECTOR)
-        return builder.select(tiny, constant(0.0), value)
-
-    return lanes(lanes), codegen
+    integers = ir.VectorType(ir.IntType(64), WIDTH)
+    # A NaN fails these comparisons and stays NaN.
+    x = builder.select(builder.fcmp_ordered(">", x, constant(_LARGEST)), constant(_LARGEST), x)
+    tiny = builder.fcmp_ordered("<", x, constant(_SMALLEST))
+    x = builder.select(tiny, constant(_SMALLEST), x)
+    m = intrinsic_of("rint", builder.fmul(x, constant(1.0 / math.log(2.0))))
+    r = fused(m, constant(-_LOG2[0]), x)
+    r = fused(m, constant(-_LOG2[1]), r)
+    series = constant(_SERIES[0])
+    for term in _SERIES[1:]:
+        series = fused(series, r, constant(term))
+    narrow = builder.fptosi(m, ir.VectorType(ir.IntType(32), WIDTH))
+    power = builder.shl(builder.sext(narrow, integers), ir.Constant(integers, [52] * WIDTH))
+    value = builder.bitcast(builder.add(builder.bitcast(series, integers), power), _VECTOR)
+    return builder.select(tiny, constant(0.0), value)
 
 
-@intrinsic
-def _total(typingctx: Any, vector: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return _reduced(builder, args[0], builder.fadd)
-
-    return types.float64(lanes), codegen
+@_instruction(types.float64, lanes)
+def _total(builder: Any, vector: Any) -> Any:
+    return _reduced(builder, vector, builder.fadd)
 
 
-@intrinsic
-def _largest(typingctx: Any, vector: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return _reduced(builder, args[0], lambda a, b: _greater(builder, a, b))
-
-    return types.float64(lanes), codegen
+@_instruction(types.float64, lanes)
+def _largest(builder: Any, vector: Any) -> Any:
+    return _reduced(builder, vector, lambda a, b: _greater(builder, a, b))
 
 
-@intrinsic
-def _any_nonzero(typingctx: Any, vector: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        zero = ir.Constant(_VECTOR, [0.0] * WIDTH)
-        mask = builder.fcmp_unordered("!=", args[0], zero)
-        bits = builder.bitcast(mask, ir.IntType(WIDTH))
-        return builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
-
-    return types.boolean(lanes), codegen
+@_instruction(types.boolean, lanes)
+def _any_nonzero(builder: Any, vector: Any) -> Any:
+    mask = builder.fcmp_unordered("!=", vector, ir.Constant(_VECTOR, [0.0] * WIDTH))
+    bits = builder.bitcast(mask, ir.IntType(WIDTH))
+    return builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
 
 
 if config.DISABLE_JIT:

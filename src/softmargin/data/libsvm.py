@@ -14,13 +14,12 @@ import numpy as np
 
 from softmargin.core.errors import DataError
 from softmargin.core.files import atomic_write
-from softmargin.data.libsvm_text import Rows, parse
+from softmargin.data.libsvm_text import LARGEST_EXACT, Rows, parse
 
 __all__ = ["read_libsvm", "read_libsvm_chunks", "write_libsvm"]
 
 # Small enough that the arrays of a block stay in the cache, large enough that the calls of NumPy cost nothing.
 _BLOCK_BYTES = 1 << 19
-_LARGEST_EXACT = 2**53
 _ROWS_PER_WRITE = 4096
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _COMPRESSIONS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz"}
@@ -236,8 +235,8 @@ def _checked(rows: Rows, source: str, n_features: int | None, dtype: Any, zero_b
             f"{source}, line {line(entry)}: value {rows.values[entry]!r} is too large for {values.dtype}. "
             "Read it with dtype=float64, or scale the features."
         )
-    if (np.abs(rows.labels) > _LARGEST_EXACT).any():
-        row = int(np.argmax(np.abs(rows.labels) > _LARGEST_EXACT))
+    if (np.abs(rows.labels) > LARGEST_EXACT).any():
+        row = int(np.argmax(np.abs(rows.labels) > LARGEST_EXACT))
         raise DataError(
             f"{source}, line {rows.lines[row]}: label {rows.labels[row]:.17g} is beyond 2**53, where whole "
             "numbers run together. Number the classes, 1, 2, 3, ..."

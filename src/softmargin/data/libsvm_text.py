@@ -18,13 +18,13 @@ import numpy as np
 
 from softmargin.core.errors import DataError
 
-__all__ = ["Rows", "parse", "parse_arrays", "parse_lines"]
+__all__ = ["LARGEST_EXACT", "Rows", "parse", "parse_arrays", "parse_lines"]
 
 _NEWLINE, _PLUS, _MINUS, _POINT, _COLON = b"\n+-.:"
 _WELL_KNOWN = b"0123456789+-.eE: \t\n"
 _LONGEST = 18
 _PADDING = b"\n" * (_LONGEST + 1)
-_LARGEST_EXACT = 2**53
+LARGEST_EXACT = 2**53  # beyond it not every integer is a float64
 _POWERS = 10.0 ** np.arange(_LONGEST + 1)
 
 _COMMENT = re.compile(rb"#[^\n]*")
@@ -147,7 +147,7 @@ def _decimals(text: bytes, codes: np.ndarray, starts: np.ndarray, stops: np.ndar
         has_point |= live & (code == _POINT)
     numbers = mantissa / _POWERS[places]
     np.negative(numbers, out=numbers, where=is_negative)
-    is_plain = (digits > 0) & (digits + has_point == length) & (mantissa <= _LARGEST_EXACT)
+    is_plain = (digits > 0) & (digits + has_point == length) & (mantissa <= LARGEST_EXACT)
     for i in np.flatnonzero(~is_plain).tolist():
         numbers[i] = float(text[starts[i] : stops[i]])
     return numbers

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.kernels.distance import Laplacian, Rbf
-from softmargin.kernels.dot import Linear, Polynomial, Sigmoid
-from softmargin.kernels.given import CallableKernel, Precomputed
+from softmargin.kernels.formulas import CallableKernel, Laplacian, Linear, Polynomial, Precomputed, Rbf, Sigmoid
 from softmargin.kernels.points import Points, slices
 
 __all__ = [

@@ -12,10 +12,24 @@ from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
 
-__all__ = ["adjoint_product", "canonical", "matmul", "product", "rmatmul", "row_blocks", "row_slices", "row_squares"]
+__all__ = [
+    "FEW",
+    "adjoint_product",
+    "canonical",
+    "is_thin",
+    "laid_out",
+    "matmul",
+    "product",
+    "rmatmul",
+    "row_blocks",
+    "row_slices",
+    "row_squares",
+]
 
 Array = NDArray[Any]
 _BLOCK_NUMBERS = 1 << 17  # numbers of X processed at once: 1 MB in float64
+FEW = 1 << 22  # numbers of a sparse matrix that may become an array: 32 MB
+THIN = 0.2  # share of stored entries up to which a loop over these is faster than BLAS on all; by hand
 
 
 def row_slices(n: int, width: int, *, numbers: int = _BLOCK_NUMBERS) -> Iterator[slice]:
@@ -103,3 +117,14 @@ def canonical(X: Any) -> Any:
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def is_thin(X: Any, *, share: float = THIN, short: int = 0) -> bool:
+    """Say whether X is sparse with short rows: up to that share of all features, or ``short`` of them."""
+    return not isinstance(X, np.ndarray) and bool(X.nnz <= max(share * X.shape[1], short) * X.shape[0])
+
+
+def laid_out(X: Any, *, share: float = THIN, short: int = 0) -> Any:
+    """Return X as an array where it is small and not thin, else as it is."""
+    is_kept = isinstance(X, np.ndarray) or is_thin(X, share=share, short=short) or X.shape[0] * X.shape[1] > FEW
+    return X if is_kept else X.toarray()

@@ -12,6 +12,9 @@ flat, k padded to whole tiles, so that one feature uses one contiguous row; its 
 int64 indices, read-only memory maps; W and all sums are float64.
 
 The verbs are written once, on the entries of a row: entry p of sample i has ``column(i, p)`` and ``value(p)``.
+
+The columns of X are the rows of X' (``transposed``, ``as_columns``), with the same verbs on (n + 1, k) arrays: their
+last row stands for the constant feature, which columns do not have.
 """
 
 from typing import Any, NamedTuple
@@ -22,7 +25,16 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import compiled_struct, jit
 from softmargin.backends.lanes import load, pointer, splat, store
 
-__all__ = ["CsrRows", "DenseRows", "add_squares", "as_rows", "squared_norms", "weighted_squares"]
+__all__ = [
+    "CsrRows",
+    "DenseRows",
+    "add_squares",
+    "as_columns",
+    "as_rows",
+    "squared_norms",
+    "transposed",
+    "weighted_squares",
+]
 
 Array = NDArray[Any]
 
@@ -153,6 +165,16 @@ def as_rows(X: Any, bias: float = 0.0) -> DenseRows | CsrRows:
     if isinstance(X, np.ndarray):
         return DenseRows(np.asarray(X).reshape(-1), X.shape[1], float(bias))
     return CsrRows(np.asarray(X.data), np.asarray(X.indices), np.asarray(X.indptr), X.shape[1], float(bias))
+
+
+def transposed(X: Any) -> Any:
+    """Return X' in row-major order: one copy in the precision of X."""
+    return np.ascontiguousarray(X.T) if isinstance(X, np.ndarray) else X.T.tocsr()
+
+
+def as_columns(X_transposed: Any) -> DenseRows | CsrRows:
+    """View the result of ``transposed`` as columns of X, without a copy."""
+    return as_rows(X_transposed, 0.0)
 
 
 @jit

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
-from softmargin.matrices.layout import laid_out
-from softmargin.matrices.operator import adjoint_product, product, row_slices
+from softmargin.matrices.operator import adjoint_product, laid_out, product, row_slices
 
 __all__ = ["Rotation", "find_rotation"]
 

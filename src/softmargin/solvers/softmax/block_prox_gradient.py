@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from softmargin.backends.lanes import padded, zeros
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import CompositeProblem
-from softmargin.matrices.columns import as_columns, transposed
 from softmargin.matrices.products import adjoint, times
+from softmargin.matrices.rows import as_columns, transposed
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.softmax._feature_loop import (
     LEAST_CONSTANT,

@@ -30,7 +30,7 @@ from scipy.linalg.lapack import dposv
 from softmargin.core.certificate import duality_gap
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import FreeBiasProblem
-from softmargin.matrices.layout import FEW, is_thin, laid_out
+from softmargin.matrices.operator import FEW, is_thin, laid_out
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems.l2_svm import L2Point
 from softmargin.solvers.common.conjugate_gradients import N_VECTORS, Diagonal, conjugate_gradients

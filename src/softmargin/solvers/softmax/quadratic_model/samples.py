@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
 from softmargin.core.protocols import CompositeProblem
-from softmargin.matrices.columns import as_columns, transposed
-from softmargin.matrices.layout import FEW, laid_out
-from softmargin.matrices.rows import DenseRows, as_rows, weighted_squares
+from softmargin.matrices.operator import FEW, laid_out
+from softmargin.matrices.rows import DenseRows, as_columns, as_rows, transposed, weighted_squares
 from softmargin.solvers.softmax._losses import SoftmaxLosses
 
 __all__ = ["Layout", "SampleTuning", "Samples", "density", "draw", "n_pairs", "pairs_of", "with_constant"]
