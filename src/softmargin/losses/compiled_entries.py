@@ -45,13 +45,13 @@ class PiecewiseQuadratic(NamedTuple):
         """Return sign and m."""
         return (t, 1.0) if self.is_margin else (1.0, t)
 
-    def slope_and_bend(self, z: Any, t: Any) -> tuple[Any, Any]:
+    def slope_and_bend(self, z: Any, t: Any) -> Any:
         """Return f' and f'' of four entries."""
         sign, _, w, low, high, g = _clipped(self, z, t)
         bend = where_greater(w, low, where_greater(high, w, splat(1.0), splat(0.0)), splat(0.0))
         return _where_observed(t, sign * g, bend)
 
-    def loss_and_conjugate(self, z: Any, t: Any) -> tuple[Any, Any]:
+    def loss_and_conjugate(self, z: Any, t: Any) -> Any:
         """Return f and f*(f') of four entries."""
         _, m, w, _, _, g = _clipped(self, z, t)
         return _where_observed(t, g * (w - m - splat(0.5) * g), g * (m + splat(0.5) * g))
@@ -60,13 +60,13 @@ class PiecewiseQuadratic(NamedTuple):
         """Return the dual step from y."""
         return min(max((q * y + w - m) / (1.0 + q), self.low), self.high)
 
-    def loss_entry(self, w: float, m: float) -> float:
+    def loss_entry(self, w: float, m: float) -> Any:
         """Return f(w)."""
         g = min(max(w - m, self.low), self.high)
         # A linear piece has f = g w - f*(g); where g is 0 beyond the kink that is 0.
         return g * (w - m - 0.5 * g)
 
-    def slack_entry(self, w: float, m: float, y: float) -> float:
+    def slack_entry(self, w: float, m: float, y: float) -> Any:
         """Return f(w) + f*(y) - w y."""
         g = min(max(w - m, self.low), self.high)
         return (g - y) * (w - m - 0.5 * (g + y))
@@ -82,12 +82,12 @@ class LogisticEntropy(NamedTuple):
         """Return sign and m, which is not used."""
         return t, 1.0
 
-    def slope_and_bend(self, z: Any, t: Any) -> tuple[Any, Any]:
+    def slope_and_bend(self, z: Any, t: Any) -> Any:
         """Return f' and f'' of four entries."""
         w, _, large, small = _sigmoids(z, t)
         return _where_observed(t, splat(0.0) - t * where_greater(w, splat(0.0), small, large), small * large)
 
-    def loss_and_conjugate(self, z: Any, t: Any) -> tuple[Any, Any]:
+    def loss_and_conjugate(self, z: Any, t: Any) -> Any:
         """Return f and f*(f') of four entries."""
         w, e, large, small = _sigmoids(z, t)
         zero = splat(0.0)
@@ -115,11 +115,11 @@ class LogisticEntropy(NamedTuple):
                 break
         return -e
 
-    def loss_entry(self, w: float, m: float) -> float:
+    def loss_entry(self, w: float, m: float) -> Any:
         """Return f(w)."""
         return log1p_exp(-w)
 
-    def slack_entry(self, w: float, m: float, y: float) -> float:
+    def slack_entry(self, w: float, m: float, y: float) -> Any:
         """Return f(w) + f*(y) - w y."""
         value = log1p_exp(-w) - w * y
         value += -y * math.log(-y) if y < 0.0 else 0.0

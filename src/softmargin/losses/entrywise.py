@@ -73,7 +73,7 @@ class SmoothHinge(_Hinge):
 
     def value(self, scores: Array, target: Array) -> Array:
         """Return f."""
-        w = np.minimum(target * scores, 1.0)
+        w: Array = np.minimum(target * scores, 1.0)
         return np.where(w < 0.0, 0.5 - w, 0.5 * (1.0 - w) ** 2)
 
 
@@ -105,16 +105,16 @@ class Logistic:
 
     def value(self, scores: Array, target: Array) -> Array:
         """Return f."""
-        return np.logaddexp(0.0, -target * scores)
+        return np.asarray(np.logaddexp(0.0, -target * scores))
 
     def slope(self, scores: Array, target: Array) -> Array:
         """Return df/ds."""
-        return -target * expit(-target * scores)
+        return np.asarray(-target * expit(-target * scores))
 
     def bend(self, scores: Array, target: Array) -> Array:
         """Return the second derivative."""
         p = expit(target * scores)
-        return p * (1.0 - p)
+        return np.asarray(p * (1.0 - p))
 
     def conjugate(self, u: Array, target: Array) -> Array:
         """Return f*."""
@@ -143,7 +143,7 @@ class Logistic:
             v = np.where(g == 0.0, v, new)
             if (is_done | (g == 0.0)).all():
                 break
-        return -target * expit(-v)
+        return np.asarray(-target * expit(-v))
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class Squared:
 
     def conjugate(self, u: Array, target: Array) -> Array:
         """Return f*."""
-        return 0.5 * u**2 + target * u
+        return np.asarray(0.5 * u**2 + target * u)
 
     def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
         """Return the dual step of length r from u."""

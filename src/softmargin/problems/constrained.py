@@ -29,7 +29,7 @@ from softmargin.core.protocols import ConvexSet, EntrywiseLoss
 from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import adjoint_product, canonical, product
 from softmargin.models import LinearModel
-from softmargin.problems.checks import checked_prices, digest_of
+from softmargin.problems.checks import FEASIBLE, checked_prices, digest_of
 from softmargin.sets import LowRank, TraceBall
 
 __all__ = ["BallPoint", "Constrained"]
@@ -198,7 +198,7 @@ class Constrained:
     def bound(self, U: Array, Z: Array) -> float:
         """Return D, given Z = X' (p U)."""
         conjugate = float(self.weights @ self.loss.conjugate(U, self.target).sum(axis=1))
-        return self.ball.least(Z, self.l2) - conjugate
+        return float(self.ball.least(Z, self.l2)) - conjugate
 
     def relative_gap(self, W: Array, scores: Array, intercept: Array, Z: Array) -> float:
         """Return the relative gap at W, given its scores, the best intercept for them, and Z = X' slopes."""
@@ -211,7 +211,7 @@ class Constrained:
 
     def _value(self, point: BallPoint, scores: Array) -> float:
         W = point.weights
-        if not self.ball.size(W) <= 1.0 + 1e-9:
+        if not self.ball.size(W) <= 1.0 + FEASIBLE:
             return np.inf
         square = W.sqnorm() if isinstance(W, LowRank) else float(np.vdot(W, W))
         return self.losses(scores, point.intercept) + 0.5 * self.l2 * square
@@ -229,7 +229,7 @@ class Constrained:
 
     def is_inactive(self, point: BallPoint) -> bool:
         """Say whether the point lies inside the ball: then a larger radius changes nothing."""
-        return self.ball.size(point.weights) < _INSIDE
+        return bool(self.ball.size(point.weights) < _INSIDE)
 
     def within(self, ball: Any) -> "Constrained":
         """Return the problem of the same data over another set; the data, and what was made of them, are shared."""

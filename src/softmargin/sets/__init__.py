@@ -1,4 +1,4 @@
-"""Sets: the nearest point of a convex set, and its corners."""
+"""Convex sets: their nearest points and corners."""
 
 from softmargin.sets.atoms import LowRank, SingleEntry
 from softmargin.sets.balanced import BALANCERS, project_balanced

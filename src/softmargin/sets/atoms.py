@@ -1,4 +1,4 @@
-"""Corners of sets, and what else is cheap to add to weights.
+"""Matrices that are cheap to multiply and to add: corners of sets, and weights of low rank.
 
     SingleEntry   value at (j, c), zero elsewhere              a corner of the l1 ball or of the simplex
     LowRank       U diag(s) V'                                 a corner of the trace ball has rank 1
@@ -34,7 +34,7 @@ class SingleEntry(NamedTuple):
         return W
 
     def times(self, X: Any) -> Array:
-        """Return X W; quick where X is stored by columns."""
+        """Return X W; fast if X is stored by columns."""
         column = X[:, [self.j]]
         scores = np.zeros((X.shape[0], self.shape[1]))
         scores[:, self.c] = np.asarray(column.toarray() if hasattr(column, "toarray") else column)[:, 0]
@@ -92,14 +92,14 @@ class LowRank(NamedTuple):
         return float(np.vdot((self.U.T @ self.U) * np.outer(self.s, self.s), self.V.T @ self.V))
 
     def orthogonal(self) -> "LowRank":
-        """Return the same matrix with orthonormal columns in U and V, and s >= 0 that falls: its singular triples."""
+        """Return the same matrix with orthonormal columns in U and V, and s >= 0 in descending order: its triples."""
         left, right = (qr(factor, mode="economic", check_finite=False) for factor in (self.U, self.V))
         U, s, Vt = svd((left[1] * self.s) @ right[1].T, full_matrices=False, check_finite=False)
         return LowRank(left[0] @ U, s, right[0] @ Vt.T)
 
 
 class Whole(NamedTuple):
-    """An array, with the verbs of the others."""
+    """An array, with the methods of the others."""
 
     W: Array
 

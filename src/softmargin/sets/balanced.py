@@ -3,11 +3,11 @@
     nearest point to beta:   a = [beta - lambda y]_+ ,   lambda the root of
     g(lambda) = sum_{y=+1} w_i [z_i - lambda]_+ - sum_{y=-1} w_i [lambda - z_i]_+ ,   z = y * beta,  w = 1
 
-g is piecewise linear and never rises. The same root, with w = C, is the best bias for given scores: z = y - scores.
+g is piecewise linear and non-increasing. The same root, with w = C, is the best bias for given scores: z = y - scores.
 
     sort        O(n log n), exact
-    newton      O(n) a pass, 2 to 7 passes, warm start
-    bisection   O(n) a pass, about 53 passes: what paper 000 does
+    newton      O(n) per pass, 2 to 7 passes, warm start
+    bisection   O(n) per pass, about 53 passes: the method of paper 000
 """
 
 from collections.abc import Callable

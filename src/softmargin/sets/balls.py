@@ -1,12 +1,11 @@
 """Convex sets of weights, entry by entry: the l1 ball, the simplex, the box.
 
-    project(V)     the nearest point of the set                                            |W - V| least
-    lmo(G)         the corner that goes furthest against G                                 <W, G> least
-    least(Z, l2)   min over the set of l2 / 2 |W|^2 + <Z, W>: what the dual value of a problem asks for
-                                                                                                      maths: ball, eq. 2
+    project(V)     the nearest point of the set: |W - V| is least
+    lmo(G)         a corner that minimises <W, G>, as an atom
+    least(Z, l2)   the minimum of l2 / 2 |W|^2 + <Z, W> over the set, a term of the dual value     maths: ball, eq. 2
     size(W)        how much of the set W uses: at most 1 inside it, 1 on its boundary
 
-W, V, G and Z are arrays (d, k); the l1 ball and the simplex take all entries together. ``lmo`` gives an atom.
+W, V, G and Z are arrays (d, k); the l1 ball and the simplex constrain all entries together.
 """
 
 import math
@@ -22,10 +21,11 @@ from softmargin.sets.atoms import SingleEntry, Whole
 __all__ = ["Box", "L1Ball", "Simplex", "checked_radius", "nearest_level", "threshold"]
 
 Array = NDArray[Any]
+_ROUNDING = 1e-9  # relative: how far the sum over a simplex may be from its radius
 
 
 def checked_radius(radius: Any) -> float:
-    """Return a radius as a float; refuse what is not positive and finite."""
+    """Return a radius as a float; refuse one that is not positive and finite."""
     if not (np.isfinite(radius) and radius > 0.0):
         raise DataError(f"radius must be positive and finite; found {radius}.")
     return float(radius)
@@ -77,7 +77,7 @@ def nearest_level(V: Any, radius: float, guess: float) -> float:
 
 
 @jit
-def _level(V: Array, radius: float, guess: float) -> float:
+def _level(V: Array, radius: float, guess: float) -> Any:
     """Return the theta >= 0 with sum [|V_j| - theta]_+ = radius; 0 where V is inside the ball."""
     return nearest_level(V, radius, guess)
 
@@ -106,7 +106,7 @@ class L1Ball(NamedTuple):
         if sizes.sum() <= self.radius:
             return np.array(V, dtype=np.float64)
         W = np.maximum(sizes - threshold(sizes.ravel(), self.radius), 0.0)
-        # The subtraction loses digits where V is far outside: what rounding left too much is taken back.
+        # The subtraction cancels digits where V is far outside: scale back into the ball.
         total = W.sum()
         if total > self.radius:
             W *= self.radius / total
@@ -128,13 +128,12 @@ class L1Ball(NamedTuple):
     def least(self, Z: Array, l2: float) -> float:
         """Return the least value of l2 / 2 |W|^2 + <Z, W>: -|R|^2 / (2 l2) - theta radius, R = [|Z| - theta]_+.
 
-        Any theta >= 0 gives a lower bound, so that no rounding of it can make one that is too high.
+        Any theta >= 0 gives a lower bound, so rounding of theta cannot make the bound too high.
         """
         sizes = np.abs(Z)
         if l2 == 0.0:
             return -self.radius * float(sizes.max())
-        theta = threshold(sizes.ravel(), l2 * self.radius) if sizes.sum() > l2 * self.radius else 0.0
-        theta = max(theta, 0.0)
+        theta = max(threshold(sizes.ravel(), l2 * self.radius), 0.0) if sizes.sum() > l2 * self.radius else 0.0
         R = np.maximum(sizes - theta, 0.0)
         return -float(np.vdot(R, R)) / (2.0 * l2) - theta * self.radius
 
@@ -154,7 +153,7 @@ class Simplex(NamedTuple):
 
     def project(self, V: Array) -> Array:
         """Return the nearest point."""
-        # The threshold may be negative: shift V so that it is not.
+        # The threshold may be negative: shift V to make it positive.
         shift = max(0.0, float(self.radius - V.max()))
         theta = threshold((V + shift).ravel(), self.radius)
         return np.maximum(V + (shift - theta), 0.0)
@@ -174,7 +173,7 @@ class Simplex(NamedTuple):
 
     def size(self, W: Array) -> float:
         """Return 1: every point is on the boundary; inf outside."""
-        return 1.0 if W.min() >= 0.0 and abs(W.sum() - self.radius) <= 1e-9 * self.radius else np.inf
+        return 1.0 if W.min() >= 0.0 and abs(W.sum() - self.radius) <= _ROUNDING * self.radius else np.inf
 
 
 class Box(NamedTuple):
@@ -200,6 +199,6 @@ class Box(NamedTuple):
         return float((self.high - self.low) ** 2 * shape[0] * shape[1])
 
     def size(self, W: Array) -> float:
-        """Return how far W goes from the middle of the box, as a share of the way to its sides."""
+        """Return the largest distance of an entry from the middle of the box, as a share of half its width."""
         half = 0.5 * (self.high - self.low)
         return float(np.abs(W - (self.low + half)).max() / half)

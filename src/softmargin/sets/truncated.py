@@ -129,4 +129,4 @@ def _more_columns(V: Array, columns: int) -> Array:
     """Return an orthonormal basis whose first columns are those of V; the others are random with a fixed seed."""
     k, b = V.shape
     new = np.random.default_rng(columns).standard_normal((k, columns - b))
-    return qr(np.hstack([V, new]), mode="economic", check_finite=False)[0]
+    return np.asarray(qr(np.hstack([V, new]), mode="economic", check_finite=False)[0])

@@ -32,7 +32,7 @@ class StepMatrix:
         """Return M V."""
         G = adjoint_product(self.X, self.R @ V)
         self._products = [G]
-        return (self.W.U * self.W.s) @ (self.W.V.T @ V) - self.step * G
+        return np.asarray((self.W.U * self.W.s) @ (self.W.V.T @ V) - self.step * G)
 
     def adjoint(self, Q: Array) -> Array:
         """Return M' Q."""

@@ -180,7 +180,7 @@ class PrimalDualBFW(BallSolver[PrimalDualState]):
 
     def _ascend(self, problem: ConstrainedProblem, state: PrimalDualState) -> int:
         """Make one iteration (maths: ball, eq. 18); return how many numbers of X it read."""
-        p, k, tuning = problem.weights[:, None], state.U.shape[1], self.tuning
+        p, k, tuning = problem.weights[:, None], problem.shape[1], self.tuning
         value, touched = _smooth_part(problem, state.Z, state.W), 0
         while True:
             _fill_moves(problem, state)
