@@ -92,7 +92,8 @@ def log1p(e: float) -> float:
 @inline
 def log1p_exp(t: float) -> float:
     """Return log(1 + exp(t)), for any t."""
-    return max(t, 0.0) + log1p(np.exp(-abs(t)))
+    rest: float = log1p(np.exp(-abs(t)))
+    return max(t, 0.0) + rest
 
 
 class LanesType(types.Type):

@@ -160,7 +160,7 @@ class SoftmaxBlock(NamedTuple):
 @inline
 def _share(t: float) -> float:
     """Return the probability of a logit."""
-    e = np.exp(-abs(t))
+    e: float = np.exp(-abs(t))
     return (1.0 if t > 0.0 else e) / (1.0 + e)
 
 

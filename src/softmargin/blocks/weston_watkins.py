@@ -54,7 +54,8 @@ def _margins(G: Any, y: int, q: float, alpha: Any, first: int, tiles: Any, m: in
         a = load(alpha, first + o)
         store(work.step, o, (h * inverse - a) + gamma)
         gap = gap + (load(work.bound, o) * maximum(h, zero) + a * h)
-    return total(gap)
+    sum_of_gaps: float = total(gap)
+    return sum_of_gaps
 
 
 @inline
@@ -109,7 +110,7 @@ def newton(v: Any, bound: Any, tiles: Any, m: int, start: float) -> float:
             inside = where_greater(cap, over, v_tile, cap)
             sums = sums + where_greater(over, zero, inside, zero)
             counts = counts + where_greater(over, zero, where_greater(cap, over, one, zero), zero)
-        new = total(sums) / (1.0 + total(counts))
+        new: float = total(sums) / (1.0 + total(counts))
         if abs(gamma - new) <= EQUAL * max(gamma, new):
             return new
         if gamma > new:
@@ -172,7 +173,8 @@ class WestonWatkinsNewton(NamedTuple):
 
     def find_gamma(self, v: Any, y: int, q: float, alpha: Any, first: int, tiles: Any, m: int, work: Any) -> float:
         """Solve the scalar equation, warm-started at the old sum."""
-        return newton(v, work.bound, tiles, m, alpha[first + y])
+        gamma: float = newton(v, work.bound, tiles, m, alpha[first + y])
+        return gamma
 
 
 @compiled_struct("find_gamma", block_step=_block_step, within_bounds=_within_bounds)
@@ -215,7 +217,7 @@ class WestonWatkinsSort(NamedTuple):
                 sum_mid += ordered[n_in - 1]
             if n_mid < 0:
                 break
-            gamma = (C * n_up + sum_mid) / (n_mid + 1.0)
+            gamma: float = (C * n_up + sum_mid) / (n_mid + 1.0)
             # Subroutine 5, the KKT conditions of the sorted order.
             holds = n_up == 0 or C + gamma <= ordered[n_up - 1]
             holds = holds and (n_mid == 0 or (ordered[n_up] <= C + gamma and gamma <= ordered[n_up + n_mid - 1]))
@@ -223,7 +225,8 @@ class WestonWatkinsSort(NamedTuple):
             if holds:
                 return gamma
         # Rounding at ties, or C far below the last digit of v, can miss every exact comparison (maths: errata 004.2).
-        return newton(v, work.bound, tiles, m, alpha[first + y])
+        gamma = newton(v, work.bound, tiles, m, alpha[first + y])
+        return gamma
 
 
 @compiled_struct("find_gamma", block_step=_block_step, within_bounds=_within_bounds)

@@ -38,7 +38,7 @@ TINY = np.finfo(np.float64).tiny
 
 def softmax(scores: Array) -> Array:
     """Return the probabilities of every row; shape (n, k)."""
-    P = scores - scores.max(axis=1, keepdims=True)
+    P: Array = scores - scores.max(axis=1, keepdims=True)
     np.exp(P, out=P)
     P /= P.sum(axis=1, keepdims=True)
     return P
@@ -69,7 +69,7 @@ def entropy(q: Array) -> Array:
     """Return -sum_c q_c log q_c of every row; shape (n,)."""
     logs = np.maximum(q, TINY)  # 0 log 0 = 0
     np.log(logs, out=logs)
-    return -np.einsum("ic,ic->i", q, logs)
+    return np.asarray(-np.einsum("ic,ic->i", q, logs))
 
 
 def one_hot(y: Array, k: int) -> Array:
