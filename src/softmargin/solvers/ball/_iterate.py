@@ -19,15 +19,15 @@ from softmargin.problems.constrained import BallPoint
 from softmargin.sets import TraceBall
 from softmargin.sets.trace_ball import SMALL
 
-__all__ = ["BallSolver", "Iterate", "IterateSolver", "IterateTuning", "Line", "line_along"]
+__all__ = ["BallIterate", "BallIterateSolver", "BallIterateTuning", "BallSolver", "Line", "line_along"]
 
 Array = NDArray[Any]
 AnyState = TypeVar("AnyState")
-State = TypeVar("State", bound="Iterate")
+State = TypeVar("State", bound="BallIterate")
 
 
-class IterateTuning(NamedTuple):
-    """Constants that methods with an ``Iterate`` share."""
+class BallIterateTuning(NamedTuple):
+    """Constants that methods with an ``BallIterate`` share."""
 
     # Steps after which the scores are computed afresh, against rounding; maths: ball, section 9: every 50 to 100
     refresh: int = 50
@@ -35,11 +35,11 @@ class IterateTuning(NamedTuple):
     max_trials: int = 30  # of a line search; by hand
 
 
-_TUNING = IterateTuning()
+_TUNING = BallIterateTuning()
 
 
 @dataclass
-class Iterate:
+class BallIterate:
     """A point of the ball with its scores, the best intercept for them, and the gradient of the losses there."""
 
     W: Array  # (d, k)
@@ -91,8 +91,8 @@ class BallSolver(Generic[AnyState]):
         return made
 
 
-class IterateSolver(BallSolver[State]):
-    """What solvers with an ``Iterate`` share."""
+class BallIterateSolver(BallSolver[State]):
+    """What solvers with an ``BallIterate`` share."""
 
     def point(self, problem: ConstrainedProblem, state: State) -> BallPoint:
         """Return the weights and the intercept."""
@@ -124,7 +124,7 @@ class Line(NamedTuple):
         bends = self.weights * self.loss.bend(self.scores + t * self.move, self.target)
         return float(np.vdot(bends, self.move * self.move)) + self.square
 
-    def search(self, largest: float, tuning: IterateTuning = _TUNING) -> float:
+    def search(self, largest: float, tuning: BallIterateTuning = _TUNING) -> float:
         """Return about the t in [0, largest] with the least phi(t); 0 where phi does not fall."""
         low, high, is_open = 0.0, largest, True  # open: phi' at ``high`` is not known to be positive
         t, slope = 0.0, self.slope(0.0)
@@ -150,7 +150,7 @@ class Line(NamedTuple):
 
 
 def line_along(
-    problem: ConstrainedProblem, iterate: Iterate, move: Array, *, cross: float, square: float
+    problem: ConstrainedProblem, iterate: BallIterate, move: Array, *, cross: float, square: float
 ) -> tuple[Line, Array]:
     """Return the line on which the scores move by ``move``, and how the intercept moves with them; (k,).
 

@@ -30,7 +30,7 @@ from softmargin.core.protocols import ConstrainedProblem, ConvexSet
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import L1Ball, LowRank, TraceBall
-from softmargin.solvers.ball._iterate import Iterate, IterateSolver, IterateTuning, line_along
+from softmargin.solvers.ball._iterate import BallIterate, BallIterateSolver, BallIterateTuning, line_along
 from softmargin.solvers.ball._objective import checked_ball, smoothness
 
 __all__ = ["BallBlockFrankWolfe", "BallBlockFrankWolfeTuning", "BallBlockState"]
@@ -46,11 +46,11 @@ class BallBlockFrankWolfeTuning(NamedTuple):
     enough: float = 0.5  # s doubles if it was too small and the gap stays above this share of the last; by hand
     least_eta: float = 1e-4  # of the adaptive eta; by hand
     few: float = 0.1  # X W is computed by columns up to this share of non-zero rows of W; by hand
-    iterate: IterateTuning = IterateTuning()
+    iterate: BallIterateTuning = BallIterateTuning()
 
 
 @dataclass
-class BallBlockState(Iterate):
+class BallBlockState(BallIterate):
     """Where the run stands, and how large a step may be."""
 
     lipschitz: float = field(kw_only=True)
@@ -60,7 +60,7 @@ class BallBlockState(Iterate):
 
 
 @dataclass(frozen=True)
-class BallBlockFrankWolfe(IterateSolver[BallBlockState]):
+class BallBlockFrankWolfe(BallIterateSolver[BallBlockState]):
     """Settings of block Frank-Wolfe.
 
     Parameters

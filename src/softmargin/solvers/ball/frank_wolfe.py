@@ -26,23 +26,23 @@ import numpy as np
 from softmargin.core.protocols import Atom, ConstrainedProblem
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import SingleEntry
-from softmargin.solvers.ball._iterate import Iterate, IterateSolver, IterateTuning, line_along
+from softmargin.solvers.ball._iterate import BallIterate, BallIterateSolver, BallIterateTuning, line_along
 
 __all__ = ["BallCornerState", "BallFrankWolfe"]
 
 
 @dataclass
-class BallCornerState(Iterate):
+class BallCornerState(BallIterate):
     """Where the run stands, and the next corner."""
 
     corner: Atom | None = field(init=False, repr=False, default=None)  # scratch: found again after a restart
 
 
 @dataclass(frozen=True)
-class BallFrankWolfe(IterateSolver[BallCornerState]):
+class BallFrankWolfe(BallIterateSolver[BallCornerState]):
     """Frank-Wolfe with an exact line search; it has no settings."""
 
-    tuning: IterateTuning = IterateTuning()
+    tuning: BallIterateTuning = BallIterateTuning()
 
     state: ClassVar = BallCornerState
 

@@ -32,7 +32,7 @@ from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import L1Ball, Simplex
-from softmargin.solvers.ball._iterate import Iterate, IterateSolver, IterateTuning, Line
+from softmargin.solvers.ball._iterate import BallIterate, BallIterateSolver, BallIterateTuning, Line
 from softmargin.solvers.ball._objective import checked_ball
 
 __all__ = ["BallPairwise", "BallPairwiseState", "BallPairwiseTuning"]
@@ -45,11 +45,11 @@ class BallPairwiseTuning(NamedTuple):
     """Constants of pairwise Frank-Wolfe over a ball."""
 
     scan_cost: float = 0.1  # of one entry of the gradient, in entries of X read; by hand
-    iterate: IterateTuning = IterateTuning()
+    iterate: BallIterateTuning = BallIterateTuning()
 
 
 @dataclass
-class BallPairwiseState(Iterate):
+class BallPairwiseState(BallIterate):
     """Where the run stands."""
 
     move: Array = field(init=False, repr=False)  # (n * k,) scratch, zero between moves
@@ -62,7 +62,7 @@ class BallPairwiseState(Iterate):
 
 
 @dataclass(frozen=True)
-class BallPairwise(IterateSolver[BallPairwiseState]):
+class BallPairwise(BallIterateSolver[BallPairwiseState]):
     """Pairwise Frank-Wolfe with an exact line search; it has no settings."""
 
     tuning: BallPairwiseTuning = BallPairwiseTuning()

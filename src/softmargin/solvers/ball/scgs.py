@@ -96,7 +96,7 @@ class Scgs(BallSolver[ScgsState]):
         )
 
     def step(self, problem: ConstrainedProblem, state: ScgsState) -> ScgsState:
-        """Iterate for about a pass, then find the intercept."""
+        """BallIterate for about a pass, then find the intercept."""
         rng = np.random.default_rng([state.seed, state.n_steps])
         state.n_steps += 1
         total = 0.0

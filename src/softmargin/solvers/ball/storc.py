@@ -35,7 +35,7 @@ from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
 from softmargin.solvers.ball._batches import Anchor, SlidingPlan, check_counts, sampling, sliding_step
-from softmargin.solvers.ball._iterate import Iterate, IterateSolver
+from softmargin.solvers.ball._iterate import BallIterate, BallIterateSolver
 from softmargin.solvers.ball._objective import smoothness
 
 __all__ = ["Storc", "StorcState", "StorcTuning"]
@@ -50,7 +50,7 @@ class StorcTuning(NamedTuple):
 
 
 @dataclass
-class StorcState(Iterate):
+class StorcState(BallIterate):
     """The start of the round with its full gradient, and how far the round is."""
 
     V: Array = field(kw_only=True)  # (d, k)
@@ -65,7 +65,7 @@ class StorcState(Iterate):
 
 
 @dataclass(frozen=True)
-class Storc(IterateSolver[StorcState]):
+class Storc(BallIterateSolver[StorcState]):
     """Settings of variance-reduced conditional gradient sliding. One step is about a pass, or the end of a round.
 
     Parameters
@@ -110,7 +110,7 @@ class Storc(IterateSolver[StorcState]):
         return state
 
     def step(self, problem: ConstrainedProblem, state: StorcState) -> StorcState:
-        """Iterate for about a pass, or until the round ends."""
+        """BallIterate for about a pass, or until the round ends."""
         n, L = len(problem.target), state.lipschitz
         rng = np.random.default_rng([state.seed, state.n_drawn])
         state.n_drawn += 1

@@ -29,7 +29,7 @@ from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
 from softmargin.solvers.ball._batches import batch_gradient, check_counts, sampling
-from softmargin.solvers.ball._iterate import Iterate, IterateSolver
+from softmargin.solvers.ball._iterate import BallIterate, BallIterateSolver
 from softmargin.solvers.ball._objective import smoothness
 
 __all__ = ["BallSvrg", "BallSvrgState", "BallSvrgTuning"]
@@ -44,7 +44,7 @@ class BallSvrgTuning(NamedTuple):
 
 
 @dataclass
-class BallSvrgState(Iterate):
+class BallSvrgState(BallIterate):
     """Where the run stands, with the full gradient there, and how it draws."""
 
     chances: Array = field(kw_only=True)  # (n,)
@@ -55,7 +55,7 @@ class BallSvrgState(Iterate):
 
 
 @dataclass(frozen=True)
-class BallSvrg(IterateSolver[BallSvrgState]):
+class BallSvrg(BallIterateSolver[BallSvrgState]):
     """Settings of projected stochastic variance reduced gradient. One step is n samples and a full gradient.
 
     Parameters
