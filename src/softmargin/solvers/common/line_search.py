@@ -51,7 +51,8 @@ class NewtonSearch(NamedTuple):
         The length is 0 where rounding hides every decrease.
         """
         low, high, length = 0.0, math.inf, first if first < math.inf else 1.0
-        highest = line.start + ROUNDING * abs(line.start)
+        start = line.start
+        highest = start + ROUNDING * abs(start)
         for _ in range(self.max_trials):
             value, rise, curvature = line.evaluate(length)
             if abs(rise) <= -self.flat * slope and value <= highest:

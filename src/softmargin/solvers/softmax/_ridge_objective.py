@@ -74,7 +74,7 @@ class RidgeObjective:
     def begin(self, state_type: type[State], point: CompositePoint, **more: Any) -> State:
         """Return the state of a point; ``more`` are the fields that a solver adds."""
         if self.rotation is not None:
-            point = point._replace(weights=self.rotation.inward(point.weights))
+            point = CompositePoint(self.rotation.inward(point.weights), point.intercept)
         W, G, S = self.losses.pack(point), zeros(self.size), zeros(self.n * self.k)
         state = state_type(weights=W, gradient=G, scores=S, value=0.0, n_steps=0, **more)
         state.objective = self
@@ -95,6 +95,11 @@ class RidgeObjective:
         """The scratch of conjugate gradients."""
         return zeros(N_VECTORS, self.size)
 
+    @cached_property
+    def direction(self) -> Array:
+        """The scratch of a direction; its padding is zero."""
+        return zeros(self.size)
+
     @property
     def all_rows(self) -> WeightedRows:
         """All samples."""
@@ -103,7 +108,9 @@ class RidgeObjective:
     def point(self, state: RidgeState) -> CompositePoint:
         """Return the point of a state, as a copy; intercepts of all classes have mean zero."""
         point = self.losses.unpack(state.weights)
-        return point if self.rotation is None else point._replace(weights=self.rotation.outward(point.weights))
+        if self.rotation is None:
+            return point
+        return CompositePoint(self.rotation.outward(point.weights), point.intercept)
 
     def estimate(self, state: RidgeState) -> float:
         """Estimate the residual from the cached gradient."""

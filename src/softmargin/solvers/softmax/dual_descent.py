@@ -85,6 +85,7 @@ class SoftmaxDescentState:
     dual: float = 0.0  # D after the last full pass
     work: Workspace = field(init=False, repr=False)  # scratch
     U: Array = field(init=False, repr=False)  # (n * k,) scratch for C (q - Y)
+    loop: tuple[Samples, DualRows, Visits] | None = field(init=False, repr=False, default=None)  # made by a first step
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""
@@ -162,8 +163,9 @@ class SoftmaxDualDescent:
     def step(self, problem: RidgeProblem, state: SoftmaxDescentState) -> SoftmaxDescentState:
         """Make one full pass, or passes over the working set that cost about as much; then move the multiplier."""
         state.first, k = np.empty(0), width_of(problem)
+        loop = state.loop = state.loop or self._structs(problem, state)
         if state.n_active == 0:
-            state.gap, _, _ = self._descend(problem, state, state.n_open, full=True, target=math.inf, budget=0)
+            state.gap, _, _ = descend(*loop, state.work, state.n_open, True, math.inf, 0)
             state.outside = 0.0
             weights, entropy = state.weights[:-k], _entropy(SoftmaxLosses(problem), state.alpha, state.U)
             state.dual = entropy - 0.5 * problem.ridge * float(weights @ weights)
@@ -171,9 +173,7 @@ class SoftmaxDualDescent:
                 _choose_active(state, self.tuning)
         else:
             budget = min(state.visits_left, state.n_open)
-            state.gap, state.n_active, visits = self._descend(
-                problem, state, state.n_active, full=False, target=state.target, budget=budget
-            )
+            state.gap, state.n_active, visits = descend(*loop, state.work, state.n_active, False, state.target, budget)
             state.visits_left -= visits
             if state.gap <= state.target or state.visits_left <= 0:
                 state.n_active = 0
@@ -201,20 +201,14 @@ class SoftmaxDualDescent:
         starts = {name: aligned(arrays[name]) for name in ("alpha", "weights")}
         return SoftmaxDescentState(**{**arrays, **starts}, **plain)
 
-    def _descend(
-        self, problem: RidgeProblem, state: SoftmaxDescentState, m: int, *, full: bool, target: float, budget: int
-    ) -> tuple[float, int, int]:
+    def _structs(self, problem: RidgeProblem, state: SoftmaxDescentState) -> tuple[Samples, DualRows, Visits]:
+        """Return the arguments of the compiled passes that stay the same; the blocks have no use for a slack."""
         block = LogisticBlock() if problem.is_pinned else SoftmaxBlock()
         visits, words = (state.order, state.gaps, state.idle, state.live), len(state.live) // len(problem.y)
-        return descend(
+        return (
             Samples(as_rows(problem.X, state.constant), block, problem.y, state.prices, state.sqnorms),
             DualRows(state.alpha, state.weights, width_of(problem)),
             Visits(*visits, words, state.random, self.order == "permuted", self.tuning.patience, slack=0.0),
-            state.work,
-            m,
-            full,
-            target,
-            budget,
         )
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
-from softmargin.backends.lanes import zeros
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import RidgeProblem
 from softmargin.problems.composite import CompositePoint
@@ -97,6 +96,5 @@ class SoftmaxNewton(RidgeSolver[SoftmaxNewtonState]):
                 state.damping = self.tuning.damping.after(state.damping, 0.0)
         if failed:
             x = right / objective.matrix(objective.diagonal_bound)[:size].T.ravel()
-        D = zeros(objective.size)
-        objective.matrix(D)[:size] = x.reshape(n_columns, size).T
-        return D
+        objective.matrix(objective.direction)[:size] = x.reshape(n_columns, size).T
+        return objective.direction
