@@ -55,7 +55,7 @@ __all__ = [
 
 Array = NDArray[Any]
 NEVER = -1e300  # the score of a padding class: its probability is zero
-MAX_HALVINGS = 30  # of the intercept's step: 2^-30 of it changes no loss that can be told apart
+MAX_HALVINGS = 30  # of the intercept's step: rounding hides 2^-30 of it
 
 
 def width_of(problem: CompositeProblem) -> int:

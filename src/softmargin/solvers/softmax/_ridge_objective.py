@@ -79,7 +79,7 @@ class RidgeObjective:
         state = state_type(weights=W, gradient=G, scores=S, value=0.0, n_steps=0, **more)
         state.objective = self
         self.recompute(state)
-        self._fill_gradient(state)
+        self.fill_gradient(state)
         return state
 
     @cached_property
@@ -135,16 +135,6 @@ class RidgeObjective:
         W, V, ridge = state.weights[: self.n_penalised], D[: self.n_penalised], self.problem.ridge
         return RidgeLine(self, state, D, 0.5 * ridge * float(W @ W), ridge * float(W @ V), ridge * float(V @ V))
 
-    def move(self, state: RidgeState, D: Array, length: float, value: float) -> None:
-        """Move to the last trial, W + length D."""
-        state.weights += length * D
-        state.scores, self.trial = self.trial, state.scores
-        state.value = value
-        state.n_steps += 1
-        if state.n_steps % REFRESH == 0:
-            self.recompute(state)
-        self._fill_gradient(state)
-
     def hessian_times(self, rows: WeightedRows, V: Array, T: Array, out: Array) -> None:
         """Write H V to ``out``, with the losses of ``rows`` alone; T is scratch of rows * k."""
         times(rows.X, V, self.problem.bias, self.k, T)
@@ -155,7 +145,8 @@ class RidgeObjective:
         adjoint(rows.X, T, self.problem.bias, self.k, out)
         out[: self.n_penalised] += self.problem.ridge * V[: self.n_penalised]
 
-    def _fill_gradient(self, state: RidgeState) -> None:
+    def fill_gradient(self, state: RidgeState) -> None:
+        """Compute the gradient of F from the probabilities."""
         self.losses.fill_gradient(self.P, self.trial, state.gradient)
         state.gradient[: self.n_penalised] += self.problem.ridge * state.weights[: self.n_penalised]
 
@@ -199,7 +190,14 @@ class RidgeLine(NamedTuple):
 
     def accept(self, length: float, value: float) -> None:
         """Move to the last trial, at ``length``."""
-        self.objective.move(self.state, self.D, length, value)
+        state, at = self.state, self.objective
+        state.weights += length * self.D
+        state.scores, at.trial = at.trial, state.scores
+        state.value = value
+        state.n_steps += 1
+        if state.n_steps % REFRESH == 0:
+            at.recompute(state)
+        at.fill_gradient(state)
 
     def reject(self) -> None:
         """Stay at the start."""
