@@ -109,7 +109,8 @@ def row_norms(V: Array) -> Array:
 
 def elastic_value(W: Array, l1: float, l2: float) -> float:
     """Return l1 |W|_1 + l2 / 2 |W|^2."""
-    return l1 * float(np.abs(W).sum()) + 0.5 * l2 * float(np.vdot(W, W))
+    value = l1 * float(np.abs(W).sum()) if l1 > 0.0 else 0.0
+    return value + 0.5 * l2 * float(np.vdot(W, W)) if l2 > 0.0 else value
 
 
 def off_subdifferential(V: Array, W: Array, slope: Any) -> Array:

@@ -184,11 +184,11 @@ class BlockProxGradient:
             if self.working_set and self.order in COMPLETE and len(moved) <= self.tuning.largest_set * d:
                 state.active, state.n_set_passes = moved, 0
         else:
-            cost = 0
+            columns = _columns(problem, state)
+            cost, lengths = 0, np.diff(getattr(columns, "indptr", np.arange(d + 1) * problem.X.shape[0]))
             while len(state.active) > 0 and cost < problem.X.size:
                 fall = self._pass(problem, state, state.active)
                 state.n_set_passes += 1
-                lengths = np.diff(getattr(state.columns, "indptr", np.arange(d + 1) * problem.X.shape[0]))
                 cost += lengths[state.active].sum()
                 is_done = fall <= self.tuning.set_target * state.full_fall
                 if is_done or state.n_set_passes >= self.tuning.max_set_passes:
@@ -229,8 +229,6 @@ class BlockProxGradient:
 
     def _pass(self, problem: CompositeProblem, state: BlockState, features: Array) -> float:
         """Make a prox step in each of these features; return the sum of |D|^2 / step."""
-        if state.columns is None:
-            state.columns = as_columns(transposed(problem.X))
         rule = StepRule(
             state.lipschitz,
             self.constants == "local",
@@ -241,7 +239,7 @@ class BlockProxGradient:
         iterate = FeatureIterate(state.W, state.S, state.U, state.seen, state.G, state.moved)
         order = self._ordered(state, features)
         data = softmax_data(problem)
-        return float(descend(state.columns, problem.penalty, order, rule, data, iterate, state.work))
+        return float(descend(_columns(problem, state), problem.penalty, order, rule, data, iterate, state.work))
 
     def _caution(self, problem: CompositeProblem) -> tuple[float, float]:
         """Return step times L, and the share of |D|^2 / step that the curvature may take."""
@@ -290,6 +288,13 @@ class _Spare:
     moves: Array  # ((d + 1) * w,) its gradient, then the move
     S: Array  # (n * k,)
     U: Array  # ((n + 1) * k,)
+
+
+def _columns(problem: CompositeProblem, state: BlockState) -> Any:
+    """Return the columns of X; make them anew after a checkpoint."""
+    if state.columns is None:
+        state.columns = as_columns(transposed(problem.X))
+    return state.columns
 
 
 def _update_losses(problem: CompositeProblem, state: BlockState, *, recompute: bool) -> None:

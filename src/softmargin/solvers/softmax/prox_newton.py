@@ -24,6 +24,7 @@ next model then has only a share of H.
     [not there]     damping; a share of H; Hessians of few samples; Anderson's extrapolation, jumps; exactness of models
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -34,6 +35,7 @@ from softmargin.backends.lanes import WIDTH, aligned, zeros
 from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.composite import CompositePoint
+from softmargin.solvers.common.working_set import largest
 from softmargin.solvers.softmax._losses import SoftmaxLosses, width_of
 from softmargin.solvers.softmax.quadratic_model.by_samples import (
     AndersonTuning,
@@ -142,9 +144,10 @@ class ProxNewton:
     ) -> ProxNewtonState:
         """Begin at zero or at ``init``; compute its gradient."""
         point = problem.checked_point(init)
-        if not np.isfinite(problem.penalty.value(point.weights)):
+        penalty = problem.penalty.value(point.weights)
+        if not math.isfinite(penalty):
             nearest = problem.penalty.prox(point.weights, np.finfo(float).tiny)
-            point = CompositePoint(nearest, point.intercept)
+            point, penalty = CompositePoint(nearest, point.intercept), problem.penalty.value(nearest)
         weights = SoftmaxLosses(problem, is_compact=True).pack(point)
         n, d = problem.X.shape
         size = n * (len(weights) // (d + 1))
@@ -159,7 +162,7 @@ class ProxNewton:
             lipschitz=lipschitz,
             width=1 if problem.is_pinned or problem.penalty.is_entrywise else problem.n_columns,
             loss=0.0,
-            penalty=float(problem.penalty.value(point.weights)),
+            penalty=float(penalty),
             damping=self.tuning.first_damping,
             accuracy=self.tuning.least_exact,
             max_passes=self.max_passes,
@@ -224,7 +227,7 @@ class ProxNewton:
         blocks = np.flatnonzero(scores > 0.0)
         most = max(self.tuning.first_set * per_row, self.tuning.growth * n_support)
         if len(blocks) > most:
-            blocks = np.sort(blocks[np.argpartition(-scores[blocks], most)[:most]])
+            blocks = blocks[largest(scores[blocks], most)]
         return blocks // per_row, blocks % per_row
 
     def _model(
@@ -239,8 +242,9 @@ class ProxNewton:
         n_tiles = width_of(problem) // WIDTH
         by_rows = state.width > 1 or (k > 1 and len(features) > tuning.many * len(rows) * n_tiles)
         if problem.fit_intercept:
-            rows = np.append(rows, d)
-            features, classes = np.append(features, np.full(k, d)), np.append(classes, np.arange(k))
+            features = np.concatenate((features, np.full(k, d)))
+            classes = np.concatenate((classes, np.arange(k)))
+            rows = features if k == 1 else np.concatenate((rows, [d]))
         m, X = len(features), state.layout.X
         cost = forming_cost(state.layout, m, k)
         is_dense = state.width == 1 and is_worth_while(cost, m, problem.X, state.max_passes, tuning.dense)
@@ -268,8 +272,8 @@ class ProxNewton:
         every = Samples(layout.X, problem.C, hessian, damping, least, stretch, is_coupled)
         drawn = None
         if features is not None:
-            rng = np.random.default_rng([state.seed, state.n_steps])
-            drawn = draw(state.losses, P, features, self.per_feature, state.more, rng, tuning.samples)
+            seed = [state.seed, state.n_steps]
+            drawn = draw(state.losses, P, features, self.per_feature, state.more, seed, tuning.samples)
         samples: Samples = layout.gather(every, drawn, is_dense)
         samples.C = state.share * samples.C
         return samples

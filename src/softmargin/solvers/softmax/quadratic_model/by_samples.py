@@ -85,12 +85,8 @@ class _BySamples(QuadraticModel):
         problem, self.anderson = self.problem, anderson
         self.at = ModelPoint(self.V, self.G, self.losses.k, problem.n_columns, problem.is_pinned, problem.X.shape[1])
 
-    def descend(self) -> float:
-        """Make a pass; return its sum h step^2."""
-        raise NotImplementedError
-
-    def is_complete(self) -> bool:
-        """Return whether no block has left the list."""
+    def descend(self) -> tuple[float, bool]:
+        """Make a pass over the listed blocks; return its sum h step^2, and whether all blocks were listed."""
         raise NotImplementedError
 
     def reopen(self) -> None:
@@ -106,7 +102,7 @@ class _BySamples(QuadraticModel):
         keeps_history = self.response.size <= self.anderson.most_kept
         points: list[Array] = []
         responses: list[Array] = []
-        first = self.descend()
+        first, _ = self.descend()
         for _ in range(max_passes - 1):
             if keeps_history:
                 points.append(V[self.rows])
@@ -114,8 +110,8 @@ class _BySamples(QuadraticModel):
             if len(points) > self.anderson.depth:
                 self._extrapolate(V, points, responses)
                 points, responses = [], []
-            saw_all = self.is_complete()
-            if self.descend() <= accuracy * first:
+            change, saw_all = self.descend()
+            if change <= accuracy * first:
                 if saw_all:
                     return False
                 self.reopen()
@@ -162,18 +158,15 @@ class EntryModel(_BySamples):
         self.every = EntryList(features, samples.floored(curvature, features), starts, ends)
         self.reopen()
 
-    def is_complete(self) -> bool:
-        """Return whether no block has left the list."""
-        return bool((self.entries.ends == self.every.ends).all())
-
     def reopen(self) -> None:
         """Put back the blocks that have left the list."""
         self.entries = EntryList(*(part.copy() for part in self.every))
 
-    def descend(self) -> float:
-        """Make a pass; return its sum h step^2."""
-        penalty = self.problem.penalty
-        return float(entry_pass(penalty, self.terms, self.at, self.entries, self.response, self.means))
+    def descend(self) -> tuple[float, bool]:
+        """Make a pass over the listed entries; return its sum h step^2, and whether all were listed."""
+        saw_all = bool((self.entries.ends == self.every.ends).all())
+        change = entry_pass(self.problem.penalty, self.terms, self.at, self.entries, self.response, self.means)
+        return float(change), saw_all
 
     def update(self) -> None:
         """Recompute the means."""
@@ -208,17 +201,14 @@ class RowModel(_BySamples):
         self.every = features, samples.floored(curvature, np.repeat(features, k))
         self.reopen()
 
-    def is_complete(self) -> bool:
-        """Return whether no block has left the list."""
-        return self.n_features == len(self.features)
-
     def reopen(self) -> None:
         """Put back the blocks that have left the list."""
         self.features, self.curvature = (part.copy() for part in self.every)
         self.n_features = len(self.features)
 
-    def descend(self) -> float:
-        """Make a pass; return its sum h step^2."""
+    def descend(self) -> tuple[float, bool]:
+        """Make a pass over the listed rows; return its sum h step^2, and whether all were listed."""
+        saw_all = self.n_features == len(self.features)
         change, self.n_features = row_pass(
             self.problem.penalty,
             self.terms,
@@ -230,7 +220,7 @@ class RowModel(_BySamples):
             self.width,
             self.response,
         )
-        return float(change)
+        return float(change), saw_all
 
     def squared_length(self) -> float:
         """Return <D, H D>."""

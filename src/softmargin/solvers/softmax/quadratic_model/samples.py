@@ -159,7 +159,7 @@ def draw(
     features: Array,
     per_feature: float,
     more: float,
-    rng: np.random.Generator,
+    seed: list[int],
     tuning: SampleTuning,
 ) -> tuple[Array, Array, Array] | None:
     """Draw samples for a model of some features, ``more`` times as many as usual.
@@ -184,7 +184,7 @@ def draw(
     chance = np.minimum(wanted / (len(features) + 1) * kappa * (share + 1.0 / kappa.sum()), 1.0)
     if not chance.sum() < tuning.most_drawn * n:
         return None
-    drawn = np.flatnonzero(rng.random(n) < chance)
+    drawn = np.flatnonzero(np.random.default_rng(seed).random(n) < chance)
     return drawn, problem.C[drawn] / chance[drawn], tuning.unseen * np.append(sums, kappa.sum())
 
 
