@@ -64,12 +64,9 @@ class BlockProxGradientTuning(NamedTuple):
     max_set_passes: int = 20  # over one working set; by hand
     set_target: float = 0.2  # progress of a pass, as a share of the full pass, that ends a working set; by hand
     concave_step: float = 0.9  # step times L where the penalty is not convex; maths: softmax, section 10
-    gershgorin: float = (
-        1.25  # local constant over max_c h_c: 2 is proven, 1 necessary, the descent test decides; by hand
-    )
+    gershgorin: float = 1.25  # local constant over max_c h_c: 2 is proven, 1 needed, a test decides; by hand
     flattest: float = 1e-4  # share of the constant that holds anywhere below which a local one is not used; by hand
-    # Factor on the local constant of column blocks that every step tries; maths: softmax, section 10
-    shrink: float = 0.8
+    shrink: float = 0.8  # factor on the local constant of column blocks in every step; maths: softmax, section 10
     grow: float = 2.0  # factor on it where the descent test fails; maths: softmax, section 10
 
 

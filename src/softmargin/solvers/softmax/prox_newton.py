@@ -177,14 +177,13 @@ class ProxNewton:
     def step(self, problem: CompositeProblem, state: ProxNewtonState) -> ProxNewtonState:
         """Choose blocks, minimise a model over them, search along the step, and adapt the next model."""
         losses = self._losses(problem, state)
-        features, classes = self._working_set(problem, state)
-        model = self._model(problem, state, features, classes)
+        model = self._model(state, *self._working_set(state))
         if isinstance(model, DenseModel) and model.samples.rows is None:
             is_cut = model.minimise(self.tuning.dense.accuracy, self.tuning.dense.max_passes)
         else:
             is_cut = model.minimise(state.accuracy, state.max_passes)
-        length, ratio = self._search(problem, state, model)
-        self._adapt(problem, state, model, length, ratio, is_cut)
+        length, ratio = self._search(state, model)
+        self._adapt(state, model, length, ratio, is_cut)
         if length == 0.0:
             losses.along(state.scores, state.move, 0.0, state.trial, state.probabilities)
         elif problem.penalty.is_convex and not problem.is_pinned:
@@ -217,8 +216,9 @@ class ProxNewton:
         losses: SoftmaxLosses = state.losses
         return losses
 
-    def _working_set(self, problem: CompositeProblem, state: ProxNewtonState) -> tuple[Array, Array]:
+    def _working_set(self, state: ProxNewtonState) -> tuple[Array, Array]:
         """Return the features and the classes of the blocks to move."""
+        problem = state.losses.problem
         d, k = problem.X.shape[1], problem.n_columns
         per_row = k // state.width
         scores = np.empty(d * per_row)
@@ -230,14 +230,10 @@ class ProxNewton:
             blocks = blocks[largest(scores[blocks], most)]
         return blocks // per_row, blocks % per_row
 
-    def _model(
-        self, problem: CompositeProblem, state: ProxNewtonState, features: Array, classes: Array
-    ) -> QuadraticModel:
-        """Choose and build the model: dense where H is cheap to form, by rows where most of their entries are in play.
-
-        Else it goes by entries.
-        """
-        d, k, tuning = problem.X.shape[1], problem.n_columns, self.tuning
+    def _model(self, state: ProxNewtonState, features: Array, classes: Array) -> QuadraticModel:
+        """Build the model: dense where H is cheap to form, else by rows where most of their entries are in play."""
+        problem, tuning = state.losses.problem, self.tuning
+        d, k = problem.X.shape[1], problem.n_columns
         own = rows = features if k == 1 else np.unique(features)
         n_tiles = width_of(problem) // WIDTH
         by_rows = state.width > 1 or (k > 1 and len(features) > tuning.many * len(rows) * n_tiles)
@@ -249,7 +245,7 @@ class ProxNewton:
         cost = forming_cost(state.layout, m, k)
         is_dense = state.width == 1 and is_worth_while(cost, m, problem.X, state.max_passes, tuning.dense)
         takes_all = is_dense and affords_all(cost, X, n_tiles, tuning.dense)
-        samples = self._samples(problem, state, None if takes_all else own, is_dense)
+        samples = self._samples(state, None if takes_all else own, is_dense)
         around = Expansion(state.losses, state.weights, state.gradient, samples)
         if by_rows and not is_dense:
             return RowModel(around, rows, state.width, tuning.anderson)
@@ -260,10 +256,9 @@ class ProxNewton:
             return DenseModel(around, features, classes, tuning.dense)
         return EntryModel(around, features, classes, tuning.anderson)
 
-    def _samples(
-        self, problem: CompositeProblem, state: ProxNewtonState, features: Array | None, is_dense: bool
-    ) -> Samples:
+    def _samples(self, state: ProxNewtonState, features: Array | None, is_dense: bool) -> Samples:
         """Return the samples of a model: drawn for some features, or all."""
+        problem = state.losses.problem
         P, layout, rho, tuning = state.probabilities, state.layout, state.damping, self.tuning
         damping = np.minimum(rho * (1.0 - state.losses.own(P)) + max(rho - 0.5, 0.0), 0.5)
         hessian, damping, is_coupled = self._hessian(state.losses, P, damping)
@@ -282,15 +277,15 @@ class ProxNewton:
         """Return the Hessian by the scores: probabilities, damping, and whether it couples the classes."""
         return P, damping, True
 
-    def _search(self, problem: CompositeProblem, state: ProxNewtonState, model: QuadraticModel) -> tuple[float, float]:
+    def _search(self, state: ProxNewtonState, model: QuadraticModel) -> tuple[float, float]:
         """Go to W + D, or less far, so that F falls; return how far, and the fall of F(W + D) over the predicted one.
 
         Probabilities are then those at the new scores, unless no length was good enough.
         """
-        losses, rows, own = state.losses, model.rows, model.own
+        losses, rows, own, g = state.losses, model.rows, model.own, model.problem.penalty
         W, V, G = (losses.matrix(flat)[rows] for flat in (state.weights, model.V, state.gradient))
         D = V - W
-        before, after = problem.penalty.value(W[own]), problem.penalty.value(V[own])
+        before, after = g.value(W[own]), g.value(V[own])
         predicted = before - after - float(np.vdot(G, D)) - 0.5 * model.squared_length()
         move = model.scores_move()
         if move is None:
@@ -299,9 +294,9 @@ class ProxNewton:
             losses.matrix(state.move)[:] = move
         rounding = ROUNDING * abs(state.loss + state.penalty)
         length, ratio = 1.0, 1.0
-        for _ in range(self.tuning.max_halvings if problem.penalty.is_convex else 1):
+        for _ in range(self.tuning.max_halvings if g.is_convex else 1):
             loss, _, _ = losses.along(state.scores, state.move, length, state.trial, state.probabilities)
-            value = after if length == 1.0 else problem.penalty.value((W + length * D)[own])
+            value = after if length == 1.0 else g.value((W + length * D)[own])
             fall = (state.loss - loss) + (before - value)
             if length == 1.0 and predicted > rounding:
                 ratio = fall / predicted
@@ -313,15 +308,7 @@ class ProxNewton:
             length /= 2.0
         return 0.0, ratio
 
-    def _adapt(
-        self,
-        problem: CompositeProblem,
-        state: ProxNewtonState,
-        model: QuadraticModel,
-        length: float,
-        ratio: float,
-        is_cut: bool,
-    ) -> None:
+    def _adapt(self, state: ProxNewtonState, model: QuadraticModel, length: float, ratio: float, is_cut: bool) -> None:
         """Set the next model's damping, exactness, share of H and number of samples by how this one did."""
         tuning = self.tuning
         if ratio > tuning.good:
@@ -334,6 +321,6 @@ class ProxNewton:
             state.more *= 2.0
         miss = abs(1.0 - ratio) if state.share == 1.0 else 1.0 - tuning.share
         state.accuracy = min(max(tuning.least_exact * miss, tuning.most_exact), tuning.least_exact)
-        if problem.penalty.is_convex:
+        if model.problem.penalty.is_convex:
             is_flat = ratio > (tuning.flat if state.share == 1.0 else tuning.still_flat)
             state.share = tuning.share if is_flat else 1.0

@@ -32,15 +32,11 @@ class SampleTuning(NamedTuple):
     """Constants of the layout of X and of the draws of samples."""
 
     thin: float = 0.4  # share of nonzeros up to which X stays sparse: passes go along its columns, no BLAS; by hand
-    paired: int = (
-        32  # most features whose products are cached; measured: beyond, digits with l1 took three times as long
-    )
+    paired: int = 32  # features whose products are cached; measured: with 64 (digits, l1) a fit took 3 times as long
     most_drawn: float = 0.5  # share of the samples above which drawing saves nothing; by hand
     least_drawn: float = 1 / 8  # share of the samples drawn at least: fewer do not make a step cheaper; by hand
     unseen: float = 0.03  # least curvature of a feature, as a share of that over all samples; by hand
-    least_curvature: float = (
-        1e-3  # share of the largest possible curvature that a sample is drawn for at least; by hand
-    )
+    least_curvature: float = 1e-3  # a sample is drawn for at least this share of the largest possible; by hand
 
 
 def density(X: Any) -> float:
