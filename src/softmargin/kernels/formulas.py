@@ -90,14 +90,21 @@ class Sigmoid:
         return np.tanh(self.gamma * points.sqnorms + self.coef0)
 
 
+class _OfDistance:
+    is_psd: ClassVar[bool] = True
+
+    def diagonal(self, points: Points) -> Array:
+        """Return k(a, a) = 1."""
+        return np.ones(len(points))
+
+
 @dataclass(frozen=True)
-class Rbf:
+class Rbf(_OfDistance):
     """k(a, b) = exp(-gamma |a - b|^2), computed as |a|^2 + |b|^2 - 2 <a, b>: one GEMM and one exp."""
 
     gamma: float
 
     name: ClassVar[str] = "rbf"
-    is_psd: ClassVar[bool] = True
 
     def block(self, left: Points, right: Points) -> Array:
         """Return k(a, b) for all pairs."""
@@ -114,19 +121,14 @@ class Rbf:
         np.minimum(exponent, 0.0, out=exponent)
         return np.exp(exponent, out=exponent).astype(kind, copy=False)
 
-    def diagonal(self, points: Points) -> Array:
-        """Return k(a, a) = 1."""
-        return np.ones(len(points))
-
 
 @dataclass(frozen=True)
-class Laplacian:
+class Laplacian(_OfDistance):
     """k(a, b) = exp(-gamma |a - b|_1)."""
 
     gamma: float
 
     name: ClassVar[str] = "laplacian"
-    is_psd: ClassVar[bool] = True
 
     def block(self, left: Points, right: Points) -> Array:
         """Return k(a, b) for all pairs."""
@@ -143,10 +145,6 @@ class Laplacian:
         distances *= -self.gamma
         values: Array = np.exp(distances, out=distances).astype(left.X.dtype, copy=False)
         return values
-
-    def diagonal(self, points: Points) -> Array:
-        """Return k(a, a) = 1."""
-        return np.ones(len(points))
 
 
 def _narrow(X: Any) -> Any:

@@ -35,14 +35,11 @@ _SPARSE_ARRAYS = ("data", "indices", "indptr")
 
 @dataclass(frozen=True, eq=False)
 class KernelExpansion(Classifier):
-    """A trained kernel classifier: labels, support vectors with their weights, and how they were found.
-
-    Two classes are one column of weights, as in scikit-learn: a score above zero means ``classes[1]``.
+    """A trained kernel classifier: support vectors with weights; see `Classifier` for classes, intercept and info.
 
     Parameters
     ----------
-    classes : ndarray, shape (k,)
-        Labels, all different: numbers, bools or text (object arrays of text are stored as text).
+    classes, intercept, info
     kernel : kernel object
     vectors : array or CSR matrix, shape (n_support, d); None for a precomputed kernel
         Kernel values are computed in their precision, or in that of X where it is higher.
@@ -51,9 +48,6 @@ class KernelExpansion(Classifier):
     n_samples : int
         Rows of the training data.
     coef : ndarray, shape (n_support, k), or (n_support, 1) for two classes
-    intercept : ndarray, shape (k,), or (1,) for two classes
-    info : mapping
-        How it was trained, in JSON-able values.
     """
 
     classes: np.ndarray
@@ -108,11 +102,6 @@ class KernelExpansion(Classifier):
         Parameters
         ----------
         X : array or sparse matrix, shape (n, d); K(X, training data), shape (n, n_samples), for a precomputed kernel
-            Another number of columns is an error; see `fit_columns`.
-
-        Returns
-        -------
-        scores : ndarray, shape (n, k), or (n,) for two classes
         """
         X = matrix(X)
         check_columns(X, self.n_features)

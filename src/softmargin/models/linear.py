@@ -34,19 +34,15 @@ _BLOCK_NUMBERS = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class LinearModel(Classifier):
-    """A trained linear classifier: labels, weights, and how they were found.
-
-    Two classes are one row of weights, as in scikit-learn: a score above zero means ``classes[1]``.
+    """A trained linear classifier; see `Classifier` for classes, intercept and info.
 
     Parameters
     ----------
-    classes : ndarray, shape (k,)
-        Labels, all different: numbers, bools or text (object arrays of text are stored as text).
+    classes, intercept
     coef : ndarray or sparse matrix, shape (k, d), or (1, d) for two classes
-    intercept : ndarray, shape (k,), or (1,) for two classes
-    info : mapping
-        How it was trained, in JSON-able values: problem, multiclass, C, fit_intercept,
-        intercept_scaling, class_weight, tol, certificate, ... Models of the problem "softmax" have probabilities.
+    info
+        problem, multiclass, C, fit_intercept, intercept_scaling, class_weight, tol, certificate, ... Models of the
+        problem "softmax" have probabilities.
     """
 
     classes: np.ndarray
@@ -73,17 +69,7 @@ class LinearModel(Classifier):
         return int(self.coef.shape[1])
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Score every row.
-
-        Parameters
-        ----------
-        X : array or sparse matrix, shape (n, d)
-            Another number of columns is an error; see `fit_columns`.
-
-        Returns
-        -------
-        scores : ndarray, shape (n, k), or (n,) for two classes
-        """
+        """Return the scores X coef' + intercept of every row, shape (n, k), or (n,) for two classes."""
         X = matrix(X)
         check_columns(X, self.n_features)
         return checked_scores(_product(X, self.coef.T) + self.intercept, len(self.classes))

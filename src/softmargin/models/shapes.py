@@ -24,9 +24,22 @@ __all__ = [
 
 
 class Classifier:
-    """A trained model with ``classes``, ``n_features`` and ``decision_function(X)``."""
+    """A trained classifier: what both kinds of models are and can do.
+
+    Two classes have one row of weights, as in scikit-learn: a score above zero means ``classes[1]``.
+
+    Attributes
+    ----------
+    classes : ndarray, shape (k,)
+        Labels, all different: numbers, bools or text (object arrays of text are stored as text).
+    intercept : ndarray, shape (k,), or (1,) for two classes
+    info : mapping
+        How it was trained, in JSON-able values.
+    """
 
     classes: np.ndarray
+    intercept: np.ndarray
+    info: Mapping[str, Any]
 
     @property
     def n_features(self) -> int:
@@ -39,7 +52,17 @@ class Classifier:
         return False
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return the scores of every row, shape (n, k), or (n,) for two classes."""
+        """Return the scores of every row.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+            Another number of columns is an error; see `fit_columns`.
+
+        Returns
+        -------
+        scores : ndarray, shape (n, k), or (n,) for two classes
+        """
         raise NotImplementedError
 
     def predict(self, X: Any) -> np.ndarray:
