@@ -132,9 +132,12 @@ class SoftmaxLosses:
     def along(self, S: Array, T: Array, length: float, new: Array, P: Array) -> tuple[float, float, float]:
         """Write S + length T to ``new``, its probabilities to P; return losses, slope and curvature along T there."""
         problem = self.problem
+        found: tuple[float, float, float]
         if self.k > 1:
-            return loss_along(S, T, length, problem.target, problem.C, self.k, problem.is_pinned, new, P)
-        return logistic_along(S, T, length, self.labels, problem.C, new, P)
+            found = loss_along(S, T, length, problem.target, problem.C, self.k, problem.is_pinned, new, P)
+        else:
+            found = logistic_along(S, T, length, self.labels, problem.C, new, P)
+        return found
 
     def fill_residuals(self, P: Array, U: Array) -> None:
         """Write C (P - Y) to U, which may be P."""
@@ -180,7 +183,7 @@ class SoftmaxLosses:
 
 
 @inline
-def softmax_row(S: Any, first: int, k: int, is_pinned: bool, P: Any, out: int) -> float:
+def softmax_row(S: Any, first: int, k: int, is_pinned: bool, P: Any, out: int) -> Any:
     """Write the probabilities of scores S[first : first + k] to P[out : out + k]; return log sum exp."""
     top = splat(0.0 if is_pinned else -np.inf)
     for o in range(0, k, WIDTH):

@@ -76,7 +76,8 @@ class SharedGram(NamedTuple):
         if not size > 0.0:
             return V
         right /= size  # into the range of float32
-        return (cho_solve(self.factor, right.astype(np.float32), check_finite=False) * (size / self.scales)).ravel()
+        solved: Array = cho_solve(self.factor, right.astype(np.float32), check_finite=False) * (size / self.scales)
+        return solved.ravel()
 
 
 class ClassGrams(NamedTuple):

@@ -15,7 +15,7 @@ Rows are compact (_losses): two classes have one column, k = 1, without padding.
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -221,13 +221,12 @@ class RidgeSolver(Generic[State]):
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> State:
         """Rebuild the state from a checkpoint."""
-        state: Any = self.state_type(**arrays, **plain)
-        return state
+        return cast("State", self.state_type(**arrays, **plain))
 
     def _begin(self, problem: RidgeProblem, init: CompositePoint | None, **more: Any) -> State:
         """Return the state of ``init``, or of zero; ``more`` are the fields that the solver adds."""
-        state: Any = self._new_objective(problem).begin(self.state_type, problem.checked_point(init), **more)
-        return state
+        objective = self._new_objective(problem)
+        return cast("State", objective.begin(self.state_type, problem.checked_point(init), **more))
 
     def _new_objective(self, problem: RidgeProblem) -> RidgeObjective:
         return RidgeObjective(problem)
