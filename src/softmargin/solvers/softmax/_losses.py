@@ -49,7 +49,6 @@ __all__ = [
     "softmax_row",
     "softmax_rows",
     "stride_of",
-    "unpadded",
     "width_of",
 ]
 
@@ -66,11 +65,6 @@ def width_of(problem: CompositeProblem) -> int:
 def stride_of(problem: CompositeProblem) -> int:
     """Return how many numbers a row has in the compact layout."""
     return 1 if problem.is_pinned else width_of(problem)
-
-
-def unpadded(problem: CompositeProblem, flat: Array) -> Array:
-    """View a flat array in the compact layout as a matrix without padding; shape (rows, n_columns)."""
-    return flat.reshape(-1, stride_of(problem))[:, : problem.n_columns]
 
 
 class SoftmaxLosses:
