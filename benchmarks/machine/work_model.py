@@ -86,16 +86,16 @@ def _add_rows(call: Any, a: Any, add: Any, k: int) -> Any:
 
 def _visits(call: Any, a: Any, add: Any, k: int) -> Any:
     """Count ``descend`` of the linear SVM a pass at a time: what one pass does is seen in what it changed."""
-    lengths, size = lengths_of(a.samples.rows), entries_of(a.samples.rows)[1]
-    is_softmax = type(a.samples.block).__name__ in ("SoftmaxBlock", "LogisticBlock")
-    alpha, live, words = a.dual.alpha.reshape(-1, a.dual.k), a.visits.live, a.visits.words
+    lengths, size = lengths_of(a.dual.rows), entries_of(a.dual.rows)[1]
+    is_softmax = type(a.dual.block).__name__ in ("SoftmaxBlock", "LogisticBlock")
+    alpha, live = a.dual.alpha.reshape(len(a.dual.y), -1), a.visits.live
     m, visits = a.m, 0
     while True:
         rows = a.visits.order[:m].copy()
         mine, before = lengths(rows), alpha[rows]
         inside = np.full(m, k)
-        if words > 0 and not a.is_full:
-            tiles = np.bitwise_count(live.reshape(-1, words)[rows]).sum(axis=1)
+        if len(live) > 0 and not a.is_full:
+            tiles = np.bitwise_count(live.reshape(len(alpha), -1)[rows]).sum(axis=1)
             inside = np.minimum(_TILE * tiles, k)
         total, m, more = call(m=m, budget=0)
         moved = (alpha[rows] != before).sum(axis=1)

@@ -134,7 +134,7 @@ def compiled_loop() -> Callable[..., None]:
         bare = work.bare_workspace()
         rows = pointer(alpha)
         for i in range(n):
-            m = work.tiles.shape[0]
+            m = work.lists.shape[1]
             block.block_step(pointer(scores[i]), y, 1.0, C, rows, i * size, bare.tiles, m, bare, 0.0)
 
     return minimise_all
@@ -150,7 +150,7 @@ def by_block(name: str, v: Array, C: float, repeats: int) -> tuple[Array, float]
     block = WestonWatkinsGreedy(INEXACT[name]) if name in INEXACT else find_block("weston_watkins", name)
     # With alpha = 0, |x|^2 = 1 and a score of 0 at the label, the other scores are v.
     scores = zeros(n, padded(y + 1))
-    scores[:] = work.start
+    scores[:] = work.numbers[0]
     scores[:, :y] = v
     alpha = zeros(n * padded(y + 1))
     loop(block, scores[:1], y, C, alpha, work)  # compiles

@@ -45,7 +45,7 @@ scores_of = st.one_of(st.floats(-5.0, 5.0), st.sampled_from([0.0, 1.0, -30.0, 40
 @jit
 def _visit(block, scores, label, q, C, row, work):
     bare = work.bare_workspace()
-    n_tiles = work.tiles.shape[0]
+    n_tiles = work.lists.shape[1]
     return block.block_step(pointer(scores), label, q, C, pointer(row), 0, bare.tiles, n_tiles, bare, 0.0)
 
 
@@ -58,8 +58,8 @@ def visit(block, scores, t, Q, label=0):
     G[label] -= 1.0
     gap, n_changed, _ = _visit(block, G, label, 1.0, Q, row, work)
     step = np.zeros(padded(k))
-    for tile in work.changed[:n_changed]:
-        step[tile : tile + WIDTH] = work.step[tile : tile + WIDTH]
+    for tile in work.lists[2, :n_changed]:
+        step[tile : tile + WIDTH] = work.numbers[2, tile : tile + WIDTH]
     assert not step[k:].any()
     return row[:k], step[:k], gap
 
@@ -167,7 +167,7 @@ def visit_pair(score, t, Q, label):
     G[0], row[0] = score, t
     G[label] -= 1.0
     gap, _, _ = _visit(EXACT_PAIR, G, label, 1.0, Q, row, work)
-    return row[0], work.step[0], gap
+    return row[0], work.numbers[2, 0], gap
 
 
 @given(st.floats(-5.0, 5.0), st.floats(-5.0, 5.0), stiffness)

@@ -32,6 +32,7 @@ __all__ = [
     "NOTHING",
     "CrammerSingerProjection",
     "LogisticBlock",
+    "Scratch",
     "SoftmaxBlock",
     "WestonWatkinsGreedy",
     "WestonWatkinsNewton",
@@ -65,45 +66,50 @@ def find_block(multiclass: str, name: str) -> Any:
     return choices[chosen]
 
 
+class Scratch(NamedTuple):
+    """Pointers into a workspace: k numbers each, or lists of tiles."""
+
+    start: Any  # 0 for a class, NEVER for padding; -1 at the label while scores are computed
+    G: Any  # W'x_i - e_y
+    step: Any  # new row - old row
+    bound: Any  # what the block keeps of C
+    scratch: Any  # 2 k numbers for sorting
+    tiles: Any  # every tile
+    mine: Any  # the tiles that are in play for the current sample
+    changed: Any
+    kept: Any
+
+
 @compiled_struct("bare_workspace")
 class Workspace(NamedTuple):
-    """Arrays of k entries (k padded to whole tiles), and lists of tiles."""
+    """The memory of block steps, in two arrays: every array that is passed to compiled code takes its time."""
 
-    start: Array  # 0 for a class, NEVER for padding; -1 at the label while scores are computed
-    G: Array  # W'x_i - e_y
-    step: Array  # new row - old row
-    bound: Array  # what the block keeps of C
-    scratch: Array  # 2 k numbers for sorting
-    tiles: NDArray[np.int64]  # every tile
-    mine: NDArray[np.int64]  # the tiles that are in play for the current sample
-    changed: NDArray[np.int64]
-    kept: NDArray[np.int64]
+    numbers: Array  # (6, k)      k padded to whole tiles
+    lists: NDArray[np.int64]  # (4, number of tiles)
 
-    def bare_workspace(self) -> "Workspace":
-        """Return pointers to the arrays, without reference counts."""
-        return Workspace(
-            pointer(self.start),
-            pointer(self.G),
-            pointer(self.step),
-            pointer(self.bound),
-            pointer(self.scratch),
-            pointer(self.tiles),
-            pointer(self.mine),
-            pointer(self.changed),
-            pointer(self.kept),
+    def bare_workspace(self) -> Scratch:
+        """Return pointers without reference counts."""
+        numbers, lists = self.numbers, self.lists
+        return Scratch(
+            pointer(numbers[0]),
+            pointer(numbers[1]),
+            pointer(numbers[2]),
+            pointer(numbers[3]),
+            pointer(numbers[4:].reshape(-1)),
+            pointer(lists[0]),
+            pointer(lists[1]),
+            pointer(lists[2]),
+            pointer(lists[3]),
         )
 
 
 def new_workspace(k: int) -> Workspace:
     """Allocate scratch for k classes."""
     size = padded(k)
-    # One piece of memory, cut where tiles begin: allocations are a visible part of a small fit.
-    numbers, lists = zeros(6, size), np.zeros((4, size // WIDTH), dtype=np.int64)
-    start, G, step, bound = numbers[:4]
-    start[k:] = NEVER
-    tiles, mine, changed, kept = lists
-    tiles[:] = np.arange(0, size, WIDTH)
-    return Workspace(start, G, step, bound, numbers[4:].reshape(-1), tiles, mine, changed, kept)
+    work = Workspace(zeros(6, size), np.zeros((4, size // WIDTH), dtype=np.int64))
+    work.numbers[0, k:] = NEVER
+    work.lists[0] = np.arange(0, size, WIDTH)
+    return work
 
 
 def minimise_block(block: Any, v: Array, C: float | Array, *, start: Array | None = None) -> Array:
@@ -137,7 +143,7 @@ def minimise_block(block: Any, v: Array, C: float | Array, *, start: Array | Non
         alpha[: k - 1] = -np.asarray(start)
         alpha[k - 1] = np.sum(start)
     # With q = 1 and label k - 1, h_j = scores_j - scores_y; at the old point v_j = h_j + b_j + sum(b).
-    scores = np.full(size, work.start[-1] if size > k else 0.0)
+    scores = np.full(size, NEVER)
     scores[: k - 1] = v + alpha[: k - 1] - alpha[k - 1]
     scores[k - 1] = 0.0
     if np.ndim(C) == 0:
@@ -145,7 +151,7 @@ def minimise_block(block: Any, v: Array, C: float | Array, *, start: Array | Non
     elif not block.per_class_C:
         raise IncompatibleError(f"{type(block).__name__} takes one C for all classes; use WestonWatkinsNewton.")
     else:
-        work.bound[: k - 1] = C
+        work.numbers[3, : k - 1] = C
         _step_within(block, scores, k - 1, alpha, work)
     return -alpha[: k - 1]
 
@@ -153,10 +159,10 @@ def minimise_block(block: Any, v: Array, C: float | Array, *, start: Array | Non
 @jit
 def _step(block: Any, scores: Any, y: int, C: float, alpha: Any, work: Any) -> None:
     bare = work.bare_workspace()
-    block.block_step(pointer(scores), y, 1.0, C, pointer(alpha), 0, bare.tiles, work.tiles.shape[0], bare, 0.0)
+    block.block_step(pointer(scores), y, 1.0, C, pointer(alpha), 0, bare.tiles, work.lists.shape[1], bare, 0.0)
 
 
 @jit
 def _step_within(block: Any, scores: Any, y: int, alpha: Any, work: Any) -> None:
     bare = work.bare_workspace()
-    block.within_bounds(pointer(scores), y, 1.0, pointer(alpha), 0, bare.tiles, work.tiles.shape[0], bare, 0.0)
+    block.within_bounds(pointer(scores), y, 1.0, pointer(alpha), 0, bare.tiles, work.lists.shape[1], bare, 0.0)

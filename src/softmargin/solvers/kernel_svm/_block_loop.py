@@ -49,7 +49,7 @@ def sweep(
         pointer(scores),
         pointer(order),
     )
-    n_tiles = work.tiles.shape[0]
+    n_tiles = work.lists.shape[1]
     for c in range(k, size):
         w.G[c] = w.start[c]
     met = 0.0

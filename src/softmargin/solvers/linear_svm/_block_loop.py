@@ -14,27 +14,21 @@ from softmargin.backends.lanes import WIDTH, pointer
 from softmargin.backends.loops import shuffle
 from softmargin.core.errors import DataError
 
-__all__ = ["DualRows", "Samples", "Visits", "choose_active", "demand_finite", "descend", "dual_value", "open_first"]
+__all__ = ["BlockDual", "Visits", "choose_active", "demand_finite", "descend", "dual_value", "open_first"]
 
 Array = NDArray[Any]
 
 
-class Samples(NamedTuple):
-    """What stays fixed: the data, and how one row of dual variables is minimised."""
+class BlockDual(NamedTuple):
+    """The dual as the passes see it: what stays fixed, the dual variables, and the weights they imply."""
 
     rows: Any  # X (``matrices.rows``)
-    block: Any  # minimiser of one row (``softmargin.blocks``)
+    block: Any  # minimiser of one row of alpha (``softmargin.blocks``)
     y: Array  # (n,)
     C: Array  # (n,)
     sqnorms: Array  # (n,) |x_i|^2
-
-
-class DualRows(NamedTuple):
-    """Dual variables and the weights they imply."""
-
-    alpha: Array  # (n * k,)
+    alpha: Array  # (n * k,)      k padded to whole tiles
     weights: Array  # ((d + 1) * k,)
-    k: int  # classes, padded to whole tiles
 
 
 class Visits(NamedTuple):
@@ -43,8 +37,7 @@ class Visits(NamedTuple):
     order: Array  # (n,) samples
     gaps: Array  # (n,) gap of each row when last visited, 0 where it did not move
     idle: Array  # (n,) consecutive visits without a move
-    live: Array  # (n * words,) bit t of a sample: tile t is in play
-    words: int  # of 64 bits per sample; 0: all tiles are always in play
+    live: Array  # (n * words,) bit t of a sample: tile t is in play; empty: all tiles always are
     random: Array  # (1,) state of the shuffle
     is_permuted: bool  # shuffle before every pass
     patience: int  # visits without a move before a row leaves the working set
@@ -88,8 +81,7 @@ def _keep_tiles(live: Any, first: int, words: int, tiles: Any, m: int) -> None:
 
 @jit
 def descend(
-    samples: Samples,
-    dual: DualRows,
+    dual: BlockDual,
     visits: Visits,
     work: Any,
     m: int,
@@ -103,12 +95,16 @@ def descend(
     the back of the order. Returns the gap summed over the last pass, what is left of m, and the number of visits.
     """
     # Pointers, because arrays that pass through calls are reference-counted at every visit.
-    rows_, block, w = samples.rows.bare(), samples.block, work.bare_workspace()
-    y_, C_, q_ = pointer(samples.y), pointer(samples.C), pointer(samples.sqnorms)
-    a_, W_, k = pointer(dual.alpha), pointer(dual.weights), dual.k
-    order_, gaps_, idle_ = pointer(visits.order), pointer(visits.gaps), pointer(visits.idle)
-    live_, words, slack = pointer(visits.live), visits.words, visits.slack
-    n_tiles = work.tiles.shape[0]
+    rows_, block, w = dual.rows.bare(), dual.block, work.bare_workspace()
+    y_, C_, q_ = pointer(dual.y), pointer(dual.C), pointer(dual.sqnorms)
+    a_, W_ = pointer(dual.alpha), pointer(dual.weights)
+    order_, gaps_, idle_, live_ = (
+        pointer(visits.order),
+        pointer(visits.gaps),
+        pointer(visits.idle),
+        pointer(visits.live),
+    )
+    k, n_tiles, words = work.numbers.shape[1], work.lists.shape[1], visits.live.shape[0] // dual.y.shape[0]
     done = 0
     while True:
         if visits.is_permuted:
@@ -125,7 +121,9 @@ def descend(
             w.start[label] = -1.0
             rows_.scores(i, W_, k, w.start, tiles, n_mine, w.G)
             w.start[label] = 0.0
-            gap, n_changed, n_kept = block.block_step(w.G, label, q_[i], C_[i], a_, i * k, tiles, n_mine, w, slack)
+            gap, n_changed, n_kept = block.block_step(
+                w.G, label, q_[i], C_[i], a_, i * k, tiles, n_mine, w, visits.slack
+            )
             total += gap
             done += 1
             if n_changed > 0:

@@ -30,8 +30,7 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.rows import as_rows
 from softmargin.solvers.linear_svm._block_loop import (
-    DualRows,
-    Samples,
+    BlockDual,
     Visits,
     choose_active,
     demand_finite,
@@ -199,20 +198,18 @@ class DualBlockDescent:
 
     def _prepare(self, problem: BlockDualProblem, state: DescentState, X: Any) -> None:
         """Make the structs of the compiled passes; X as ``matrices.rows`` has it."""
-        t, words = self.tuning, len(state.live) // max(len(problem.y), 1)
+        block = find_block(problem.multiclass, self.block)
         state.loop = (
-            Samples(X, find_block(problem.multiclass, self.block), problem.y, problem.C, state.sqnorms),
-            DualRows(state.alpha, state.weights, padded(problem.n_classes)),
+            BlockDual(X, block, problem.y, problem.C, state.sqnorms, state.alpha, state.weights),
             Visits(
                 order=state.order,
                 gaps=state.gaps,
                 idle=state.idle,
                 live=state.live,
-                words=words,
                 random=state.random,
                 is_permuted=self.order == "permuted",
-                patience=t.patience,
-                slack=t.slack,
+                patience=self.tuning.patience,
+                slack=self.tuning.slack,
             ),
         )
 

@@ -39,7 +39,7 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import RidgeProblem
 from softmargin.matrices.rows import as_rows, squared_norms
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.linear_svm._block_loop import DualRows, Samples, Visits, demand_finite, descend
+from softmargin.solvers.linear_svm._block_loop import BlockDual, Visits, demand_finite, descend
 from softmargin.solvers.softmax._losses import SoftmaxLosses, width_of
 
 __all__ = ["SoftmaxDescentState", "SoftmaxDualDescent", "SoftmaxDualDescentTuning"]
@@ -85,7 +85,7 @@ class SoftmaxDescentState:
     dual: float = 0.0  # D after the last full pass
     work: Workspace = field(init=False, repr=False)  # scratch
     U: Array = field(init=False, repr=False)  # (n * k,) scratch for C (q - Y)
-    loop: tuple[Samples, DualRows, Visits] | None = field(init=False, repr=False, default=None)  # made by a first step
+    loop: tuple[BlockDual, Visits] | None = field(init=False, repr=False, default=None)  # made by a first step
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""
@@ -201,14 +201,14 @@ class SoftmaxDualDescent:
         starts = {name: aligned(arrays[name]) for name in ("alpha", "weights")}
         return SoftmaxDescentState(**{**arrays, **starts}, **plain)
 
-    def _structs(self, problem: RidgeProblem, state: SoftmaxDescentState) -> tuple[Samples, DualRows, Visits]:
+    def _structs(self, problem: RidgeProblem, state: SoftmaxDescentState) -> tuple[BlockDual, Visits]:
         """Return the arguments of the compiled passes that stay the same; the blocks have no use for a slack."""
         block = LogisticBlock() if problem.is_pinned else SoftmaxBlock()
-        visits, words = (state.order, state.gaps, state.idle, state.live), len(state.live) // len(problem.y)
+        rows, is_permuted = as_rows(problem.X, state.constant), self.order == "permuted"
+        fixed, visits = (rows, block, problem.y, state.prices, state.sqnorms), (state.order, state.gaps, state.idle)
         return (
-            Samples(as_rows(problem.X, state.constant), block, problem.y, state.prices, state.sqnorms),
-            DualRows(state.alpha, state.weights, width_of(problem)),
-            Visits(*visits, words, state.random, self.order == "permuted", self.tuning.patience, slack=0.0),
+            BlockDual(*fixed, state.alpha, state.weights),
+            Visits(*visits, state.live, state.random, is_permuted, self.tuning.patience, slack=0.0),
         )
 
 
