@@ -108,17 +108,17 @@ def _visits(call: Any, a: Any, add: Any, k: int) -> Any:
 
 
 def _sweeps(call: Any, a: Any, add: Any, k: int) -> float:
-    """Count ``sweep`` one pass at a time."""
-    met = None
+    """Count ``sweep`` of the kernel SVM a pass at a time."""
+    met, m, alpha = None, len(a.piece.y), a.piece.alpha
     for _ in range(a.max_sweeps):
-        before = a.alpha.copy()
+        before = alpha.copy()
         total = call(max_sweeps=1)
-        moved = (a.alpha != before).reshape(a.m, a.size)
+        moved = (alpha != before).reshape(m, -1)
         n_moves = float(moved.sum())
-        size = a.K.itemsize * float(moved.any(axis=1).sum())
-        add(2.0 * a.m * (n_moves + a.k), a.m * (size + 16.0 * n_moves + 24.0 * a.k))
+        size = a.piece.K.itemsize * float(moved.any(axis=1).sum())
+        add(2.0 * m * (n_moves + a.k), m * (size + 16.0 * n_moves + 24.0 * a.k))
         met = total if met is None else met
-        if total <= a.share * met:
+        if total <= a.target * met:
             break
     return float(met or 0.0)
 
@@ -139,8 +139,8 @@ def _pairs(call: Any, a: Any, add: Any, k: int) -> Any:
 
 def _free_pairs(call: Any, a: Any, add: Any, k: int) -> Any:
     """Count an update as a change of S with the gains of all samples alone, and their gains beside the first."""
-    done = call()
-    add(20.0 * a.m * done, done * a.m * (3.0 * a.K.itemsize + 10.0 * 8.0))
+    done, m = call(), len(a.square.K)
+    add(20.0 * m * done, done * m * (3.0 * a.square.K.itemsize + 10.0 * 8.0))
     return done
 
 
@@ -289,8 +289,8 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "solvers.linear_svm._block_loop:descend": _visits,
     "matrices.row_store:gather": _simply(lambda a, k: (0.0, 2.0 * a.K.itemsize * len(a.rows) * len(a.columns))),
     "matrices.row_store:sum_rows": _simply(_kept_sums),
-    "solvers.kernel_svm._block_loop:sweep": _sweeps,
-    "solvers.kernel_svm._block_loop:spread": _spread,
+    "solvers.kernel_svm.block_descent:sweep": _sweeps,
+    "solvers.kernel_svm.block_descent:spread": _spread,
     "solvers.squared_hinge._smo_loop:descend_pairs": _pairs,
     "solvers.kernel_svm._pair_loop:descend_free_pairs": _free_pairs,
     "kernels.points:products": _inner,

@@ -1,6 +1,7 @@
 """Every solver of the kernel multiclass SVM reaches the reference optimum, honestly, each by its own rule."""
 
 import functools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,18 +18,16 @@ from softmargin.matrices.gram import Gram
 from softmargin.problems.multiclass_svm import KernelMulticlassSVM, KernelPoint
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
+from softmargin.solvers.common.working_set import choose_rows, largest
 from softmargin.solvers.kernel_svm import _pair_loop as free_pairs
-from softmargin.solvers.kernel_svm import _working_set as working_set
 from softmargin.solvers.kernel_svm import block_descent as kernel_block_descent
-from softmargin.solvers.kernel_svm import pair_descent as kernel_pair_descent
-from softmargin.solvers.kernel_svm import projected_gradient
 from softmargin.solvers.kernel_svm._dual_rows import corner, is_between, nearest
-from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent
+from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent, KernelBlockDescentTuning
 from softmargin.solvers.kernel_svm.block_frank_wolfe import BlockFrankWolfe
 from softmargin.solvers.kernel_svm.frank_wolfe import FrankWolfe
-from softmargin.solvers.kernel_svm.pair_descent import KernelPairDescent
+from softmargin.solvers.kernel_svm.pair_descent import KernelPairDescent, KernelPairDescentTuning
 from softmargin.solvers.kernel_svm.pairwise_frank_wolfe import PairwiseFrankWolfe
-from softmargin.solvers.kernel_svm.projected_gradient import ProjectedGradient
+from softmargin.solvers.kernel_svm.projected_gradient import ProjectedGradient, ProjectedGradientTuning
 from softmargin.testing import check_run
 
 SOLVERS = {  # with the relative gap that each reaches in a short time: plain Frank-Wolfe is sublinear
@@ -262,12 +261,12 @@ def test_working_set_stays_within_the_budget(solver, multiclass, monkeypatch):
 @both_losses
 @pytest.mark.parametrize("name", PROBLEM_NAMES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_descent_by_pieces_keeps_the_scores_of_the_others(name, multiclass, dtype, monkeypatch):
-    """Pieces of a few rows, so that most of what is learnt passes from piece to piece."""
-    monkeypatch.setattr(kernel_block_descent, "PIECE", 7)
+def test_descent_by_pieces_keeps_the_scores_of_the_others(name, multiclass, dtype):
+    """Pieces of a few rows, so that most moves have to pass from piece to piece."""
+    solver = KernelBlockDescent(tuning=KernelBlockDescentTuning(piece=7, alone=0))
     problem = make_problem(name, multiclass, dtype=dtype)
     tol = 1e-8 if dtype is np.float64 else 1e-5
-    result = fit(problem, "descent", tol=tol, max_iter=100)
+    result = solve(problem, solver, stop=Stop(tol, 100), rng=0)
     assert result.status is Status.CONVERGED
     assert result.certificate.primal == pytest.approx(optimum(problem), rel=10 * tol)
 
@@ -279,14 +278,24 @@ def test_where_too_many_rows_count_up_to_half_are_those_between_corners():
     alpha[between, problem.y[between]] = 0.5 * problem.C[between]
     alpha[between, (problem.y[between] + 1) % 3] = -0.5 * problem.C[between]
     gaps = np.where(np.arange(50) < 30, 1.0, 0.0)
-    rows = working_set.choose_rows(problem, alpha, gaps, order, 10, by_gap=False)
+    is_free = is_between("crammer_singer", alpha[order], problem.y[order], problem.C[order])
+    rows = choose_rows(order, is_free, gaps, 10, share=0.01, sort_others=False)
     assert len(rows) == 10
     assert set(between) < set(rows)
     assert set(rows) < {*range(30), 33}
-    np.testing.assert_array_equal(working_set.choose_rows(problem, alpha, gaps, order, 50), [*range(30), 33])
-    two = working_set.choose_rows(problem, alpha, gaps + 0.1 * np.isin(np.arange(50), [17, 33]), order, 4)
+    np.testing.assert_array_equal(choose_rows(order, is_free, gaps, 50, share=0.01), [*range(30), 33])
+    raised = gaps + 0.1 * np.isin(np.arange(50), [17, 33])
+    two = choose_rows(order, is_free, raised, 4, share=0.01)
     assert set(two) & set(between) == {17, 2}, "the largest gaps first"
-    np.testing.assert_array_equal(working_set.choose_rows(problem, alpha, np.zeros(50), order, 50), between)
+    np.testing.assert_array_equal(choose_rows(order, is_free, np.zeros(50), 50, share=0.01), between)
+
+
+@pytest.mark.parametrize("most", [1, 7, 20, 30])
+def test_the_largest_scores_and_those_that_must_stay(most):
+    scores = np.random.default_rng(0).random(20)
+    scores[[3, 11]] = np.inf
+    chosen = largest(scores, most)
+    np.testing.assert_array_equal(chosen, np.sort(np.argsort(-scores, kind="stable")[:most]))
 
 
 @both_losses
@@ -314,18 +323,19 @@ def test_neighbours_are_the_rows_nearest_to_a_violated_margin():
     scores = np.zeros((50, 3))
     scores[np.arange(50), problem.y] = 1.005 + 0.01 * np.arange(50)  # row i has its margin by 0.01 i + 0.005
     rows, order = np.array([30, 40]), np.random.default_rng(0).permutation(50)
-    near = working_set.with_neighbours(problem, scores, order, rows, 50)
+    state = SimpleNamespace(scores=scores, order=order)
+    near = kernel_block_descent._with_neighbours(problem, state, rows, 50, 0.2)
     np.testing.assert_array_equal(near, [*range(20), 30, 40])
-    np.testing.assert_array_equal(working_set.with_neighbours(problem, scores, order, rows, 5), [0, 1, 2, 30, 40])
+    few = kernel_block_descent._with_neighbours(problem, state, rows, 5, 0.2)
+    np.testing.assert_array_equal(few, [0, 1, 2, 30, 40])
 
 
 @both_losses
 def test_every_row_is_visited_once_in_a_plain_pass(multiclass, monkeypatch):
     problem = make_problem("blobs", multiclass, cache_size=SMALL_CACHE)
-    visited, epoch = [], kernel_block_descent._Part.epoch
-    monkeypatch.setattr(
-        kernel_block_descent._Part, "epoch", lambda part, *more: visited.append(part.m) or epoch(part, *more)
-    )
+    visited, part = [], kernel_block_descent._WorkingSquare
+    epoch = part.epoch
+    monkeypatch.setattr(part, "epoch", lambda part, *more, **how: visited.append(part.m) or epoch(part, *more, **how))
     asked, square = [], problem.gram.square
     monkeypatch.setattr(problem.gram, "square", lambda index: asked.append(tuple(index)) or square(index))
     after(problem, KernelBlockDescent(working_set=False), 1)
@@ -475,10 +485,10 @@ def test_a_weston_watkins_pair_step_is_the_best_of_all_coordinate_steps(C):
 
 @both_losses
 @pytest.mark.parametrize("working_set", [True, False])
-def test_a_lipschitz_constant_that_is_too_small_is_found_out(working_set, multiclass, monkeypatch):
-    monkeypatch.setattr(projected_gradient, "SAFETY", 1e-3)
-    problem = make_problem("blobs", multiclass)
-    result = fit(problem, "working set" if working_set else "gradient")
+def test_a_lipschitz_constant_that_is_too_small_is_found_out(working_set, multiclass):
+    solver = ProjectedGradient(working_set, ProjectedGradientTuning(safety=1e-3))
+    tol = SOLVERS["working set" if working_set else "gradient"][1]
+    result = solve(make_problem("blobs", multiclass), solver, stop=Stop(tol, 20_000), rng=0)
     assert result.status is Status.CONVERGED
 
 
@@ -516,6 +526,7 @@ def two_classes(n, *, C, cache_size=100.0, kernel="rbf"):
     return KernelMulticlassSVM(gram, y, C=C * rng.uniform(0.5, 2.0, n))
 
 
+SMALL_SETS = KernelPairDescent(tuning=KernelPairDescentTuning(alone=0, first_set=10))
 numbers = st.floats(-3.0, 3.0)
 rooms = st.floats(0.0, 3.0)
 
@@ -527,7 +538,7 @@ def test_no_move_of_a_pair_within_its_bounds_gains_more(S_i, S_j, K_ii, K_jj, co
     def gain(d_i, d_j):
         return d_i * (2 * S_i - K_ii * d_i) + d_j * (2 * S_j - K_jj * d_j) - 2 * K_ij * d_i * d_j
 
-    d_i, d_j = free_pairs._best_move(S_i, S_j, K_ii, K_ij, K_jj, -fall_i, rise_i, -fall_j, rise_j)
+    d_i, d_j = free_pairs._best_move(free_pairs._Pair(S_i, S_j, K_ii, K_ij, K_jj), -fall_i, rise_i, -fall_j, rise_j)
     assert -fall_i <= d_i <= rise_i
     assert -fall_j <= d_j <= rise_j
     moves = np.meshgrid(np.linspace(-fall_i, rise_i, 41), np.linspace(-fall_j, rise_j, 41))
@@ -543,7 +554,8 @@ def test_pairs_move_to_the_gap_that_was_asked_for_and_keep_the_slopes(C, most):
     S[:150], rise[:150], fall[:150] = y, np.where(y > 0, bound, 0.0), np.where(y > 0, 0.0, -bound)
     diagonal[:150] = np.diag(K)
     target = 1e-6 * bound.sum()
-    done = free_pairs.descend_free_pairs(K.reshape(-1), 150, diagonal, S, rise, fall, np.zeros(256), 10**6, target)
+    square = free_pairs.Square(K, diagonal, S, rise, fall, np.zeros(256))
+    done = free_pairs.descend_free_pairs(square, 10**6, target, 32)
     assert done < most
     u = np.where(y > 0, -fall[:150], -rise[:150])
     np.testing.assert_allclose(S[:150], y - K @ u, atol=1e-9 * max(1.0, C))
@@ -553,22 +565,18 @@ def test_pairs_move_to_the_gap_that_was_asked_for_and_keep_the_slopes(C, most):
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 @pytest.mark.parametrize("cache_size", [100.0, 0.02], ids=["stored", "few rows kept"])
-def test_two_classes_in_small_working_sets_reach_the_optimum_of_plain_descent(cache_size, kernel, monkeypatch):
-    monkeypatch.setattr(kernel_pair_descent, "ALONE", 0)
-    monkeypatch.setattr(kernel_pair_descent, "FIRST_SET", 10)
+def test_two_classes_in_small_working_sets_reach_the_optimum_of_plain_descent(cache_size, kernel):
     problem = two_classes(200, C=1.0, cache_size=cache_size, kernel=kernel)
     assert problem.gram.is_stored == (cache_size == 100.0)
-    result = solve(problem, KernelPairDescent(), stop=Stop(1e-7, 2000), rng=0)
+    result = solve(problem, SMALL_SETS, stop=Stop(1e-7, 2000), rng=0)
     plain = solve(two_classes(200, C=1.0, kernel=kernel), KernelBlockDescent(), stop=Stop(1e-7, 2000), rng=0)
     assert result.status is Status.CONVERGED
     assert result.certificate.primal == pytest.approx(plain.certificate.primal, rel=3e-7)
 
 
-def test_two_classes_go_on_from_a_checkpoint_also_where_no_kernel_value_is_at_hand(tmp_path, monkeypatch):
+def test_two_classes_go_on_from_a_checkpoint_also_where_no_kernel_value_is_cached(tmp_path):
     """What is chosen follows from the state alone; only the rounding of kernel values may differ."""
-    monkeypatch.setattr(kernel_pair_descent, "ALONE", 0)
-    monkeypatch.setattr(kernel_pair_descent, "FIRST_SET", 10)
-    file, stop, solver = tmp_path / "run.npz", Stop(1e-8, 12), KernelPairDescent()
+    file, stop, solver = tmp_path / "run.npz", Stop(1e-8, 12), SMALL_SETS
     whole = solve(two_classes(200, C=5.0), solver, stop=stop, rng=0)
     watcher = Checkpoint(file, every=0.0)
     solve(two_classes(200, C=5.0), solver, stop=Stop(1e-8, 4), rng=0, watchers=[watcher])

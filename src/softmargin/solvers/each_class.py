@@ -1,23 +1,27 @@
 """One-vs-rest: the same binary solver on every class, each at its own pace.
 
-A class whose own estimate is far below that of the worst one waits until the others have come near.
+A class whose estimated gap is far below the largest one pauses until the others have come near.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from softmargin.core.protocols import ManyProblems
+from softmargin.core.protocols import ManyProblems, Solver
 
-__all__ = ["EachClass"]
+__all__ = ["EachClass", "EachClassTuning", "EachState"]
 
-_WAIT = 0.1  # a class waits while its estimate is below this share of the worst
+
+class EachClassTuning(NamedTuple):
+    """The constants of the turns."""
+
+    pause_below: float = 0.1  # a class pauses while its estimate is below this share of the largest: by hand
 
 
 @dataclass
 class EachState:
-    """One state a class, and how far each has come by its own account."""
+    """The state of every class and its estimated gap."""
 
     states: list[Any]
     estimates: list[float]
@@ -31,9 +35,11 @@ class EachClass:
     ----------
     solver : Solver
         Solves one part.
+    tuning : EachClassTuning
     """
 
-    solver: Any
+    solver: Solver[Any, Any, Any]
+    tuning: EachClassTuning = EachClassTuning()
 
     needs: ClassVar[tuple[type, ...]] = (ManyProblems,)
 
@@ -47,17 +53,17 @@ class EachClass:
         """Step every class that is not far ahead of the others."""
         worst = max(state.estimates)
         for c, part in enumerate(problem.parts):
-            if state.estimates[c] >= _WAIT * worst:
+            if state.estimates[c] >= self.tuning.pause_below * worst:
                 state.states[c] = self.solver.step(part, state.states[c])
                 state.estimates[c] = self.solver.estimate(part, state.states[c])
         return state
 
     def point(self, problem: ManyProblems, state: EachState) -> list[Any]:
-        """Return one point a class."""
+        """Return one point per class."""
         return [self.solver.point(part, mine) for part, mine in zip(problem.parts, state.states, strict=True)]
 
     def estimate(self, problem: ManyProblems, state: EachState) -> float:
-        """Return the worst of the classes' own estimates."""
+        """Return the largest estimate of the classes."""
         return max(state.estimates)
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> EachState:

@@ -6,21 +6,21 @@
     free bias       minimise 1/2 (ya)'K(ya) + 1/2 sum_i a_i^2 / C_i - sum a   over a >= 0, y'a = 0
                                                                                              maths: squared hinge, eq. 2
 
-Rows that sum to zero need one column less, and in an orthonormal basis <alpha, K alpha> stays a sum over columns. An
+Rows that sum to zero need one column fewer, and in an orthonormal basis <alpha, K alpha> remains a sum over columns. An
 interior-point method needs the whole of K, and factors a dense matrix of n (k - 1) rows (n with a free bias) a dozen
 times: it is for a few thousand rows.
 
     paper 000       here
-    I (x) K         one K a column of Z
+    I (x) K         one K per column of Z
     vec(alpha)      Z, by way of alpha = Z B'
 
-Source: paper 000, Section 5. We differ: the paper's program has n k variables and n equations more.
+Source: paper 000, Section 5. We differ: the paper's program has n k variables and n equations in addition.
 """
 
 import importlib
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +31,20 @@ from softmargin.core.protocols import FreeBiasProblem, KernelBlockProblem, Probl
 __all__ = ["ProgramState", "QuadraticProgram"]
 
 Array = NDArray[Any]
+HingeProblem = KernelBlockProblem | FreeBiasProblem
+
+
+class _Program(NamedTuple):
+    """A program of CVXPY."""
+
+    objective: Any
+    constraints: list[Any]
+    alpha: Any  # the dual variables, as an expression
 
 
 @dataclass
 class ProgramState:
-    """The answer, once there is one."""
+    """The solution, once it is computed."""
 
     alpha: Array  # (n, k), or (n,) with a free bias
     is_solved: bool = False
@@ -43,79 +52,78 @@ class ProgramState:
 
 @dataclass(frozen=True)
 class QuadraticProgram:
-    """Settings of the quadratic program. One step solves it whole; further steps change nothing.
+    """Settings of the quadratic program. One step solves it; further steps change nothing.
 
     Parameters
     ----------
     tolerance : float
-        Clarabel's own, on its gap and its constraints.
+        Clarabel's tolerance on its gap and its constraints.
     """
 
     tolerance: float = 1e-9
 
     needs: ClassVar[tuple[type, ...]] = (Problem,)
 
-    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> ProgramState:
-        """Refuse problems that are no such program; an interior-point method has no use for a first point."""
-        if not (_has_free_bias(problem) or isinstance(problem, KernelBlockProblem)):
+    def start(self, problem: HingeProblem, init: Any, rng: np.random.Generator) -> ProgramState:
+        """Refuse other problems; an interior-point method does not use a first point."""
+        if not isinstance(problem, FreeBiasProblem | KernelBlockProblem):
             raise IncompatibleError(
                 f"QuadraticProgram needs a KernelBlockProblem or a FreeBiasProblem; {type(problem).__name__} is "
                 "neither. Use a solver made for this problem."
             )
         _import_cvxpy()
         n = len(problem.y)
-        shape = (n,) if _has_free_bias(problem) else (n, problem.n_classes)
+        shape = (n,) if isinstance(problem, FreeBiasProblem) else (n, problem.n_classes)
         return ProgramState(np.zeros(shape) if init is None else problem.feasible(init.alpha))
 
-    def step(self, problem: Any, state: ProgramState) -> ProgramState:
-        """Solve, and mend what the tolerance leaves infeasible."""
+    def step(self, problem: HingeProblem, state: ProgramState) -> ProgramState:
+        """Solve, and make the solution feasible, which it is only to the tolerance."""
         if state.is_solved:
             return state
-        # Samples without a price have alpha_i = 0: a set without an interior is poison to the method.
+        # Samples with C_i = 0 have alpha_i = 0: an interior-point method needs a set with an interior.
         rows = np.flatnonzero(problem.C > 0.0)
         alpha = np.zeros_like(state.alpha)
         if len(rows):
             K = problem.gram.square(rows).astype(np.float64)
             K = 0.5 * (K + K.T)
-            build = _free_bias_program if _has_free_bias(problem) else _multiclass_program
-            alpha[rows] = self._solved(*build(problem, rows, K))
+            alpha[rows] = self._solution(
+                _free_bias_program(problem, rows, K)
+                if isinstance(problem, FreeBiasProblem)
+                else _multiclass_program(problem, rows, K)
+            )
         return ProgramState(problem.feasible(alpha), is_solved=True)
 
-    def point(self, problem: Any, state: ProgramState) -> Any:
+    def point(self, problem: HingeProblem, state: ProgramState) -> Any:
         """Return the dual variables."""
         return problem.point(state.alpha.copy())
 
-    def estimate(self, problem: Any, state: ProgramState) -> float:
+    def estimate(self, problem: HingeProblem, state: ProgramState) -> float:
         """Return the relative gap."""
-        signed = problem.y * state.alpha if _has_free_bias(problem) else state.alpha
-        return float(problem.relative_gap(state.alpha, problem.gram.scores(signed)))
+        signed = problem.y * state.alpha if isinstance(problem, FreeBiasProblem) else state.alpha
+        return problem.relative_gap(state.alpha, problem.gram.scores(signed))
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> ProgramState:
         """Rebuild the state from a checkpoint."""
         return ProgramState(**arrays, **plain)
 
-    def _solved(self, objective: Any, constraints: list[Any], alpha: Any) -> Array:
-        """Return the value of the expression ``alpha`` at the minimum."""
+    def _solution(self, program: _Program) -> Array:
+        """Return alpha at the minimum."""
         cp = _import_cvxpy()
-        program = cp.Problem(cp.Minimize(objective), constraints)
+        posed = cp.Problem(cp.Minimize(program.objective), program.constraints)
         tolerances = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), self.tolerance)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "may be inaccurate": the certificate says how inaccurate
-            program.solve(solver="CLARABEL", **tolerances)
-        if alpha.value is None:
+            posed.solve(solver="CLARABEL", **tolerances)
+        if program.alpha.value is None:
             raise SoftmarginError(
-                f"Clarabel found no answer to the quadratic program (it said {program.status!r}). Scale the features, "
+                f"Clarabel found no answer to the quadratic program (it said {posed.status!r}). Scale the features, "
                 "lower C, or use another solver."
             )
-        return np.asarray(alpha.value)
+        return np.asarray(program.alpha.value)
 
 
-def _has_free_bias(problem: Any) -> bool:
-    return isinstance(problem, FreeBiasProblem)
-
-
-def _multiclass_program(problem: Any, rows: Array, K: Array) -> tuple[Any, list[Any], Any]:
-    """Return objective, constraints and the expression of alpha, for the given rows of a joint SVM."""
+def _multiclass_program(problem: KernelBlockProblem, rows: Array, K: Array) -> _Program:
+    """Return the program of the given rows of a joint SVM."""
     cp = _import_cvxpy()
     n, k = len(rows), problem.n_classes
     y, C = problem.y[rows], problem.C[rows]
@@ -128,27 +136,27 @@ def _multiclass_program(problem: Any, rows: Array, K: Array) -> tuple[Any, list[
     is_joint = problem.multiclass == "crammer_singer"
     limit = own <= C if is_joint else rest >= -np.repeat(C, k - 1)
     quadratic = sum(cp.quad_form(Z[:, c], cp.psd_wrap(K)) for c in range(k - 1))
-    return quadratic / 2.0 - cp.sum(own), [rest <= 0.0, limit], alpha
+    return _Program(quadratic / 2.0 - cp.sum(own), [rest <= 0.0, limit], alpha)
 
 
-def _free_bias_program(problem: Any, rows: Array, K: Array) -> tuple[Any, list[Any], Any]:
-    """Return objective, constraints and the expression of alpha, for the given rows of an L2SVM."""
+def _free_bias_program(problem: FreeBiasProblem, rows: Array, K: Array) -> _Program:
+    """Return the program of the given rows of a squared hinge SVM."""
     cp = _import_cvxpy()
     y = problem.y[rows]
     K *= y * y[:, None]
     K[np.diag_indices_from(K)] += problem.inverse_C[rows]
     alpha = cp.Variable(len(rows))
     constraints = [alpha >= 0.0, *([y @ alpha == 0.0] if problem.has_bias else [])]
-    return cp.quad_form(alpha, cp.psd_wrap(K)) / 2.0 - cp.sum(alpha), constraints, alpha
+    return _Program(cp.quad_form(alpha, cp.psd_wrap(K)) / 2.0 - cp.sum(alpha), constraints, alpha)
 
 
 def _import_cvxpy() -> Any:
-    """Return the module; it is an extra, so it is only imported where it is used."""
+    """Return the module, an optional dependency, imported where it is used."""
     try:
         importlib.import_module("clarabel")
         return importlib.import_module("cvxpy")
     except ImportError as problem:
         raise IncompatibleError(
-            f"QuadraticProgram needs CVXPY and Clarabel, which are not here ({problem}). Install them: "
+            f"QuadraticProgram needs CVXPY and Clarabel, which cannot be imported ({problem}). Install them: "
             "pip install 'softmargin[bench]'; or use another solver."
         ) from problem

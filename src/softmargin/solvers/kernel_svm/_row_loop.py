@@ -1,7 +1,8 @@
-"""Passes over the samples of a kernel multiclass SVM: one small, cheap step on the row of each, in random order.
+"""Passes over the samples of a kernel multiclass SVM in random order, with one cheap step on the row of each.
 
-The scores F = K alpha are kept up to date, class-major, so that a step on entry c of row i adds a multiple of K[i] to
-F[c]: contiguous, and only for the entries that moved. How a row moves is a *rule*, a compiled struct:
+The scores F = K alpha are updated after every step and stored by class, so that a step on entry c of row i adds a
+multiple of K[i] to F[c]: contiguous, and only for the entries that moved. How a row moves is a *rule*, a compiled
+struct:
 
     rule.row_step(h, y, q, C, row, corner, share)
         Change the off-label entries of ``row``. h_j = 1 + F_ij - F_iy, h_y = 0; q = K_ii; ``corner`` is scratch;
@@ -14,7 +15,7 @@ Maths: kernel SVM, sections 2 and 3.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +24,10 @@ from softmargin.backends.jit import compiled_struct, jit
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.solvers.kernel_svm._dual_rows import first_rows, open_rows
 
-__all__ = ["CORNER_RULES", "PAIR_RULES", "RowState", "pass_over_rows", "start_rows"]
+__all__ = ["CORNER_RULES", "PAIR_RULES", "RowSolver", "RowState"]
 
 Array = NDArray[Any]
-_MOST_ROWS = 64  # of K at once: enough for a fast GEMM, few enough to stay in the cache until they are used
+MOST_ROWS = 64  # of K at once: enough for a fast GEMM, few enough to stay in the cache until they are used
 
 
 def _towards_corner(self: Any, h: Any, y: int, q: float, C: float, row: Any, corner: Any, share: float) -> None:
@@ -131,21 +132,21 @@ CORNER_RULES: dict[str, Any] = {"crammer_singer": CrammerSingerCorner, "weston_w
 PAIR_RULES: dict[str, Any] = {"crammer_singer": CrammerSingerPair, "weston_watkins": WestonWatkinsPair}
 
 
+class _Rows(NamedTuple):
+    """The dual rows and what their steps need."""
+
+    y: Array  # (n,)
+    C: Array  # (n,)
+    diagonal: Array  # (n,) K_ii
+    alpha: Array  # (n, k)
+    scores: Array  # (k, n)
+    work: Array  # (3, k) scratch
+
+
 @jit
-def visit_rows(
-    rule: Any,
-    values: Array,
-    index: Array,
-    n_done: int,
-    n_blocks: int,
-    y: Array,
-    C: Array,
-    diagonal: Array,
-    alpha: Array,
-    scores: Array,
-    work: Array,
-) -> None:
-    """Visit the samples ``index`` in turn; values[t] = K[index[t]]. ``alpha`` is (n, k), ``scores`` (k, n)."""
+def visit_rows(rule: Any, rows: _Rows, values: Array, index: Array, n_done: int, n_blocks: int) -> None:
+    """Visit the samples ``index`` in turn; values[t] = K[index[t]]."""
+    y, C, diagonal, alpha, scores, work = rows
     k, n = scores.shape
     h, old, corner = work[0], work[1], work[2]
     for t in range(len(index)):
@@ -174,46 +175,55 @@ def visit_rows(
 
 @dataclass
 class RowState:
-    """Everything a run needs to go on: arrays and plain numbers, so that a checkpoint can hold it."""
+    """Arrays and plain numbers, which a checkpoint holds, and scratch."""
 
     alpha: Array  # (n, k)
     scores: Array  # (k, n)      K alpha, transposed
     index: Array  # samples whose rows can move
     seed: int  # of the orders; each pass draws its own from (seed, n_done)
-    n_done: int = 0  # steps made, a row each
-    work: Array = field(init=False, repr=False)  # (3, k)      scratch, made anew
+    n_done: int = 0  # steps made, one row each
+    work: Array = field(init=False, repr=False)  # (3, k)
 
     def __post_init__(self) -> None:
         """Allocate the scratch of the row steps."""
         self.work = np.zeros((3, self.alpha.shape[1]))
 
 
-def start_rows(problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> RowState:
-    """Allocate, from a first point or from nothing."""
-    alpha = first_rows(problem, init)
-    scores = np.ascontiguousarray(problem.gram.scores(alpha).T)
-    return RowState(alpha, scores, open_rows(problem), seed=int(rng.integers(2**62)))
+class RowSolver:
+    """A solver that visits every row once per step, by the rule that a subclass gives."""
 
+    needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
 
-def pass_over_rows(problem: KernelBlockProblem, state: RowState, rule: Any) -> RowState:
-    """Visit every row that can move once, in a fresh random order."""
-    gram = problem.gram
-    order = np.random.default_rng((state.seed, state.n_done)).permutation(state.index)
-    size = min(_MOST_ROWS, gram.largest_rows)
-    for first in range(0, len(order), size):
-        index = order[first : first + size]
-        visit_rows(
-            rule,
-            gram.rows(index),
-            index,
-            state.n_done,
-            len(order),
-            problem.y,
-            problem.C,
-            gram.diagonal,
-            state.alpha,
-            state.scores,
-            state.work,
-        )
-        state.n_done += len(index)
-    return state
+    def rule(self, problem: KernelBlockProblem) -> Any:
+        """Return how a row moves."""
+        raise NotImplementedError
+
+    def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> RowState:
+        """Allocate, from a first point or from nothing."""
+        alpha = first_rows(problem, init)
+        scores = np.ascontiguousarray(problem.gram.scores(alpha).T)
+        return RowState(alpha, scores, open_rows(problem), seed=int(rng.integers(2**62)))
+
+    def step(self, problem: KernelBlockProblem, state: RowState) -> RowState:
+        """Visit every row that can move once, in a fresh random order."""
+        gram, rule = problem.gram, self.rule(problem)
+        rows = _Rows(problem.y, problem.C, gram.diagonal, state.alpha, state.scores, state.work)
+        order = np.random.default_rng((state.seed, state.n_done)).permutation(state.index)
+        size = min(MOST_ROWS, gram.largest_rows)
+        for first in range(0, len(order), size):
+            index = order[first : first + size]
+            visit_rows(rule, rows, gram.rows(index), index, state.n_done, len(order))
+            state.n_done += len(index)
+        return state
+
+    def point(self, problem: KernelBlockProblem, state: RowState) -> Any:
+        """Return the dual rows."""
+        return problem.point(state.alpha.copy())
+
+    def estimate(self, problem: KernelBlockProblem, state: RowState) -> float:
+        """Return the relative gap by the updated scores."""
+        return problem.relative_gap(state.alpha, state.scores.T)
+
+    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> RowState:
+        """Rebuild the state from a checkpoint."""
+        return RowState(**arrays, **plain)

@@ -1,68 +1,81 @@
-"""Block descent on the dual of a kernel multiclass SVM: rows of alpha solved exactly, on three levels of memory.
-
-    all n rows      scores F = K alpha are kept; their gaps choose the working set          maths: kernel SVM, section 4
-    working set     the square of K over its rows, in main memory; epochs of pieces until its gap is a tenth
-    piece           a few hundred rows whose square of K stays in the processor's cache: exact block steps, row after
-                    row, a few sweeps; then the rest of the working set is told. A small set is one piece
+"""Block descent on the dual of a kernel multiclass SVM: exact minimisation of one row of alpha at a time.
 
     visit row i:    alpha_i <- argmax of the dual over row i, the others fixed;   F += K_i (new - old)'
 
-Telling all n rows costs n kernel values for every row that moved and never moved before, and few rows ever do where the
-optimum has few support vectors. So the set grows from 500 rows: eight times a round where most of its rows move, else
-twice. Where it is small beside n, a round goes deeper: rows that need not move are then back where they were. And only
-where the last round says that most will move are their rows of K computed at once, square and all.
+Three levels of memory, because a kernel value costs far more than its use:
 
-Pieces are random and drawn anew every epoch: rows of one piece learn of the others only after the piece is done, so
-fixed pieces, or pieces of one class, converge slowly. No visit lowers the dual value, and rows left out are looked at
-again after every round.
+    all n rows      scores F = K alpha; the gaps of the rows choose the working set                   spec 2.6
+    working set     the square of K over its rows, in main memory; epochs over random pieces until its gap is a tenth
+    piece           a few hundred rows whose square of K fits into the processor's cache: a few sweeps of visits, then
+                    the scores of the rest of the working set are updated. A small set is one piece
 
-    maths           here
+Updating the scores of all n rows takes n kernel values for every row that moves for the first time, and where the
+optimum has few support vectors few rows ever move. So the set starts with 500 rows and grows eightfold per round where
+most of its rows move, else twofold. Where it is small beside n a round goes deeper: rows that need not move are then
+back where they were. Only where the last round predicts that most rows will move are their rows of K computed at once.
+
+Pieces are random and drawn anew every epoch: rows of different pieces do not see each other's moves before the piece is
+done, so fixed pieces, or pieces of one class, converge slowly. No visit lowers the dual value, and rows outside the set
+are examined after every round.
+
+    spec            here
     alpha, F        state.alpha, state.scores     (n, k), F = K alpha
     K_aa, act       K, rows
     tot             state.gaps.sum()
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.lanes import padded, zeros
+from softmargin.backends.jit import jit
+from softmargin.backends.lanes import WIDTH, padded, pointer, zeros
+from softmargin.backends.loops import shuffle
 from softmargin.blocks import find_block, new_workspace
 from softmargin.core.protocols import KernelBlockProblem
+from softmargin.losses.multiclass_hinge import margins
 from softmargin.matrices.row_store import gather
-from softmargin.solvers.kernel_svm._block_loop import spread, sweep
-from softmargin.solvers.kernel_svm._dual_rows import first_rows, open_rows
-from softmargin.solvers.kernel_svm._working_set import SET_TARGET, choose_rows, with_neighbours
+from softmargin.solvers.common.working_set import choose_rows
+from softmargin.solvers.kernel_svm._dual_rows import first_rows, is_between, open_rows
 
-__all__ = ["KernelBlockDescent", "KernelDescentState"]
+__all__ = ["KernelBlockDescent", "KernelBlockDescentTuning", "KernelDescentState"]
 
 Array = NDArray[Any]
+COLUMNS = 4096  # of the scores updated at once: those of all classes stay in the second cache
 
-FIRST_SET = 500  # rows in the first working set
-GROWTH, GROWTH_OF_MANY = 2, 8  # how many times larger the next one may be; where most rows of the last one moved
-PIECE = 512  # rows: 512 x 512 kernel values are 1 or 2 MB
-ALONE = 1024  # rows up to which a working set is one piece: gathering pieces would cost more than they save
-# Sweeps over a piece go on until their gap is this share of the first sweep's, or there were so many.
-SWEEPS = (0.3, 5)
-SWEEPS_ALONE = (0.05, 20)
-# A round goes deeper where telling all rows costs far more than descending: where they are SMALL times as many as the
-# set; and where their values are not kept and the set holds all that counts, then with the rows that may soon count.
-DEEP_TARGET = 0.04
-SMALL = 8
-MOST = 0.5  # share of a working set that moves where many samples are support vectors
-MAX_EPOCHS = 40  # over one working set (maths: kernel SVM, section 8)
+
+class KernelBlockDescentTuning(NamedTuple):
+    """The constants of the descent."""
+
+    first_set: int = 500  # rows in the first working set: by hand, for data with few support vectors
+    growth: int = 2  # how many times larger the next set may be: spec 2.6
+    growth_of_many: int = 8  # the same where most rows of the last set moved: by hand
+    most: float = 0.5  # share of a set that moves where many samples are support vectors: by hand
+    active_share: float = 0.01  # a gap counts above this share of the mean gap: spec 2.6
+    near: float = 0.2  # a margin this far from being violated may be violated after a deep round: by hand
+    set_target: float = 0.1  # share of its gap that a round leaves of a set: by hand; spec 2.6 has 0.2
+    deep_target: float = 0.04  # the same where updating all scores costs far more than the descent: by hand
+    small: int = 8  # n is so many times the set where it does: by hand
+    max_epochs: int = 40  # over one working set: spec 2.6
+    piece: int = 512  # rows: 512 x 512 kernel values are 1 or 2 MB, a second cache
+    alone: int = 1024  # rows up to which a set is one piece, as gathering costs more than it saves: by hand
+    # Sweeps over a piece go on until their gap is this share of the first one's, or there were so many: by hand.
+    sweep_target: float = 0.3
+    max_sweeps: int = 5
+    sweep_target_alone: float = 0.05
+    max_sweeps_alone: int = 20
 
 
 @dataclass
 class KernelDescentState:
-    """Everything a run needs to go on: arrays and plain numbers, so that a checkpoint can hold it."""
+    """Arrays and plain numbers, which a checkpoint holds."""
 
     alpha: Array  # (n, k)
     scores: Array  # (n, k)
     gaps: Array  # (n,)
-    order: Array  # the samples whose rows can move, shuffled: of equal gaps the first come first
+    order: Array  # the samples whose rows can move, shuffled: rows of equal gaps are taken in this order
     random: Array  # (1,) state of the shuffles
     largest_set: int
     moved: float = 0.0  # share of the last working set
@@ -75,41 +88,31 @@ class KernelBlockDescent:
     Parameters
     ----------
     block : {"auto", "newton", "sort", "greedy", "projection"}
-        How one row is solved, as in ``DualBlockDescent``.
+        How one row is minimised, as in ``DualBlockDescent``.
     working_set : bool
-        Work on the rows that matter; False passes over all rows, each once a step: plain exact block descent.
+        Descend on working sets; False passes over all rows, each once per step: plain exact block descent.
+    tuning : KernelBlockDescentTuning
     """
 
     block: str = "auto"
     working_set: bool = True
+    tuning: KernelBlockDescentTuning = KernelBlockDescentTuning()
 
     needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
 
     def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> KernelDescentState:
-        """Allocate; put in a warm start; settle the rows whose optimum needs no descent."""
+        """Allocate, from a first point or from nothing."""
         find_block(problem.multiclass, self.block)
         alpha = first_rows(problem, init)
         scores = problem.gram.scores(alpha)
         order = rng.permutation(open_rows(problem))
         random = rng.integers(1, 2**63, size=1, dtype=np.uint64)
-        return KernelDescentState(alpha, scores, problem.gaps(alpha, scores), order, random, FIRST_SET)
+        return KernelDescentState(alpha, scores, problem.gaps(alpha, scores), order, random, self.tuning.first_set)
 
     def step(self, problem: KernelBlockProblem, state: KernelDescentState) -> KernelDescentState:
         """Make one round on a working set, or one pass over all rows."""
         if self.working_set:
-            n = problem.gram.n
-            most = min(state.largest_set, problem.gram.largest_square)
-            rows = choose_rows(problem, state.alpha, state.gaps, state.order, most, by_gap=state.moved > MOST)
-            share = DEEP_TARGET if SMALL * len(rows) <= n else SET_TARGET
-            if len(rows) < most and not problem.gram.has_room_for(rows):
-                rows = with_neighbours(problem, state.scores, state.order, rows, most)
-                share = DEEP_TARGET
-            # A square of m rows, then those that move: m / n + moved of what all m rows of K cost.
-            elif len(rows) / n + state.moved >= 1.0 and not problem.gram.is_linear:
-                problem.gram.keep(rows)
-            state.moved = self._descend(problem, state, rows, share, MAX_EPOCHS) / max(len(rows), 1)
-            growth = GROWTH_OF_MANY if state.moved > MOST else GROWTH
-            state.largest_set = min(max(growth * len(rows), FIRST_SET), n + 1)
+            self._round(problem, state)
         else:
             for first in range(0, len(state.order), problem.gram.largest_square):
                 rows = np.sort(state.order[first : first + problem.gram.largest_square])
@@ -122,85 +125,183 @@ class KernelBlockDescent:
         return problem.point(state.alpha.copy())
 
     def estimate(self, problem: KernelBlockProblem, state: KernelDescentState) -> float:
-        """Return the relative gap by the scores that were kept."""
-        return float(problem.relative_gap(state.alpha, state.scores))
+        """Return the relative gap by the updated scores."""
+        return problem.relative_gap(state.alpha, state.scores)
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> KernelDescentState:
         """Rebuild the state from a checkpoint."""
         return KernelDescentState(**arrays, **plain)
 
+    def _round(self, problem: KernelBlockProblem, state: KernelDescentState) -> None:
+        """Choose a working set and descend on it."""
+        tuning, gram, order = self.tuning, problem.gram, state.order
+        most = min(state.largest_set, gram.largest_square)
+        is_free = is_between(problem.multiclass, state.alpha[order], problem.y[order], problem.C[order])
+        # Where few rows move in the end, the largest gaps are often those of neighbours: then any of the rows will do.
+        by_gap = state.moved > tuning.most
+        rows = choose_rows(order, is_free, state.gaps, most, share=tuning.active_share, sort_others=by_gap)
+        share = tuning.deep_target if tuning.small * len(rows) <= gram.n else tuning.set_target
+        if len(rows) < most and not gram.has_room_for(rows):
+            # Their kernel values are computed again every round, and the set holds all that counts: go deeper, with
+            # the rows that may soon count.
+            rows = _with_neighbours(problem, state, rows, most, tuning.near)
+            share = tuning.deep_target
+        # A square of m rows, then those that move: m / n + moved of what all m rows of K cost.
+        elif len(rows) / gram.n + state.moved >= 1.0 and not gram.is_linear:
+            gram.keep(rows)
+        state.moved = self._descend(problem, state, rows, share, tuning.max_epochs) / max(len(rows), 1)
+        growth = tuning.growth_of_many if state.moved > tuning.most else tuning.growth
+        state.largest_set = min(max(growth * len(rows), tuning.first_set), gram.n + 1)
+
     def _descend(
         self, problem: KernelBlockProblem, state: KernelDescentState, rows: Array, share: float, epochs: int
     ) -> int:
-        """Descend on some rows until their gap is this share of what it was, then tell all; return how many moved."""
+        """Descend on some rows until their gap is this share of what it was, then update all scores.
+
+        Returns how many rows moved.
+        """
         if len(rows) == 0:
             return 0
         rng = np.random.default_rng(state.random[0])
-        part = _Part(problem, state, rows, find_block(problem.multiclass, self.block), is_once=epochs == 1)
+        part = _WorkingSquare(problem, state, rows, self)
         target = share * float(state.gaps[rows].sum())
         for _ in range(epochs):
-            if part.epoch(rng) <= target:
+            if part.epoch(rng, is_single=epochs == 1) <= target:
                 break
         state.random[:] = part.random
-        change = part.rows - state.alpha[rows]
-        state.alpha[rows] = part.rows
+        change = part.alpha - state.alpha[rows]
+        state.alpha[rows] = part.alpha
         problem.gram.add_change(state.scores, rows, change)
         return int(change.any(axis=1).sum())
 
 
-class _Part:
+def _with_neighbours(
+    problem: KernelBlockProblem, state: KernelDescentState, rows: Array, most: int, near: float
+) -> Array:
+    """Add the other rows whose margins are nearly violated, the nearest first, while there is room; sorted."""
+    rest = np.setdiff1d(state.order, rows, assume_unique=True)
+    y = problem.y[rest]
+    h = margins(state.scores[rest], y)
+    h[np.arange(len(y)), y] = -np.inf
+    largest = h.max(axis=1)
+    nearest = rest[np.argsort(-largest, kind="stable")][: max(most - len(rows), 0)]
+    return np.sort(np.concatenate([rows, nearest[: int((largest > -near).sum())]]))
+
+
+class _WorkingSquare:
     """A working set with its square of K."""
 
     def __init__(
-        self, problem: KernelBlockProblem, state: KernelDescentState, rows: Array, block: Any, *, is_once: bool
+        self, problem: KernelBlockProblem, state: KernelDescentState, rows: Array, solver: KernelBlockDescent
     ) -> None:
-        self.k, self.m = problem.n_classes, len(rows)
+        self.k, self.m, self.tuning = problem.n_classes, len(rows), solver.tuning
         self.size = padded(self.k)
         self.K = problem.gram.square(rows)
-        self.block = block
+        self.block = find_block(problem.multiclass, solver.block)
         self.y, self.C, self.diagonal = problem.y[rows], problem.C[rows], problem.gram.diagonal[rows]
-        self.rows = state.alpha[rows]
+        self.alpha = state.alpha[rows]
         self.scores = np.ascontiguousarray(state.scores[rows].T)
-        self.n_pieces = 1 if self.m <= ALONE else -(-self.m // PIECE)
-        self.sweeps = (1.0, 1) if is_once else SWEEPS_ALONE if self.n_pieces == 1 else SWEEPS
+        self.n_pieces = 1 if self.m <= self.tuning.alone else -(-self.m // self.tuning.piece)
         most = -(-self.m // self.n_pieces)
-        self.piece_rows = zeros(most * self.size)
+        self.piece_alpha = zeros(most * self.size)
         self.piece_K = self.K.reshape(-1) if self.n_pieces == 1 else np.empty(most**2, dtype=self.K.dtype)
         self.order = np.empty(most, dtype=np.int64)
         self.work = new_workspace(self.k)
         self.random = state.random.copy()
 
-    def epoch(self, rng: np.random.Generator) -> float:
-        """Visit every row in a piece of others, drawn anew; return the gap that was met on first visits."""
+    def epoch(self, rng: np.random.Generator, *, is_single: bool) -> float:
+        """Visit every row as part of a random piece; return the gap found on first visits."""
+        t = self.tuning
+        sweeps = (t.sweep_target_alone, t.max_sweeps_alone) if self.n_pieces == 1 else (t.sweep_target, t.max_sweeps)
         pieces = np.array_split(rng.permutation(self.m), self.n_pieces)
-        return sum(self._visit(np.sort(piece)) for piece in pieces)
+        return sum(self._descend(np.sort(piece), *((1.0, 1) if is_single else sweeps)) for piece in pieces)
 
-    def _visit(self, piece: Array) -> float:
-        """Sweep over one piece, then pass its change on to all rows."""
-        m = len(piece)
-        alpha = self.piece_rows[: m * self.size]
-        rows = alpha.reshape(m, self.size)[:, : self.k]
-        rows[:] = old = self.rows[piece]
-        scores = np.take(self.scores, piece, axis=1)  # contiguous, whatever the layout of what it is taken from
+    def _descend(self, rows: Array, target: float, max_sweeps: int) -> float:
+        """Sweep over one piece, then update the scores of the whole set."""
+        m = len(rows)
+        alpha = self.piece_alpha[: m * self.size]
+        new = alpha.reshape(m, self.size)[:, : self.k]
+        new[:] = old = self.alpha[rows]
+        scores = np.take(self.scores, rows, axis=1)  # contiguous, whatever the layout of what it is taken from
         self.order[:m] = np.arange(m)
         if self.n_pieces > 1:
-            gather(self.K.reshape(-1), self.m, piece, piece, self.piece_K)
-        met = sweep(
-            self.piece_K,
-            self.block,
-            self.y[piece],
-            self.C[piece],
-            self.diagonal[piece],
-            alpha,
-            self.size,
-            scores.reshape(-1),
-            self.k,
-            m,
-            self.order,
-            self.work,
-            self.random,
-            *self.sweeps,
+            gather(self.K.reshape(-1), self.m, rows, rows, self.piece_K)
+        piece = _KernelPiece(
+            self.piece_K, self.y[rows], self.C[rows], self.diagonal[rows], alpha, scores.reshape(-1), self.order
         )
-        self.rows[piece] = rows
-        spread(self.K.reshape(-1), self.m, piece, (rows - old).reshape(-1), self.k, self.scores.reshape(-1))
+        met = sweep(piece, self.block, self.k, self.work, self.random, target, max_sweeps)
+        self.alpha[rows] = new
+        spread(self.K.reshape(-1), self.m, rows, (new - old).reshape(-1), self.k, self.scores.reshape(-1))
         return float(met)
+
+
+class _KernelPiece(NamedTuple):
+    """The m rows of a piece; matrices are flat."""
+
+    K: Array  # (m, m)
+    y: Array  # (m,)
+    C: Array  # (m,)
+    diagonal: Array  # (m,)
+    alpha: Array  # (m, k)      k padded to whole tiles
+    scores: Array  # (k, m): the step of a row adds a contiguous row of K to each class that changed
+    order: Array  # (m,) or longer: scratch
+
+
+@jit
+def sweep(piece: _KernelPiece, block: Any, k: int, work: Any, random: Array, target: float, max_sweeps: int) -> float:
+    """Pass over all rows until the gap found in a pass is at most ``target`` times that of the first one.
+
+    Returns the gap found in the first pass.
+    """
+    w = work.bare_workspace()
+    K_, y_, C_, q_ = pointer(piece.K), pointer(piece.y), pointer(piece.C), pointer(piece.diagonal)
+    a_, F_, order_ = pointer(piece.alpha), pointer(piece.scores), pointer(piece.order)
+    m, size, n_tiles = piece.y.shape[0], work.numbers.shape[1], work.lists.shape[1]
+    for c in range(k, size):
+        w.G[c] = w.start[c]
+    met = 0.0
+    for n_sweeps in range(max_sweeps):
+        shuffle(order_, m, random)
+        total = 0.0
+        for t in range(m):
+            i = order_[t]
+            label = np.int64(y_[i])
+            for c in range(k):
+                w.G[c] = F_[c * m + i]
+            w.G[label] -= 1.0
+            gap, n_changed, _ = block.block_step(w.G, label, q_[i], C_[i], a_, i * size, w.tiles, n_tiles, w, 0.0)
+            total += gap
+            row = i * m
+            for t_changed in range(n_changed):
+                tile = w.changed[t_changed]
+                for c in range(tile, min(tile + WIDTH, k)):
+                    step = w.step[c]
+                    if step != 0.0:
+                        out = c * m
+                        for j in range(m):
+                            F_[out + j] += step * K_[row + j]
+        if n_sweeps == 0:
+            met = total
+        if total <= target * met:
+            break
+    return met
+
+
+@jit
+def spread(K: Array, stride: int, index: Array, change: Array, k: int, scores: Array) -> None:
+    """Add change' K[index] to scores.
+
+    K is (stride, stride), change (len(index), k) and scores (k, stride), all flat. Most entries of change are zero: a
+    row moves in a few classes only.
+    """
+    K_, index_, change_, F_ = pointer(K), pointer(index), pointer(change), pointer(scores)
+    for first in range(0, stride, COLUMNS):
+        m = min(COLUMNS, stride - first)
+        for r in range(index.shape[0]):
+            row = index_[r] * stride + first
+            for c in range(k):
+                step = change_[r * k + c]
+                if step != 0.0:
+                    out = c * stride + first
+                    for j in range(m):
+                        F_[out + j] += step * K_[row + j]

@@ -8,7 +8,7 @@ One pass visits every sample once, in a fresh random order.
 
     paper 000       here                shape
     alpha           alpha               (n, k)     paper 004 has the opposite sign
-    K alpha         scores              (k, n)     kept up to date
+    K alpha         scores              (k, n)     updated after every step
     t (and k)       state.n_done        ()         the paper writes two counters for one
     p               len(state.index)    ()         number of blocks: samples whose row can move
 
@@ -17,13 +17,11 @@ with replacement; the best step is 1 where K_ii |d|^2 <= gap_i, d = s - alpha_i.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import Any
 
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import KernelBlockProblem
-from softmargin.solvers.kernel_svm._row_loop import CORNER_RULES, RowState, pass_over_rows, start_rows
+from softmargin.solvers.kernel_svm._row_loop import CORNER_RULES, RowSolver
 
 __all__ = ["BlockFrankWolfe"]
 
@@ -31,7 +29,7 @@ _STEPS = ("optimal", "oblivious")
 
 
 @dataclass(frozen=True)
-class BlockFrankWolfe:
+class BlockFrankWolfe(RowSolver):
     """Settings of block Frank-Wolfe.
 
     Parameters
@@ -42,30 +40,11 @@ class BlockFrankWolfe:
 
     step_rule: str = "optimal"
 
-    needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
-
     def __post_init__(self) -> None:
         """Refuse settings that do not exist."""
         if self.step_rule not in _STEPS:
             raise IncompatibleError(f"step_rule={self.step_rule!r} is unknown; choose {' or '.join(_STEPS)}.")
 
-    def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> RowState:
-        """Allocate, from a first point or from nothing."""
-        return start_rows(problem, init, rng)
-
-    def step(self, problem: KernelBlockProblem, state: RowState) -> RowState:
-        """Visit every sample once."""
-        rule = CORNER_RULES[problem.multiclass](self.step_rule == "oblivious")
-        return pass_over_rows(problem, state, rule)
-
-    def point(self, problem: KernelBlockProblem, state: RowState) -> Any:
-        """Return the dual rows."""
-        return problem.point(state.alpha.copy())
-
-    def estimate(self, problem: KernelBlockProblem, state: RowState) -> float:
-        """Return the relative gap by the scores that were kept."""
-        return float(problem.relative_gap(state.alpha, state.scores.T))
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> RowState:
-        """Rebuild the state from a checkpoint."""
-        return RowState(**arrays, **plain)
+    def rule(self, problem: KernelBlockProblem) -> Any:
+        """Return the step towards the best corner."""
+        return CORNER_RULES[problem.multiclass](self.step_rule == "oblivious")

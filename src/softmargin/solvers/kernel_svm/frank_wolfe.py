@@ -3,17 +3,17 @@
     minimise f(alpha) = 1/2 <alpha, K alpha> - sum_i alpha_{i, y_i}   over the dual rows,   gradient G = K alpha - Y
     s = the corner of every row that minimises <s, G>;   d = s - alpha;   alpha += g d,   g = min(1, <d, -G> / <d, K d>)
 
-A corner seldom changes from one step to the next: K s is kept, and only the rows of K whose corners changed are
-touched. <d, -G> is the duality gap itself (maths: kernel SVM, section 2).
+A corner seldom changes from one step to the next: K s is stored, and only the rows of K whose corners changed are
+used. <d, -G> is the duality gap itself (spec 2.2).
 
     paper 000       here                    shape
     alpha           alpha                   (n, k)     paper 004 has the opposite sign
-    K alpha         scores                  (n, k)     kept up to date
+    K alpha         scores                  (n, k)     updated after every step
     s, K s          corners, corner_scores  (n, k)
     t               step                    ()
 
-Source: paper 000, Algorithm 2; maths: kernel SVM, section 2. We differ: the step is 1 where <d, K d> <= <d, -G>, so
-that nothing is divided by zero (zero or equal rows); the paper computes K d anew.
+Source: paper 000, Algorithm 2; spec 2.2, 2.3. We differ: the step is 1 where <d, K d> <= <d, -G>, so that nothing is
+divided by zero (zero or equal rows); the paper computes K d anew.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ Array = NDArray[Any]
 
 @dataclass
 class CornerState:
-    """Where the run stands, and the corners it last went to."""
+    """The current point and the corners of the last step."""
 
     alpha: Array  # (n, k)
     scores: Array  # (n, k)
@@ -47,12 +47,12 @@ class FrankWolfe:
     needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
 
     def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> CornerState:
-        """Allocate, from a first point or from nothing; the corners begin at 0."""
+        """Allocate, from a first point or from nothing; the corners start at 0."""
         alpha = first_rows(problem, init)
         return CornerState(alpha, problem.gram.scores(alpha), np.zeros_like(alpha), np.zeros_like(alpha))
 
     def step(self, problem: KernelBlockProblem, state: CornerState) -> CornerState:
-        """Find every row's corner and go towards all of them by one common step."""
+        """Find every row's corner and move towards all of them by one common step."""
         corners = corner(problem.multiclass, state.scores, problem.y, problem.C)
         state.corner_scores += problem.gram.scores(corners - state.corners)
         state.corners = corners
@@ -69,8 +69,8 @@ class FrankWolfe:
         return problem.point(state.alpha.copy())
 
     def estimate(self, problem: KernelBlockProblem, state: CornerState) -> float:
-        """Return the relative gap by the scores that were kept."""
-        return float(problem.relative_gap(state.alpha, state.scores))
+        """Return the relative gap by the updated scores."""
+        return problem.relative_gap(state.alpha, state.scores)
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> CornerState:
         """Rebuild the state from a checkpoint."""

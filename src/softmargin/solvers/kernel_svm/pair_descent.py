@@ -1,4 +1,4 @@
-"""Descent on the dual of a two-class kernel SVM: the best pair of variables again and again, on a working set.
+"""Descent on the dual of a two-class kernel SVM: repeated steps on the best pair of variables of a working set.
 
 Rows of two classes have one variable, alpha_i = (-u_i, u_i) / 2, whatever the multiclass loss:
 
@@ -7,12 +7,12 @@ Rows of two classes have one variable, alpha_i = (-u_i, u_i) / 2, whatever the m
 
 (1) and (2) are twice the dual value and the gap of the problem. One round:
 
-    choose      the samples whose gap counts, those inside their bounds, and neighbours that have moved before
-    descend     by pairs on the square of K over them (``free_pairs``), until their gap is a small share of what it was
-    tell        all n samples: this takes rows of K for those that moved, the costliest part by far
+    choose      the samples inside their bounds, those whose gap counts, and neighbours that have moved before
+    descend     by pairs on the square of K over them (``_pair_loop``), until their gap is a small share of what it was
+    update      the scores of all n samples: this takes rows of K for those that moved, the costliest part by far
 
-So a round goes deep, as samples that need not move are then back where they were; and sets grow from a few hundred
-samples, as the first ones tell which of the others matter. Nothing lowers (1).
+So a round goes deep: samples that need not move are then back where they were. Sets grow from a few hundred samples:
+the first ones show which of the others matter. Nothing lowers (1).
 
     paper, maths    here
     alpha           state.u                 (n,)
@@ -20,7 +20,7 @@ samples, as the first ones tell which of the others matter. Nothing lowers (1).
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,37 +29,45 @@ from softmargin.backends.loops import CHUNK
 from softmargin.core.certificate import duality_gap
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import KernelBlockProblem
+from softmargin.solvers.common.working_set import by_score, choose_rows
 from softmargin.solvers.kernel_svm._dual_rows import first_rows, open_rows
-from softmargin.solvers.kernel_svm._pair_loop import descend_free_pairs
+from softmargin.solvers.kernel_svm._pair_loop import Square, descend_free_pairs
 
-__all__ = ["KernelPairDescent", "KernelPairState"]
+__all__ = ["KernelPairDescent", "KernelPairDescentTuning", "KernelPairState"]
 
 Array = NDArray[Any]
 
-ALONE = 500  # samples up to which all are one working set: their whole K costs no more than the rounds it saves
-FIRST_SET = 300  # samples in the first working set of more
-GROWTH = 2  # how many times larger the next one may be
-TARGET = 0.02  # share of its gap that a round leaves of a working set ...
-DEEP_TARGET = 0.001  # ... and where all its samples moved before, or there are no others: telling then costs little
-ACTIVE_SHARE = 0.01  # a gap counts from this share of the mean gap
-NEAR = 0.2  # a sample this near to its margin may well move after others did
-UPDATES = 40  # a sample in one round at most
+
+class KernelPairDescentTuning(NamedTuple):
+    """The constants of the descent: by hand on the sets raced against LIBSVM (docs/results/peers.md), unless said."""
+
+    alone: int = 500  # samples up to which all are one working set: their K costs no more than the rounds it saves
+    first_set: int = 300  # samples in the first working set of more
+    growth: int = 2  # how many times larger the next set may be: spec 2.6
+    target: float = 0.02  # share of its gap that a round leaves of a set ...
+    deep_target: float = 0.001  # ... and where all its samples moved before, or there are no others: updates are cheap
+    active_share: float = 0.01  # a gap counts above this share of the mean gap: spec 2.6
+    near: float = 0.2  # a sample this near to its margin may move after others did
+    max_updates: int = 40  # per sample in one round
+    check_every: int = 32  # updates between two evaluations of the gap
 
 
 @dataclass
 class KernelPairState:
-    """Everything a run needs to go on."""
+    """Arrays and plain numbers, which a checkpoint holds."""
 
     u: Array  # (n,)
     scores: Array  # (n, 1) K u
-    order: Array  # the samples that can move, shuffled: of those at bounds the first come first
-    has_moved: Array  # (n,) samples whose rows of K were asked for: at hand, as far as memory goes
+    order: Array  # the samples that can move, shuffled: those at bounds are taken in this order
+    has_moved: Array  # (n,) samples whose rows of K were computed: cached, as far as memory allows
     largest_set: int
 
 
 @dataclass(frozen=True)
 class KernelPairDescent:
     """Descent by pairs on two classes; it has no settings. One step is one working set."""
+
+    tuning: KernelPairDescentTuning = KernelPairDescentTuning()
 
     needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
 
@@ -72,32 +80,41 @@ class KernelPairDescent:
         u = 2.0 * first_rows(problem, init)[:, 1]
         scores = problem.gram.scores(u[:, None])
         order = rng.permutation(open_rows(problem))
-        return KernelPairState(u, scores, order, u != 0.0, ALONE if len(order) <= ALONE else FIRST_SET)
+        tuning = self.tuning
+        first_set = tuning.alone if len(order) <= tuning.alone else tuning.first_set
+        return KernelPairState(u, scores, order, u != 0.0, first_set)
 
     def step(self, problem: KernelBlockProblem, state: KernelPairState) -> KernelPairState:
         """Make one round."""
         S, rise, fall = _slopes(problem, state)
         gaps = np.maximum(S * rise, S * fall)
-        rows = _working_set(problem, state, S, gaps)
+        rows = self._working_set(problem, state, S, gaps)
         m = len(rows)
         if m == 0:
             return state
-        K = problem.gram.square(rows)
-        S, rise, fall = _padded(S[rows], 0.0), _padded(rise[rows], 0.0), _padded(fall[rows], 0.0)
-        diagonal = _padded(problem.gram.diagonal[rows], 1.0)
-        share = DEEP_TARGET if m == problem.gram.n or state.has_moved[rows].all() else TARGET
+        tuning = self.tuning
+        rise, fall = _padded(rise[rows], 0.0), _padded(fall[rows], 0.0)
+        square = Square(
+            problem.gram.square(rows),
+            _padded(problem.gram.diagonal[rows], 1.0),
+            _padded(S[rows], 0.0),
+            rise,
+            fall,
+            np.zeros(len(rise)),
+        )
+        share = tuning.deep_target if m == problem.gram.n or state.has_moved[rows].all() else tuning.target
         target = share * float(gaps[rows].sum())
-        descend_free_pairs(K.reshape(-1), m, diagonal, S, rise, fall, np.zeros(len(S)), UPDATES * m, target)
+        descend_free_pairs(square, tuning.max_updates * m, target, tuning.check_every)
         is_positive, C = problem.y[rows] == 1, 2.0 * problem.C[rows]
         used, left = np.where(is_positive, (-fall[:m], rise[:m]), (rise[:m], -fall[:m]))
-        # Where a bound was reached u is that bound: sums of moves would miss it by rounding.
+        # A variable that reached its bound is set to it: the sum of its moves misses it by rounding.
         size = np.where(left == 0.0, C, np.minimum(used, C))
         new = np.where(is_positive, size, -size)
         change = new - state.u[rows]
         problem.gram.add_change(state.scores, rows, change[:, None])
         state.u[rows] = new
         state.has_moved[rows] |= change != 0.0
-        state.largest_set = max(GROWTH * m, state.largest_set)
+        state.largest_set = max(tuning.growth * m, state.largest_set)
         return state
 
     def point(self, problem: KernelBlockProblem, state: KernelPairState) -> Any:
@@ -105,7 +122,7 @@ class KernelPairDescent:
         return problem.point(np.outer(state.u, (-0.5, 0.5)))
 
     def estimate(self, problem: KernelBlockProblem, state: KernelPairState) -> float:
-        """Return the relative gap by the scores that were kept."""
+        """Return the relative gap by the updated scores."""
         S, rise, fall = _slopes(problem, state)
         dual = float(np.abs(state.u).sum()) - 0.5 * float(state.u @ state.scores[:, 0])
         return duality_gap(dual + float(np.maximum(S * rise, S * fall).sum()), dual).residual
@@ -113,6 +130,26 @@ class KernelPairDescent:
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> KernelPairState:
         """Rebuild the state from a checkpoint."""
         return KernelPairState(**arrays, **plain)
+
+    def _working_set(self, problem: KernelBlockProblem, state: KernelPairState, S: Array, gaps: Array) -> Array:
+        """Return the samples of a round, sorted: those inside their bounds, those whose gap counts, and neighbours.
+
+        Neighbours take the room that is left. Those that never moved, whose rows of K are not cached, are added only
+        where rows cannot be cached: a round that left them out would cost its kernel values again.
+        """
+        gram, order, tuning = problem.gram, state.order, self.tuning
+        most = min(state.largest_set, gram.largest_square)
+        size = np.abs(state.u[order])
+        is_inside = (size > 0.0) & (size < 2.0 * problem.C[order])
+        rows = choose_rows(order, is_inside, gaps, most, share=tuning.active_share, sort_others=False)
+        if len(rows) == most:
+            return rows
+        is_outside = np.ones(gram.n, dtype=bool)
+        is_outside[rows] = False
+        near = order[is_outside[order] & (np.abs(S[order]) < tuning.near)]
+        if gram.has_room_for(np.union1d(np.flatnonzero(state.has_moved), rows)):
+            near = near[state.has_moved[near]]
+        return np.sort(np.concatenate([rows, by_score(near, -np.abs(S))[: most - len(rows)]]))
 
 
 def _slopes(problem: KernelBlockProblem, state: KernelPairState) -> tuple[Array, Array, Array]:
@@ -122,29 +159,6 @@ def _slopes(problem: KernelBlockProblem, state: KernelPairState) -> tuple[Array,
     left = 2.0 * problem.C - used
     S = np.where(is_positive, 1.0, -1.0) - state.scores[:, 0]
     return S, np.where(is_positive, left, used), -np.where(is_positive, used, left)
-
-
-def _working_set(problem: KernelBlockProblem, state: KernelPairState, S: Array, gaps: Array) -> Array:
-    """Return the samples of a round, sorted; those inside their bounds may be half of it where there are too many.
-
-    Neighbours take the room that is left. Those that never moved, whose rows are not at hand, are asked in only where
-    rows cannot be kept: a round that overlooked them would be paid for again.
-    """
-    gram, order = problem.gram, state.order
-    most = min(state.largest_set, gram.largest_square)
-    size = np.abs(state.u[order])
-    is_inside = (size > 0.0) & (size < 2.0 * problem.C[order])
-    counts = ~is_inside & (gaps[order] > ACTIVE_SHARE * gaps[order].sum() / max(len(order), 1))
-    inside, others = order[is_inside], order[counts]
-    room = most - len(inside) - len(others)
-    if room < 0:
-        inside = inside[np.argsort(-gaps[inside], kind="stable")][: max(most // 2, most - len(others))]
-        return np.sort(np.concatenate([inside, others])[:most])
-    near = order[~is_inside & ~counts & (np.abs(S[order]) < NEAR)]
-    if gram.has_room_for(np.union1d(np.flatnonzero(state.has_moved), others)):
-        near = near[state.has_moved[near]]
-    near = near[np.argsort(np.abs(S[near]), kind="stable")][:room]
-    return np.sort(np.concatenate([inside, others, near]))
 
 
 def _padded(values: Array, fill: float) -> Array:
