@@ -6,7 +6,8 @@ Array operations only, no loop over samples.
     Crammer-Singer      0 and C (e_y - e_j)                           C e_y - (nearest p >= 0, sum p = C, to C e_y - u)
     Weston-Watkins      off-label entries 0 or -C, label = - sum      b = clip(u_y - u_j - gamma, 0, C), gamma = sum b
 
-Both follow from setting alpha_iy = - sum_j alpha_ij: spec 2.2 (corners), 2.5 and 3.2 (nearest points, with K_ii = 1).
+Both follow from setting alpha_iy = - sum_j alpha_ij: maths: kernel SVM, section 2 (corners); maths: linear SVM,
+section 3 (nearest points, with K_ii = 1).
 """
 
 from collections.abc import Callable
@@ -114,7 +115,8 @@ def is_between(multiclass: str, alpha: Array, y: Array, C: Array) -> Array:
 
 
 def first_rows(problem: KernelBlockProblem, init: Any) -> Array:
-    """Return a feasible alpha to start from; samples with K_ii = 0 get their optimal rows (spec 2.5)."""
+    """Return a feasible alpha to start from; samples with K_ii = 0 get their optimal rows."""
+    # maths: linear SVM, section 3.
     n, k = len(problem.y), problem.n_classes
     alpha = np.zeros((n, k)) if init is None else problem.feasible(init.alpha)
     empty = problem.gram.diagonal < NOTHING

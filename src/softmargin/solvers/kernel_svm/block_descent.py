@@ -4,7 +4,7 @@
 
 Three levels of memory, because a kernel value costs far more than its use:
 
-    all n rows      scores F = K alpha; the gaps of the rows choose the working set                   spec 2.6
+    all n rows      scores F = K alpha; the gaps of the rows choose the working set         maths: kernel SVM, section 4
     working set     the square of K over its rows, in main memory; epochs over random pieces until its gap is a tenth
     piece           a few hundred rows whose square of K fits into the processor's cache: a few sweeps of visits, then
                     the scores of the rest of the working set are updated. A small set is one piece
@@ -18,7 +18,7 @@ Pieces are random and drawn anew every epoch: rows of different pieces do not se
 done, so fixed pieces, or pieces of one class, converge slowly. No visit lowers the dual value, and rows outside the set
 are examined after every round.
 
-    spec            here
+    maths           here
     alpha, F        state.alpha, state.scores     (n, k), F = K alpha
     K_aa, act       K, rows
     tot             state.gaps.sum()
@@ -50,15 +50,17 @@ class KernelBlockDescentTuning(NamedTuple):
     """The constants of the descent."""
 
     first_set: int = 500  # rows in the first working set: by hand, for data with few support vectors
-    growth: int = 2  # how many times larger the next set may be: spec 2.6
+    growth: int = 2  # how many times larger the next set may be: maths: kernel SVM, section 8
     growth_of_many: int = 8  # the same where most rows of the last set moved: by hand
     most: float = 0.5  # share of a set that moves where many samples are support vectors: by hand
-    active_share: float = 0.01  # a gap counts above this share of the mean gap: spec 2.6
+    active_share: float = 0.01  # a gap counts above this share of the mean gap: maths: kernel SVM, section 8
     near: float = 0.2  # a margin this far from being violated may be violated after a deep round: by hand
-    set_target: float = 0.1  # share of its gap that a round leaves of a set: by hand; spec 2.6 has 0.2
+    set_target: float = (
+        0.1  # share of its gap that a round leaves of a set: by hand; maths: kernel SVM, section 8 has 0.2
+    )
     deep_target: float = 0.04  # the same where updating all scores costs far more than the descent: by hand
     small: int = 8  # n is so many times the set where it does: by hand
-    max_epochs: int = 40  # over one working set: spec 2.6
+    max_epochs: int = 40  # over one working set: maths: kernel SVM, section 8
     piece: int = 512  # rows: 512 x 512 kernel values are 1 or 2 MB, a second cache
     alone: int = 1024  # rows up to which a set is one piece, as gathering costs more than it saves: by hand
     # Sweeps over a piece go on until their gap is this share of the first one's, or there were so many: by hand.

@@ -4,7 +4,7 @@
     s = the corner of every row that minimises <s, G>;   d = s - alpha;   alpha += g d,   g = min(1, <d, -G> / <d, K d>)
 
 A corner seldom changes from one step to the next: K s is stored, and only the rows of K whose corners changed are
-used. <d, -G> is the duality gap itself (spec 2.2).
+used. <d, -G> is the duality gap itself (maths: kernel SVM, section 2).
 
     paper 000       here                    shape
     alpha           alpha                   (n, k)     paper 004 has the opposite sign
@@ -12,8 +12,8 @@ used. <d, -G> is the duality gap itself (spec 2.2).
     s, K s          corners, corner_scores  (n, k)
     t               step                    ()
 
-Source: paper 000, Algorithm 2; spec 2.2, 2.3. We differ: the step is 1 where <d, K d> <= <d, -G>, so that nothing is
-divided by zero (zero or equal rows); the paper computes K d anew.
+Source: paper 000, Algorithm 2; maths: kernel SVM, section 2. We differ: the step is 1 where <d, K d> <= <d, -G>, so
+that nothing is divided by zero (zero or equal rows); the paper computes K d anew.
 """
 
 from dataclasses import dataclass

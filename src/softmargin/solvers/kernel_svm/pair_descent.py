@@ -43,10 +43,10 @@ class KernelPairDescentTuning(NamedTuple):
 
     alone: int = 500  # samples up to which all are one working set: their K costs no more than the rounds it saves
     first_set: int = 300  # samples in the first working set of more
-    growth: int = 2  # how many times larger the next set may be: spec 2.6
+    growth: int = 2  # how many times larger the next set may be: maths: kernel SVM, section 8
     target: float = 0.02  # share of its gap that a round leaves of a set ...
     deep_target: float = 0.001  # ... and where all its samples moved before, or there are no others: updates are cheap
-    active_share: float = 0.01  # a gap counts above this share of the mean gap: spec 2.6
+    active_share: float = 0.01  # a gap counts above this share of the mean gap: maths: kernel SVM, section 8
     near: float = 0.2  # a sample this near to its margin may move after others did
     max_updates: int = 40  # per sample in one round
     check_every: int = 32  # updates between two evaluations of the gap

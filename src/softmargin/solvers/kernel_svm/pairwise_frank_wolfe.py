@@ -10,11 +10,11 @@
 Two entries of a row move at a visit, so a visit costs two additions of K[i] whatever k is. One pass visits every sample
 once, in a fresh random order. Unlike plain Frank-Wolfe it converges linearly.
 
-    spec            here
+    maths           here
     F               state.scores, by class
     h_+, h_-        h[best], h[worst]       (``_row_loop``)
 
-Source: spec 2.4.
+Source: maths: kernel SVM, section 3.
 """
 
 from dataclasses import dataclass

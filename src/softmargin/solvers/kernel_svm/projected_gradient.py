@@ -8,14 +8,14 @@ L is the largest eigenvalue of K by the power method, and doubles where <d, K d>
 
     all rows        a step is one such iteration; K times what moved
     working set     a step is a round: iterations on some rows, with their square of K in memory, until their gap has
-                    fallen to 1/10; then K times what moved, once, for all rows                               spec 2.6
+                    fallen to 1/10; then K times what moved, once, for all rows             maths: kernel SVM, section 4
 
-    spec            here                shape
+    maths           here                shape
     alpha, F        alpha, scores       (n, k)     F = K alpha, kept up to date
     L               lipschitz           ()
     act, K_aa       rows, K             (m,), (m, m)
 
-Everything is an operation on whole arrays: no loop over samples. Source: spec 2.5 (nearest rows), 2.6, 2.7.
+Everything is an operation on whole arrays: no loop over samples. Source: maths: kernel SVM, sections 4 and 5.
 """
 
 from collections.abc import Callable
@@ -43,10 +43,12 @@ NOISE = 1e-12  # rounding of <d, K d>, relative to |d| |F|: no curvature is seen
 class ProjectedGradientTuning(NamedTuple):
     """The constants of projected gradient."""
 
-    first_set: int = 4000  # rows in the first working set: by hand; spec 2.6 has 2000
-    growth: int = 4  # how many times larger the next set may be: by hand; spec 2.6 has 2
-    active_share: float = 0.01  # a gap counts above this share of the mean gap: spec 2.6
-    set_target: float = 0.1  # share of its gap that a round leaves of a set: by hand; spec 2.6 has 0.2
+    first_set: int = 4000  # rows in the first working set: by hand; maths: kernel SVM, section 8 has 2000
+    growth: int = 4  # how many times larger the next set may be: by hand; maths: kernel SVM, section 8 has 2
+    active_share: float = 0.01  # a gap counts above this share of the mean gap: maths: kernel SVM, section 8
+    set_target: float = (
+        0.1  # share of its gap that a round leaves of a set: by hand; maths: kernel SVM, section 8 has 0.2
+    )
     set_steps: int = 300  # most iterations of one round: by hand
     safety: float = 1.02  # times the eigenvalue, which the power method approaches from below: by hand
     power_steps: int = 30  # by hand
@@ -185,6 +187,7 @@ def _advance(at: DualIterate, multiclass: str, y: Array, C: Array, product: Prod
 
 
 def _gap(at: DualIterate, multiclass: str, y: Array, C: Array) -> float:
-    """Return the Frank-Wolfe gap of these rows, which is their part of the duality gap (spec 2.2)."""
+    """Return the Frank-Wolfe gap of these rows, which is their part of the duality gap."""
+    # maths: kernel SVM, section 2.
     away = at.alpha - corner(multiclass, at.scores, y, C)
     return float(np.vdot(away, at.scores) - away[np.arange(len(y)), y].sum())
