@@ -139,7 +139,7 @@ class _Rows(NamedTuple):
     C: Array  # (n,)
     diagonal: Array  # (n,) K_ii
     alpha: Array  # (n, k)
-    scores: Array  # (k, n)
+    F: Array  # (k, n) scores
     work: Array  # (3, k) scratch
 
 

@@ -245,7 +245,7 @@ class _KernelPiece(NamedTuple):
     C: Array  # (m,)
     diagonal: Array  # (m,)
     alpha: Array  # (m, k)      k padded to whole tiles
-    scores: Array  # (k, m): the step of a row adds a contiguous row of K to each class that changed
+    F: Array  # (k, m) scores: the step of a row adds a contiguous row of K to each class that changed
     order: Array  # (m,) or longer: scratch
 
 
@@ -257,7 +257,7 @@ def sweep(piece: _KernelPiece, block: Any, k: int, work: Any, random: Array, tar
     """
     w = work.bare_workspace()
     K_, y_, C_, q_ = pointer(piece.K), pointer(piece.y), pointer(piece.C), pointer(piece.diagonal)
-    a_, F_, order_ = pointer(piece.alpha), pointer(piece.scores), pointer(piece.order)
+    a_, F_, order_ = pointer(piece.alpha), pointer(piece.F), pointer(piece.order)
     m, size, n_tiles = piece.y.shape[0], work.numbers.shape[1], work.lists.shape[1]
     for c in range(k, size):
         w.G[c] = w.start[c]
