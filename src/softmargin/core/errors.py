@@ -12,7 +12,7 @@ class DataError(SoftmarginError, ValueError):
 
 
 class IncompatibleError(SoftmarginError, ValueError):
-    """A solver, problem or setting was asked for that does not fit the others."""
+    """A solver, problem or setting does not fit the others."""
 
 
 class ModelFileError(SoftmarginError, ValueError):

@@ -300,9 +300,9 @@ def write_libsvm(path: str | os.PathLike[str], X: Any, y: Any) -> None:
     if labels.shape != (rows.shape[0],):
         raise DataError(f"y has shape {labels.shape}; X has {rows.shape[0]} rows. Give one label per row.")
     if labels.dtype.kind not in "biuf":
-        raise DataError(f"labels of type {labels.dtype} cannot stand in a LIBSVM file. Number the classes.")
+        raise DataError(f"labels of type {labels.dtype} cannot be written to a LIBSVM file. Number the classes.")
     if rows.dtype.kind not in "biuf":
-        raise DataError(f"values of type {rows.dtype} cannot stand in a LIBSVM file. Use real numbers.")
+        raise DataError(f"values of type {rows.dtype} cannot be written to a LIBSVM file. Use real numbers.")
     if not (np.isfinite(rows.data).all() and np.isfinite(labels).all()):
         raise DataError("X or y holds NaN or infinity, which a LIBSVM file cannot. Fill in or drop these rows.")
     suffix = next((suffix for suffix in _COMPRESSIONS.values() if os.fspath(path).endswith(suffix)), None)

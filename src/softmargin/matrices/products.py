@@ -24,7 +24,7 @@ from softmargin.matrices.rows import as_rows
 __all__ = ["adjoint", "times"]
 
 Array = NDArray[Any]
-BLOCK_NUMBERS = 1 << 20
+BLOCK_NUMBERS = 1 << 20  # numbers of X multiplied at once: 8 MB in float64
 NARROW = 3 * WIDTH  # classes up to which our loop multiplies dense X: profiles of mnist showed BLAS at 1/6 of GEMM
 TOGETHER = 8  # rows that the adjoint takes at once
 

@@ -6,11 +6,11 @@
     nr_feature 4
     bias 1                        below 0: no bias; else every row got an extra column of this value
     w
-    w_11 w_12 w_13                a line a column of X (then one for the bias), a number a class
+    w_11 w_12 w_13                one line per column of X (then one for the bias), one number per class
 
-Two classes have one column, positive for the first label, except for the joint machines (MCSVM_CS, and
-MCSVM_WW of the Walrus fork), which keep two. The file does not hold C. Walrus trains two columns for two
-classes but saves only the first half of the numbers, so its two-class models cannot be read by anybody.
+Two classes have one column, positive for the first label, except for the joint losses (MCSVM_CS, and MCSVM_WW of the
+Walrus fork), which have two. The file does not hold C. Walrus trains two columns for two classes but saves only the
+first half of the numbers, so its two-class models cannot be read.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ def read_liblinear(path: str | os.PathLike[str]) -> LinearModel:
     Returns
     -------
     LinearModel
-        Classes sorted; intercept = bias weight * bias. Two columns of a joint machine become one row,
-        w_1 - w_0. `info` holds solver_type, multiclass (crammer_singer, weston_watkins or one_vs_rest),
-        loss, penalty, fit_intercept and, with a bias, intercept_scaling; no C, which the file lacks.
+        Classes sorted; intercept = bias weight * bias. Two columns of a joint loss become one row, w_1 - w_0. `info`
+        holds solver_type, multiclass (crammer_singer, weston_watkins or one_vs_rest), loss, penalty, fit_intercept and,
+        with a bias, intercept_scaling; no C, which the file lacks.
 
     Raises
     ------
     ModelFileError
-        Not a LIBLINEAR file, a regressor, truncated, or with numbers that are none.
+        Not a LIBLINEAR file, a regressor, truncated, or with a malformed number.
     """
     shown = os.fspath(path)
     try:
@@ -178,10 +178,9 @@ def _read_weights(lines: list[str], first: int, columns: int, n_lines: int, show
 def write_liblinear(model: LinearModel, path: str | os.PathLike[str]) -> None:
     """Write a model so that LIBLINEAR's `predict` reads it, whole or not at all.
 
-    Joint models get the header MCSVM_CS, Weston-Watkins ones too: plain LIBLINEAR does not know
-    MCSVM_WW, and both predict the label of the highest score. Two classes are then two columns,
-    -w/2 and +w/2. One-vs-rest models (``info["multiclass"]``) get the header of their loss. Numbers have
-    17 digits and read back as they were.
+    Joint models get the header MCSVM_CS, Weston-Watkins ones too: plain LIBLINEAR does not know MCSVM_WW, and both
+    predict the label of the highest score. Two classes are then two columns, -w/2 and +w/2. One-vs-rest models
+    (``info["multiclass"]``) get the header of their loss. Numbers have 17 digits and read back exactly.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ class Trace(list[TraceRow]):
 
 
 class Result(NamedTuple):
-    """A point, what is proven about it, and how the run went."""
+    """A point, its certificate, and how the run went."""
 
     point: Any
     certificate: Certificate
