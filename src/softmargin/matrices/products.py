@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, load, pointer, splat, store
 from softmargin.matrices.operator import row_blocks
-from softmargin.matrices.rows import as_rows
+from softmargin.matrices.rows import add_row_times, as_rows
 
 __all__ = ["adjoint", "times"]
 
@@ -81,13 +81,7 @@ def _times(rows: Any, W: Array, k: int, out: Array) -> None:
                     a1 = a1 + value * load(W_, row + o1)
                 a2, a3 = a1, a1
             else:
-                for p in range(begin, end):
-                    value = splat(rows_.value(p))
-                    row = rows_.column(i, p) * k
-                    a0 = a0 + value * load(W_, row + o0)
-                    a1 = a1 + value * load(W_, row + o1)
-                    a2 = a2 + value * load(W_, row + o2)
-                    a3 = a3 + value * load(W_, row + o3)
+                a0, a1, a2, a3 = add_row_times(rows_, i, W_, k, (o0, o1, o2, o3), (a0, a1, a2, a3))
             store(out_, i * k + o0, a0)
             store(out_, i * k + o1, a1)
             store(out_, i * k + o2, a2)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from softmargin.backends.jit import inline, jit
 from softmargin.backends.lanes import WIDTH, keep, load, pointer, splat, store, total
+from softmargin.matrices.rows import add_row_times
 
 __all__ = [
     "EntryList",
@@ -201,19 +202,12 @@ def row_curvatures(terms: SampleTerms, features: Array, k: int, is_pinned: bool,
 @inline
 def _row_gradient(cols: Any, j: int, R: Any, G: Any, k: int, out: Any) -> None:
     """Write G_j + sum_i x_ij R_i to ``out``."""
-    begin, end = cols.entries(j)
     last = k - WIDTH
     for o0 in range(0, k, 4 * WIDTH):
-        # Up to four tiles at once stay in registers while the samples go by; a missing one repeats the last.
+        # Up to four tiles at once; a missing one repeats the last.
         o1, o2, o3 = min(o0 + WIDTH, last), min(o0 + 2 * WIDTH, last), min(o0 + 3 * WIDTH, last)
         a0, a1, a2, a3 = load(G, j * k + o0), load(G, j * k + o1), load(G, j * k + o2), load(G, j * k + o3)
-        for q in range(begin, end):
-            x = splat(cols.value(q))
-            row = cols.column(j, q) * k
-            a0 = a0 + x * load(R, row + o0)
-            a1 = a1 + x * load(R, row + o1)
-            a2 = a2 + x * load(R, row + o2)
-            a3 = a3 + x * load(R, row + o3)
+        a0, a1, a2, a3 = add_row_times(cols, j, R, k, (o0, o1, o2, o3), (a0, a1, a2, a3))
         store(out, o0, a0)
         store(out, o1, a1)
         store(out, o2, a2)
