@@ -159,7 +159,7 @@ class Composite:
         share = self.penalty.reach(-gradient)
         if share < 1.0:
             P = one_hot(self.y, self.n_classes) * (1.0 - share) + share * P
-        return float(self.C @ entropy(P)) - self.penalty.conjugate(-share * gradient)
+        return float(self.C @ entropy(P)) - float(self.penalty.conjugate(-share * gradient))
 
     def _gradient(self, P: Array) -> tuple[Array, Array]:
         """Return X' C (P - Y), and the same for the intercept: (d, n_columns) and (n_columns,)."""

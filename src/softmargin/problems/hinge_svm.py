@@ -57,7 +57,7 @@ class HingeSVM:
         inside = np.clip(alpha, 0.0, self.C)
         sums = np.array([inside[self.y > 0].sum(), inside[self.y < 0].sum()])
         shares = sums.min() / np.where(sums > 0, sums, 1.0)
-        return inside * np.where(self.y > 0, shares[0], shares[1])
+        return np.asarray(inside * np.where(self.y > 0, shares[0], shares[1]))
 
     def primal(self, point: HingePoint, scores: Array) -> float:
         """Return P, given scores = K (ya)."""

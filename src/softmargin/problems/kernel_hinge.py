@@ -114,7 +114,7 @@ class KernelHinge:
 
     def block(self, left: Points, right: Points) -> Array:
         """Return the kernel values of all pairs, the constant feature included, in float64."""
-        values = self.kernel.block(left, right).astype(np.float64)
+        values: Array = self.kernel.block(left, right).astype(np.float64)
         values += self.bias**2
         return values
 

@@ -114,7 +114,7 @@ class L2SVM:
         """Return each sample's part of the gap, given scores = K (ya); shape (n,)."""
         xi = self.slacks(scores, bias)
         margins = self.y * (scores + bias) - 1.0
-        return 0.5 * self.C * (xi - alpha * self.inverse_C) ** 2 + alpha * (margins + xi)
+        return np.asarray(0.5 * self.C * (xi - alpha * self.inverse_C) ** 2 + alpha * (margins + xi))
 
     def dual(self, alpha: Array, scores: Array) -> float:
         """Return D, given scores = K (ya), or -inf where alpha is not feasible."""

@@ -285,7 +285,8 @@ class KernelMulticlassSVM(_JointSVM):
     def gaps(self, alpha: Array, scores: Array) -> Array:
         """Return gap_i of every row, given scores = K alpha; shape (n,)."""
         inner = np.einsum("ij,ij->i", alpha, scores) - self._own(alpha)
-        return inner + self.C * self.loss.value(scores, self.y)
+        losses: Array = self.loss.value(scores, self.y)
+        return np.asarray(inner + self.C * losses)
 
     def primal(self, alpha: Array, scores: Array) -> float:
         """Return P, given scores = K alpha."""
