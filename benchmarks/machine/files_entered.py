@@ -54,7 +54,8 @@ def main() -> int:
         entered = files_entered(name)
         sys.stdout.write(f"{name} {len(entered)}\n")
         if args.files:
-            sys.stdout.writelines(f"    {path}: {', '.join(sorted(names))}\n" for path, names in sorted(entered.items()))
+            lines = [f"    {path}: {', '.join(sorted(names))}\n" for path, names in sorted(entered.items())]
+            sys.stdout.writelines(lines)
         too_many |= args.max is not None and len(entered) > args.max[i]
     return int(too_many)
 

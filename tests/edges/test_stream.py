@@ -133,7 +133,7 @@ def test_held_out_rows_are_few(tmp_path, from_json, small_chunks, monkeypatch):
         ((*STREAM, "--solver", "frank_wolfe"), "Pegasos steps on the hinge"),
         ((*STREAM, "--normalize", "maxabs"), "--normalize maxabs looks at all rows at once"),
         ((*STREAM, "--class-weight", "balanced"), "--class-weight balanced looks at all rows"),
-        ((*STREAM, "--checkpoint", "c"), "--checkpoint goes with a run"),
+        ((*STREAM, "--checkpoint", "c"), "--checkpoint needs a run"),
         ((*STREAM, "--class-weight", "9=1"), "--class-weight names the label '9'"),
         (("--approximation", "nystroem"), "--approximation is an option of kernel models"),
         ((*NYSTROEM, "--solver", "frank_wolfe"), "not linear hinge ones"),

@@ -1,1 +1,1 @@
-"""The command line: `main` parses and dispatches, a file a verb does the work."""
+"""The command line: `main` parses and dispatches, one file per verb does the work."""

@@ -7,8 +7,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from softmargin.cli.choices import KERNEL_DEFAULTS, SOFTMAX_DEFAULTS, SVM_DEFAULTS
+from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
-from softmargin.estimators.posing.fit import loss_prices
+from softmargin.estimators.posing.fit import loss_prices, model_info
 from softmargin.estimators.posing.softmax import priced_penalty, softmax_claim
 from softmargin.estimators.posing.svm import (
     KernelSettings,
@@ -21,8 +22,9 @@ from softmargin.estimators.posing.svm import (
 )
 from softmargin.models import KernelExpansion, LinearModel
 from softmargin.problems import softmax_problem
+from softmargin.run import Status
 
-__all__ = ["build_model", "build_problem", "claim", "fill_defaults", "is_kernel", "is_softmax", "svm_settings"]
+__all__ = ["build_model", "build_problem", "fill_defaults", "is_kernel", "is_softmax", "svm_settings", "train_info"]
 
 Array = NDArray[Any]
 # Whose options they are, what others lack, the models that have them, the options with their defaults.
@@ -85,11 +87,20 @@ def build_problem(
     return task.problem, task
 
 
-def claim(args: Namespace) -> dict[str, Any]:
+def _claim(args: Namespace) -> dict[str, Any]:
     """Return what the model shall remember of its problem; its kernel is added by ``build_model``."""
     if is_softmax(args):
         return {**softmax_claim(args.C, priced_penalty(args.C, args.l1_ratio)[1]), "l1_ratio": args.l1_ratio}
     return svm_settings(args).claim(args.C)
+
+
+def train_info(
+    args: Namespace, class_weight: Any, status: Status, certificate: Certificate, data: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what the model shall remember of its training."""
+    own = {"fit_intercept": not args.no_intercept, "class_weight": class_weight, "tol": args.tol}
+    info = model_info(_claim(args), status=status.value, certificate=certificate, **own)
+    return {**info, "normalize": args.normalize, "float32": args.float32, "data": data}
 
 
 def build_model(

@@ -102,7 +102,7 @@ def _train(verbs: Any) -> None:
     problem.add_argument(
         "--multiclass",
         choices=MULTICLASS,
-        help="SVMs: the loss of a row, the sum of its margin violations, or the largest; or a binary problem a class "
+        help="SVMs: the loss of a row, the sum of its margin violations, or the largest; or a binary problem per class "
         "(default: weston_watkins for hinge, one_vs_rest for squared_hinge)",
     )
     problem.add_argument("--no-intercept", action="store_true", help="scores without a constant term")
@@ -134,7 +134,7 @@ def _train(verbs: Any) -> None:
     problem.add_argument(
         "--stream",
         action="store_true",
-        help="kernel-svc: read a LIBSVM file a chunk at a time, twice, in memory that its length does not change; at "
+        help="kernel-svc: read a LIBSVM file in chunks, twice, in memory that does not grow with its length; at "
         "most --n-components vectors are kept, and nothing is trained to --tol (multiclass: one_vs_rest by default)",
     )
 
@@ -182,7 +182,9 @@ def _train(verbs: Any) -> None:
         help="of MODEL; a liblinear file holds the weights of a linear-svc only (default: softmargin)",
     )
     output.add_argument(
-        "--trace", metavar="FILE", help="write the certificates along the way: .jsonl one a line, else one JSON object"
+        "--trace",
+        metavar="FILE",
+        help="write the certificates of the run: .jsonl one per line, else one JSON object",
     )
     _output_options(output)
 
@@ -213,8 +215,8 @@ def _predict(verbs: Any) -> None:
         verbs,
         "predict",
         "label rows with a saved model",
-        "Write a label a line for the rows of DATA; where DATA has labels, the accuracy goes to stderr. LIBSVM files "
-        "narrower or wider than the training file are padded or cut to the model's columns.",
+        "Write one label per line for the rows of DATA; where DATA has labels, the accuracy goes to stderr. LIBSVM "
+        "files narrower or wider than the training file are padded or cut to the model's columns.",
     )
     parser.add_argument("data", metavar="DATA", help=_DATA_HELP)
     parser.add_argument("model_file", metavar="MODEL", help="a softmargin or LIBLINEAR model")

@@ -1,4 +1,4 @@
-"""`softmargin predict`: a label a line."""
+"""`softmargin predict`: one label per line."""
 
 import sys
 from argparse import Namespace
@@ -19,7 +19,7 @@ Array = NDArray[Any]
 
 
 def run(args: Namespace) -> int:
-    """Label the rows, write the labels, and tell the accuracy."""
+    """Label the rows, write the labels, and report the accuracy."""
     check_writable(args.output)
     model = rows.read_model(args.model_file)
     if args.probabilities and not model.has_probabilities:

@@ -29,7 +29,7 @@ def check_outputs(args: Namespace) -> None:
     if _is_liblinear(args) and args.model != "linear-svc":
         why = "is its support vectors" if is_kernel(args) else "has probabilities, which LIBLINEAR would get wrong"
         raise IncompatibleError(
-            f"a LIBLINEAR file holds one weight a column of an SVM; a {args.model} model {why}. "
+            f"a LIBLINEAR file holds one weight per column of an SVM; a {args.model} model {why}. "
             "Leave out --format, or train --model linear-svc."
         )
 

@@ -1,6 +1,6 @@
 """`softmargin train FILE --stream`: a kernel SVM of a file that need not fit in memory, a chunk of rows at a time.
 
-The file is read twice: once for its labels and columns, so that a damaged line is told before training, and once to
+The file is read twice: once for its labels and columns, so that a damaged line is reported before training, and once to
 learn from. Of every chunk a share is held out; a random few of these rows are kept, and measure the model in the end.
 """
 
@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from softmargin.cli import models, rows, saving
 from softmargin.cli.exit_codes import INTERRUPTED
 from softmargin.cli.show import print_fields, print_json, problem_name, wants_progress
+from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.data.libsvm import read_libsvm_chunks
 from softmargin.estimators.posing.fit import loss_prices
 from softmargin.estimators.posing.stream import Stream
 from softmargin.estimators.posing.svm import kernel_claim, kernel_of
+from softmargin.models import KernelExpansion
 from softmargin.run import Status, Trace
 
 __all__ = ["run"]
@@ -31,7 +33,7 @@ HELD_ROWS = 10_000  # held-out rows that are kept to measure the model
 
 
 class _Scan(NamedTuple):
-    """What the first reading tells."""
+    """What the first reading finds."""
 
     n: int
     d: int
@@ -70,23 +72,13 @@ def run(args: Namespace) -> int:
     began = time.perf_counter()
     stream, held, certificate, status = _learn(args, scan, class_weight)
     seconds = time.perf_counter() - began
-    info = {
-        **models.claim(args),
-        **kernel_claim(stream.kernel),
-        "fit_intercept": not args.no_intercept,
-        "class_weight": class_weight,
-        "tol": args.tol,
-        "status": status.value,
-        "certificate": certificate._asdict(),
-        "normalize": args.normalize,
-        "float32": args.float32,
-        "data": {"name": str(args.data), "rows": stream.n_seen, "features": scan.d, "test_size": None},
-    }
-    model = stream.model(scan.classes, info)
+    data = {"name": str(args.data), "rows": stream.n_seen, "features": scan.d, "test_size": None}
+    info = models.train_info(args, class_weight, status, certificate, data)
+    model = stream.model(scan.classes, {**info, **kernel_claim(stream.kernel)})
     saved, trouble = saving.save(args, model, Trace())
     X_test, y_test = _test_rows(args, held)
     accuracy = None if X_test is None else rows.measured(model, X_test, y_test, str(args.test or args.data)).accuracy
-    _report(args, scan, stream, model, accuracy, len(y_test), certificate, status, seconds, saved)
+    _report(args, _Streamed(scan, stream, model, certificate, status, seconds, accuracy, len(y_test), saved))
     if trouble is not None:
         raise trouble
     return INTERRUPTED if status is Status.INTERRUPTED else 0
@@ -104,7 +96,7 @@ def _check(args: Namespace) -> None:
     for name in ("checkpoint", "resume", "trace"):
         if getattr(args, name) is not None:
             raise IncompatibleError(
-                f"--{name} goes with a run that can be judged and resumed; leave it out of --stream."
+                f"--{name} needs a run with certificates that can be resumed; leave it out of --stream."
             )
     if args.multiclass != "one_vs_rest":
         raise IncompatibleError(
@@ -188,51 +180,55 @@ def _progress(args: Namespace, total: int) -> Iterator[Any]:
         )
 
 
-def _report(
-    args: Namespace,
-    scan: _Scan,
-    stream: Stream,
-    model: Any,
-    accuracy: float | None,
-    n_test: int,
-    certificate: Any,
-    status: Status,
-    seconds: float,
-    saved: str | None,
-) -> None:
+class _Streamed(NamedTuple):
+    """What is left of the run."""
+
+    scan: _Scan
+    stream: Stream
+    model: KernelExpansion
+    certificate: Certificate
+    status: Status
+    seconds: float
+    accuracy: float | None
+    n_test: int
+    saved: str | None
+
+
+def _report(args: Namespace, outcome: _Streamed) -> None:
+    scan, stream, model, certificate = outcome.scan, outcome.stream, outcome.model, outcome.certificate
+    n_classes, n_support = len(scan.classes), len(model.support)
     if args.json:
         print_json(
             {
                 "data": str(args.data),
                 "rows": stream.n_seen,
                 "features": scan.d,
-                "classes": len(scan.classes),
-                "test_rows": n_test,
+                "classes": n_classes,
+                "test_rows": outcome.n_test,
                 "model": args.model,
                 **kernel_claim(model.kernel),
-                "multiclass": args.multiclass,
-                "loss": args.loss,
-                "C": args.C,
-                "n_components": args.n_components,
-                "seed": args.seed,
-                "status": status.value,
+                **{name: getattr(args, name) for name in ("multiclass", "loss", "C", "n_components", "seed")},
+                "status": outcome.status.value,
                 "n_iter": stream.n_steps,
-                "seconds": seconds,
+                "seconds": outcome.seconds,
                 "certificate": certificate._asdict(),
-                "support_vectors": len(model.support),
-                "accuracy": accuracy,
-                "model_file": saved,
+                "support_vectors": n_support,
+                "accuracy": outcome.accuracy,
+                "model_file": outcome.saved,
             }
         )
         return
-    measured = "not measured: no rows were held out" if accuracy is None else f"{accuracy:.4f} ({n_test} rows)"
+    is_measured = outcome.accuracy is not None
     fields = [
-        ("data", f"{args.data}: {stream.n_seen} rows, {scan.d} features, {len(scan.classes)} classes, streamed"),
+        ("data", f"{args.data}: {stream.n_seen} rows, {scan.d} features, {n_classes} classes, streamed"),
         ("problem", problem_name(model.info)),
         ("steps", str(stream.n_steps)),
-        ("seconds", f"{seconds:.3g}"),
+        ("seconds", f"{outcome.seconds:.3g}"),
         ("sample gap", f"{certificate.residual:.2e} on the last chunk"),
-        ("vectors kept", f"{len(model.support)} of {stream.n_seen} rows"),
-        ("test accuracy", measured),
+        ("vectors kept", f"{n_support} of {stream.n_seen} rows"),
+        (
+            "test accuracy",
+            f"{outcome.accuracy:.4f} ({outcome.n_test} rows)" if is_measured else "not measured: no rows were held out",
+        ),
     ]
-    print_fields(fields if saved is None else [*fields, ("model saved as", saved)])
+    print_fields(fields if outcome.saved is None else [*fields, ("model saved as", outcome.saved)])

@@ -56,17 +56,7 @@ def run(args: Namespace) -> int:
         )
     if task is not None:
         result = result._replace(certificate=task.named(result.certificate))
-    info = {
-        **models.claim(args),
-        "fit_intercept": not args.no_intercept,
-        "class_weight": class_weight,
-        "tol": args.tol,
-        "status": result.status.value,
-        "certificate": result.certificate._asdict(),
-        "normalize": args.normalize,
-        "float32": args.float32,
-        "data": data_info,
-    }
+    info = models.train_info(args, class_weight, result.status, result.certificate, data_info)
     model = models.build_model(problem, task, result.point, classes, info, scales)
     saved, trouble = saving.save(args, model, result.trace)
     train, test = _measured(args, model, dataset)

@@ -112,8 +112,8 @@ class KernelSVC(StreamingClassifier):
         The gamma that was used; None where the kernel has none.
     certificate_ : Certificate
         kind, primal, bound, residual: what is proven about this model. No proof where an IndefiniteKernelWarning came.
-        The kind is "sample gap" where only some of the rows were looked at. That of an approximation speaks of the
-        approximate problem; ``certify`` tells the gap of the exact one.
+        The kind is "sample gap" where only some of the rows were looked at. That of an approximation is for the
+        approximate problem; ``certify`` gives the gap of the exact one.
     dual_gap_ : float
         primal - bound.
     status_ : str

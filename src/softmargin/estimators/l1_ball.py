@@ -38,8 +38,8 @@ class L1BallClassifier(_EntryWeights, BallClassifier):
     r"""Classifier with few weights: a margin loss over the l1 ball, trained to a certificate.
 
     Minimises the mean loss + l2 / 2 \|W\|^2 over all W with sum \|W_jc\| <= radius; the intercept is free. Two classes
-    have one row of weights; of three and more, every class is told from all others, and their weights share the ball.
-    The fit stops when a duality gap proves that the objective is within ``tol`` (relative) of the optimum.
+    have one row of weights; of three and more, each class is separated from all others, and their weights share the
+    ball. The fit stops when a duality gap proves that the objective is within ``tol`` (relative) of the optimum.
 
     Parameters
     ----------

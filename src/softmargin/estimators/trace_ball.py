@@ -26,7 +26,7 @@ class _FactoredWeights(BallEstimator):
 
     @property
     def coef_(self) -> Array:
-        """U diag(s) Vt, made anew whenever it is asked for."""
+        """U diag(s) Vt, computed at every access."""
         U, s, Vt = self.coef_factors_
         coef = (U * s) @ Vt
         return coef[0] if self._is_flat else coef
@@ -54,9 +54,9 @@ class TraceBallClassifier(_FactoredWeights, BallClassifier):
     r"""Classifier with weights of low rank: a margin loss over the trace-norm ball, trained to a certificate.
 
     Minimises the mean loss, summed over the classes, + l2 / 2 \|W\|^2 over all W whose singular values sum to at most
-    ``radius``; the intercepts are free. Every class is told from all others (two classes: one row of weights), or every
-    label from its absence; what they have in common is learnt once. Scores go through the factors: d r + r k products
-    a row instead of d k.
+    ``radius``; the intercepts are free. Each class is separated from all others (two classes: one row of weights), or
+    each label from its absence; what they have in common is learnt once. Scores go through the factors: d r + r k
+    products per row instead of d k.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class TraceBallClassifier(_FactoredWeights, BallClassifier):
     coef_factors_ : (U, s, Vt) of shapes (k, r), (r,), (r, d)
         Singular triples of the weights, s falling.
     coef_ : array of shape (k, d), or (1, d) for two classes
-        U diag(s) Vt, made whenever it is asked for.
+        U diag(s) Vt, computed at every access.
     intercept_ : array of shape (k,) or (1,)
     is_on_boundary_ : bool
         Whether W touches the boundary of the ball. Where it does not, a larger radius changes nothing, and an
@@ -113,7 +113,7 @@ class TraceBallRegressor(_FactoredWeights, BallRegressor):
     coef_factors_ : (U, s, Vt) of shapes (k, r), (r,), (r, d)
         Singular triples of the weights, s falling.
     coef_ : array of shape (k, d), or (d,) for y of shape (n,)
-        U diag(s) Vt, made whenever it is asked for.
+        U diag(s) Vt, computed at every access.
     intercept_ : array of shape (k,), or float
     is_on_boundary_, certificate_, dual_gap_, status_, n_iter_, trace_
         As in TraceBallClassifier.

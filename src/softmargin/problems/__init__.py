@@ -1,4 +1,4 @@
-"""Problems: data + loss + penalty. They own the objective, and they alone judge a point."""
+"""Problems: data + loss + penalty. They own the objective, and they alone certify a point."""
 
 from softmargin.problems.composite import Composite, CompositePoint, RidgeComposite, softmax_problem
 from softmargin.problems.constrained import BallPoint, Constrained

@@ -5,7 +5,7 @@
               with an intercept also   sum_i C_i (q_i - y_i) = 0
 
 All classes have weights (the symmetric form, as in scikit-learn); two classes have one column, the weights of the
-second against the first. The intercept is not penalised. The dual point that judges W is q = Y + s (P - Y): P are the
+second against the first. The intercept is not penalised. The dual point of W is q = Y + s (P - Y): P are the
 probabilities at the best intercept for W, made to give every class its own mass exactly, and s <= 1 brings
 -X' C (q - Y) to where g* is finite. Where g is not convex, or g* is nowhere finite near zero, the certificate is
 stationarity:
@@ -131,9 +131,9 @@ class Composite:
 
     def primal(self, point: CompositePoint) -> float:
         """Return F(W, b)."""
-        return self._judged(point)[0]
+        return self._evaluated(point)[0]
 
-    def _judged(self, point: CompositePoint) -> tuple[float, float, Array, Array]:
+    def _evaluated(self, point: CompositePoint) -> tuple[float, float, Array, Array]:
         """Return F(W, b), the losses in it, and the scores and probabilities of all classes."""
         scores = self.scores(point)
         losses, P = losses_and_softmax(scores, self.y)
@@ -141,8 +141,8 @@ class Composite:
         return loss + self.penalty.value(point.weights), loss, scores, P
 
     def certificate(self, point: CompositePoint) -> Certificate:
-        """Judge a point: the scores are computed afresh."""
-        primal, loss, scores, P = self._judged(point)
+        """Certify a point: the scores are recomputed."""
+        primal, loss, scores, P = self._evaluated(point)
         if not np.isfinite(primal):
             return Certificate("stationarity", primal, -np.inf, np.nan)
         if self.penalty.is_convex and self.penalty.has_bound:

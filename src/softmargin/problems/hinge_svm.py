@@ -72,7 +72,7 @@ class HingeSVM:
         return float(alpha.sum()) - 0.5 * float((self.y * alpha) @ scores)
 
     def certificate(self, point: HingePoint) -> Certificate:
-        """Judge a point: P where it stands, D at the nearest feasible coefficients; scores are computed afresh."""
+        """Certify a point: P at the point, D at feasible coefficients near it; the scores are recomputed."""
         scores = self.gram.scores(self.y * point.alpha)
         alpha = self.feasible(point.alpha)
         own = scores if np.array_equal(alpha, point.alpha) else self.gram.scores(self.y * alpha)

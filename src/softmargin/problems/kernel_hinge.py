@@ -1,4 +1,4 @@
-"""The binary kernel SVM with hinge loss, judged on a sample: what stochastic solvers with millions of rows work on.
+"""The binary kernel SVM with hinge loss, certified on a sample: the problem of stochastic solvers on millions of rows.
 
     f(w) = lam / 2 |w|^2 + sum_i p_i [1 - y_i <w, phi(x_i)>]_+ ,     sum p = 1              maths: sampled kernel, eq. 1
     D(a) = sum_i p_i a_i - |sum_i p_i a_i y_i phi(x_i)|^2 / (2 lam) ,     0 <= a <= 1
@@ -14,7 +14,6 @@ it is one for the whole problem (``duality gap``). ``held_out`` estimates f from
     1 / (C n)           lam, for the C of an SVC
 """
 
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -27,9 +26,8 @@ from softmargin.kernels import Points
 from softmargin.kernels.points import add_product, slices, tile_shape
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import canonical
-from softmargin.models import KernelExpansion
 from softmargin.problems.checks import checked_prices, digest_of
-from softmargin.problems.multiclass_svm import Expansion, expansion_of
+from softmargin.problems.multiclass_svm import MarginModels
 
 __all__ = ["Estimate", "ExpansionPoint", "KernelHinge"]
 
@@ -52,14 +50,14 @@ class Estimate(NamedTuple):
     confidence: float
 
 
-class KernelHinge:
+class KernelHinge(MarginModels):
     """A binary hinge SVM in the space of a kernel, of which a solver looks at samples.
 
     Parameters
     ----------
     kernel : kernel object
     X : array or CSR matrix of shape (n, d)
-        A memory-mapped array will do: only rows that were asked for are read.
+        A memory-mapped array will do: only the rows that are used are read.
     y : array of shape (n,)
         -1 and +1.
     lam : float
@@ -76,7 +74,7 @@ class KernelHinge:
     """
 
     kind: ClassVar[str] = "sampled kernel"
-    is_expansion: ClassVar[bool] = True
+    is_expansion = True
 
     def __init__(
         self,
@@ -94,7 +92,7 @@ class KernelHinge:
         self.n = int(self.X.shape[0])
         self.y = np.ascontiguousarray(y, dtype=np.float64)
         if self.y.shape != (self.n,) or self.n == 0 or not (np.abs(self.y) == 1.0).all():
-            raise DataError(f"a binary SVM needs labels -1 and +1, one a sample; X has {self.n} samples.")
+            raise DataError(f"a binary SVM needs labels -1 and +1, one per sample; X has {self.n} samples.")
         if not (np.isfinite(lam) and lam > 0.0):
             raise DataError(f"lam must be positive and finite; found {lam}.")
         self.lam, self.bias, self.most_values = float(lam), float(bias), int(most_values)
@@ -104,12 +102,12 @@ class KernelHinge:
             raise DataError("all sample weights are zero; nothing can be learnt.")
 
     @cached_property
-    def gram(self) -> Gram:
-        """The kernel matrix, of which nothing is computed before it is asked for."""
+    def gram(self) -> Gram:  # type: ignore[override]
+        """The kernel matrix, computed when it is first used."""
         return Gram(self.kernel, self.X, bias=self.bias)
 
     def points(self, index: Array) -> Points:
-        """Return some samples as kernels want them; they are read and copied."""
+        """Return some samples in the form that kernels take; they are read and copied."""
         return Points(np.asarray(self.X[index]) if isinstance(self.X, np.ndarray) else self.X[index])
 
     def block(self, left: Points, right: Points) -> Array:
@@ -148,11 +146,11 @@ class KernelHinge:
         return scores[:, 0] + self.bias**2 * float(alpha.sum())
 
     def certificate(self, point: ExpansionPoint) -> Certificate:
-        """Judge an expansion on its sample, or on all samples where these can be looked at; all values are fresh."""
+        """Certify an expansion on its sample, or on all samples where ``most_values`` allows; nothing is cached."""
         index, alpha = np.asarray(point.samples), np.asarray(point.alpha, dtype=np.float64)
         is_whole = len(index) == self.n
         if not is_whole and self.n * len(index) <= self.most_values:
-            return self._judged_whole(index, alpha)
+            return self._whole_certificate(index, alpha)
         points, y, shares = self.points(index), self.y[index], self.shares(index)
         scores = self.sum_over(points, alpha, index)
         primal = self.value(float(alpha @ scores), scores, y, shares)
@@ -168,7 +166,7 @@ class KernelHinge:
         """Return the dual variables that coefficients suggest: alpha_i = p_i a_i y_i / lam."""
         return np.clip(np.divide(self.lam * y * alpha, shares, out=np.zeros_like(alpha), where=shares > 0.0), 0.0, 1.0)
 
-    def _judged_whole(self, index: Array, alpha: Array) -> Certificate:
+    def _whole_certificate(self, index: Array, alpha: Array) -> Certificate:
         points, shares = self.points(index), self.shares(np.arange(self.n))
         scores = self.sum_over(points, alpha, slice(None))
         primal = self.value(float(alpha @ scores[index]), scores, self.y, shares)
@@ -202,18 +200,6 @@ class KernelHinge:
             return None
         samples = np.flatnonzero(dual[:, 0])
         return ExpansionPoint(samples, dual[samples, 0], np.zeros(len(samples)))
-
-    def free_bias(self, point: ExpansionPoint) -> Array:
-        """Return zero: the bias is penalised; (1,)."""
-        return np.zeros(1)
-
-    def expansion(self, point: ExpansionPoint) -> Expansion:
-        """Return the kernel model that a point is, without labels."""
-        return expansion_of(self.gram, self.dual_columns(point))
-
-    def model(self, point: ExpansionPoint, classes: Array, info: Mapping[str, Any] | None = None) -> KernelExpansion:
-        """Return the model that a point is."""
-        return KernelExpansion(classes, *self.expansion(point), info or {})
 
     def small_problem(self) -> None:
         """Return None: next to nothing is compiled for solvers of samples."""

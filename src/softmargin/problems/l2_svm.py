@@ -14,7 +14,6 @@ Without a bias, b = 0 and the constraint y'a = 0 falls away. A sample with C_i =
     C / 2 sum xi^2  as here; LIBLINEAR's C is half of ours (maths: notation, eq. 5)
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,9 +23,8 @@ from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import matmul, rmatmul
-from softmargin.models import KernelExpansion, LinearModel
 from softmargin.problems.checks import BALANCED, checked_prices, checked_signs, digest_of
-from softmargin.problems.multiclass_svm import Expansion, expansion_of, small_gram
+from softmargin.problems.multiclass_svm import MarginModels, small_gram
 from softmargin.sets import project_balanced
 from softmargin.sets.balanced import balance_by_sort
 
@@ -43,7 +41,7 @@ class L2Point(NamedTuple):
     weights: Array | None = None  # (d,)
 
 
-class L2SVM:
+class L2SVM(MarginModels):
     """A binary L2-SVM.
 
     Parameters
@@ -129,7 +127,7 @@ class L2SVM:
         return duality_gap(primal, primal - float(self.gaps(alpha, scores, bias).sum())).residual
 
     def certificate(self, point: L2Point) -> Certificate:
-        """Judge a point: the scores are computed afresh."""
+        """Certify a point: the scores are recomputed."""
         alpha, bias = point.alpha, point.bias
         scores = self.gram.scores(self.y * alpha)
         if point.weights is not None:
@@ -173,10 +171,6 @@ class L2SVM:
             weights = rmatmul(self.gram.X, self.dual_columns(point), 0.0)[:-1, 0]
         return weights[None, :], np.array([point.bias])
 
-    def expansion(self, point: L2Point) -> Expansion:
-        """Return the kernel model that the dual variables are, without labels."""
-        return expansion_of(self.gram, self.dual_columns(point), self.free_bias(point))
-
     def free_bias(self, point: L2Point) -> Array:
         """Return the unpenalised bias; (1,)."""
         return np.array([point.bias])
@@ -184,14 +178,6 @@ class L2SVM:
     def expansion_point(self, dual: Array, intercept: Array) -> L2Point:
         """Return the point that the dual column (n, 1) and the bias (1,) of a model are, feasible or not."""
         return L2Point(self.y * dual[:, 0], float(intercept[0]))
-
-    def model(
-        self, point: L2Point, classes: Array, info: Mapping[str, Any] | None = None
-    ) -> LinearModel | KernelExpansion:
-        """Return the model that a point is."""
-        if self.is_expansion:
-            return KernelExpansion(classes, *self.expansion(point), info or {})
-        return LinearModel(classes, *self.coef_and_intercept(point), info or {})
 
     def small_problem(self) -> "L2SVM":
         """Return a problem of two rows that needs the same compiled loops."""

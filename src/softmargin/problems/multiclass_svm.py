@@ -40,8 +40,8 @@ __all__ = [
     "Expansion",
     "KernelMulticlassSVM",
     "KernelPoint",
+    "MarginModels",
     "MulticlassSVM",
-    "expansion_of",
     "small_gram",
 ]
 
@@ -74,13 +74,38 @@ class Expansion(NamedTuple):
     intercept: Array  # (k,) or (1,)
 
 
-def expansion_of(gram: Gram, dual: Array, bias: Any = 0.0) -> Expansion:
-    """Keep the samples with a nonzero dual variable; ``bias`` (k,) is unpenalised."""
-    support = np.flatnonzero(dual.any(axis=1))
-    vectors = None if gram.is_given else gram.X[support]
-    # A constant feature has the weight bias * sum of the duals (maths: linear SVM, section 2).
-    intercept = gram.bias**2 * dual.sum(axis=0) + bias
-    return Expansion(gram.kernel, vectors, support, gram.n, dual[support], intercept)
+class MarginModels:
+    """What every SVM says of its models: a point is an expansion over samples, or the weights of features."""
+
+    gram: Gram
+    is_expansion: bool
+
+    def dual_columns(self, point: Any) -> Array:
+        """Return the dual variables with their signs, W = sum_i x_i dual_i'; (n, k), or (n, 1) for two classes."""
+        raise NotImplementedError
+
+    def coef_and_intercept(self, point: Any) -> tuple[Array, Array]:
+        """Return the weights in scikit-learn's shapes: (k, d) and (k,), or one row for two classes."""
+        raise NotImplementedError
+
+    def free_bias(self, point: Any) -> Array:
+        """Return the unpenalised bias of each column; zero where there is none."""
+        return np.zeros(1)
+
+    def expansion(self, point: Any) -> Expansion:
+        """Return the kernel model that a point is, without labels: the samples with a nonzero dual variable."""
+        gram, dual = self.gram, self.dual_columns(point)
+        support = np.flatnonzero(dual.any(axis=1))
+        vectors = None if gram.is_given else gram.X[support]
+        # A constant feature has the weight bias * sum of the duals (maths: linear SVM, section 2).
+        intercept = gram.bias**2 * dual.sum(axis=0) + self.free_bias(point)
+        return Expansion(gram.kernel, vectors, support, gram.n, dual[support], intercept)
+
+    def model(self, point: Any, classes: Array, info: Mapping[str, Any] | None = None) -> LinearModel | KernelExpansion:
+        """Return the model that a point is."""
+        if self.is_expansion:
+            return KernelExpansion(classes, *self.expansion(point), info or {})
+        return LinearModel(classes, *self.coef_and_intercept(point), info or {})
 
 
 def small_gram(gram: Gram) -> Gram:
@@ -88,7 +113,7 @@ def small_gram(gram: Gram) -> Gram:
     return Gram(Linear() if gram.is_linear else Rbf(1.0), np.array([[-1.0], [1.0]], dtype=gram.dtype))
 
 
-class _JointSVM:
+class _JointSVM(MarginModels):
     """What the linear and the kernel problem share: labels, prices, the loss and the set of its dual rows."""
 
     def __init__(self, n: int, y: Array, C: float | Array, multiclass: str, n_classes: int | None) -> None:
@@ -120,7 +145,7 @@ class _JointSVM:
         return alpha[np.arange(len(self.y)), self.y]
 
     def dual_columns(self, point: Any) -> Array:
-        """Return the dual variables by columns of the model, W = sum_i x_i dual_i'; (n, k), or (n, 1) for two."""
+        """Return alpha, or one column for two classes."""
         return _collapsed(point.alpha)
 
     def warm_point(self, dual: Array) -> Any:
@@ -162,7 +187,7 @@ class MulticlassSVM(_JointSVM):
     """
 
     kind: ClassVar[str] = "linear hinge"
-    is_expansion: ClassVar[bool] = False
+    is_expansion = False
 
     def __init__(
         self,
@@ -181,7 +206,7 @@ class MulticlassSVM(_JointSVM):
             raise DataError(f"bias must be finite; found {bias!r}.")
 
     def point(self, alpha: Array) -> DualPoint:
-        """Pair dual variables with W = [X, bias]' alpha, computed afresh."""
+        """Pair dual variables with W = [X, bias]' alpha, recomputed."""
         return DualPoint(alpha, rmatmul(self.X, alpha, self.bias))
 
     def primal(self, weights: Array) -> float:
@@ -209,17 +234,13 @@ class MulticlassSVM(_JointSVM):
         return bool(distance <= FEASIBLE * np.abs(point.weights).max(initial=0.0))
 
     def certificate(self, point: DualPoint) -> Certificate:
-        """Judge a point: P(W), D(alpha), relative gap."""
+        """Certify a point: P(W), D(alpha), relative gap."""
         return duality_gap(self.primal(point.weights), self.dual(point))
 
     def coef_and_intercept(self, point: DualPoint) -> tuple[Array, Array]:
         """Return the weights in scikit-learn's shapes: (k, d) and (k,), or one row for two classes."""
         columns = _collapsed(point.weights)
         return np.ascontiguousarray(columns[:-1].T), self.bias * columns[-1]
-
-    def model(self, point: DualPoint, classes: Array, info: Mapping[str, Any] | None = None) -> LinearModel:
-        """Return the model that a point is."""
-        return LinearModel(classes, *self.coef_and_intercept(point), info or {})
 
     def small_problem(self) -> "MulticlassSVM | None":
         """Return a problem of two rows that needs the same compiled loops; None where SciPy narrowed the indices."""
@@ -264,7 +285,7 @@ class KernelMulticlassSVM(_JointSVM):
     """
 
     kind: ClassVar[str] = "kernel hinge"
-    is_expansion: ClassVar[bool] = True
+    is_expansion = True
 
     def __init__(
         self,
@@ -304,25 +325,13 @@ class KernelMulticlassSVM(_JointSVM):
         return duality_gap(primal, primal - float(self.gaps(alpha, scores).sum())).residual
 
     def certificate(self, point: KernelPoint) -> Certificate:
-        """Judge a point: K alpha is computed afresh, then P, D and the relative gap."""
+        """Certify a point: K alpha is recomputed, then P, D and the relative gap."""
         scores = self.gram.scores(point.alpha)
         return duality_gap(self.primal(point.alpha, scores), self.dual(point.alpha, scores))
-
-    def expansion(self, point: KernelPoint) -> Expansion:
-        """Return the kernel model that a point is, without labels."""
-        return expansion_of(self.gram, self.dual_columns(point))
-
-    def free_bias(self, point: KernelPoint) -> Array:
-        """Return zero: the bias is penalised; (1,)."""
-        return np.zeros(1)
 
     def expansion_point(self, dual: Array, intercept: Array) -> KernelPoint:
         """Return the point that the dual columns of a model are, feasible or not; they imply the intercept."""
         return self.point(_spread(dual))
-
-    def model(self, point: KernelPoint, classes: Array, info: Mapping[str, Any] | None = None) -> KernelExpansion:
-        """Return the model that a point is."""
-        return KernelExpansion(classes, *self.expansion(point), info or {})
 
     def small_problem(self) -> "KernelMulticlassSVM":
         """Return a problem of two rows that needs the same compiled loops: these see kernel values alone."""

@@ -4,7 +4,7 @@ P = sum_c P_c and D = sum_c D_c, so the gap is the sum of the gaps, and one cert
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError
 from softmargin.matrices.gram import Gram
-from softmargin.models import KernelExpansion, LinearModel
-from softmargin.problems.multiclass_svm import Expansion, expansion_of
+from softmargin.problems.multiclass_svm import MarginModels
 
 __all__ = ["OneVsRest"]
 
 Array = NDArray[Any]
 
 
-class OneVsRest:
+class OneVsRest(MarginModels):
     """Independent binary problems with one certificate.
 
     Parameters
@@ -44,18 +43,24 @@ class OneVsRest:
         return str(self.parts[0].kind)
 
     @property
-    def gram(self) -> Gram:
+    def gram(self) -> Gram:  # type: ignore[override]
         """The kernel matrix that the parts share."""
         gram: Gram = self.parts[0].gram
         return gram
 
+    @property
+    def is_expansion(self) -> bool:  # type: ignore[override]
+        """Whether models are expansions over samples, as those of its parts."""
+        return bool(self.parts[0].is_expansion)
+
     def certificate(self, point: Sequence[Any]) -> Certificate:
-        """Judge one point per class."""
-        judged = [part.certificate(mine) for part, mine in zip(self.parts, point, strict=True)]
+        """Certify one point per class."""
+        certificates = [part.certificate(mine) for part, mine in zip(self.parts, point, strict=True)]
         whole = duality_gap(
-            self.scale * sum(each.primal for each in judged), self.scale * sum(each.bound for each in judged)
+            self.scale * sum(part.primal for part in certificates),
+            self.scale * sum(part.bound for part in certificates),
         )
-        is_sample = any(each.kind == "sample gap" for each in judged)
+        is_sample = any(part.kind == "sample gap" for part in certificates)
         return whole._replace(kind="sample gap") if is_sample else whole
 
     def dual_columns(self, point: Sequence[Any]) -> Array:
@@ -79,23 +84,14 @@ class OneVsRest:
         rows = [part.coef_and_intercept(mine) for part, mine in zip(self.parts, point, strict=True)]
         return np.vstack([coef for coef, _ in rows]), np.concatenate([intercept for _, intercept in rows])
 
-    def expansion(self, point: Sequence[Any]) -> Expansion:
-        """Return the kernel model that a point is, without labels."""
-        biases = [part.free_bias(mine) for part, mine in zip(self.parts, point, strict=True)]
-        return expansion_of(self.gram, self.dual_columns(point), np.concatenate(biases))
+    def free_bias(self, point: Sequence[Any]) -> Array:
+        """Return the unpenalised bias of every part; (k,)."""
+        return np.concatenate([part.free_bias(mine) for part, mine in zip(self.parts, point, strict=True)])
 
     def expansion_point(self, dual: Array, intercept: Array) -> list[Any]:
         """Return the point that the dual columns (n, k) and intercepts (k,) of a model are, feasible or not."""
         columns = zip(self.parts, dual.T, intercept, strict=True)
         return [part.expansion_point(column[:, None], np.array([b])) for part, column, b in columns]
-
-    def model(
-        self, point: Sequence[Any], classes: Array, info: Mapping[str, Any] | None = None
-    ) -> LinearModel | KernelExpansion:
-        """Return the model that a point is."""
-        if self.parts[0].is_expansion:
-            return KernelExpansion(classes, *self.expansion(point), info or {})
-        return LinearModel(classes, *self.coef_and_intercept(point), info or {})
 
     def small_problem(self) -> "OneVsRest | None":
         """Return a problem of two rows that needs the same compiled loops; None where there is none."""

@@ -23,7 +23,7 @@ from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
 from softmargin.estimators.frame.callbacks import CallbackBridge, CallbackSupportMixin
 from softmargin.estimators.frame.warnings import NotCertifiedWarning, not_certified
-from softmargin.estimators.posing.fit import fit_problem, loss_prices
+from softmargin.estimators.posing.fit import fit_problem, loss_prices, model_info
 from softmargin.models import LinearModel
 from softmargin.run import Result, Status, Stop
 
@@ -215,14 +215,14 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
     def model(self) -> Any:
         """Return the fitted model apart from the estimator: it predicts, saves and loads without pickle."""
         check_is_fitted(self)
-        info = {
-            **self._claim(),
-            "fit_intercept": bool(self.fit_intercept),
-            "class_weight": self.class_weight,
-            "tol": float(self.tol),
-            "status": self.status_,
-            "certificate": self.certificate_._asdict(),
-        }
+        info = model_info(
+            self._claim(),
+            fit_intercept=bool(self.fit_intercept),
+            class_weight=self.class_weight,
+            tol=self.tol,
+            status=self.status_,
+            certificate=self.certificate_,
+        )
         return self._predictor(info)
 
     def decision_function(self, X: Any) -> Array:

@@ -23,7 +23,7 @@ from softmargin.run.solve import check_needs
 from softmargin.sets import L1Ball
 from softmargin.solvers.names import AUTO, SAMPLING, SOLVERS, choices
 
-__all__ = ["AutoTuning", "codes_of", "find_solver", "fit_problem", "loss_prices"]
+__all__ = ["AutoTuning", "codes_of", "find_solver", "fit_problem", "loss_prices", "model_info"]
 
 Array = NDArray[Any]
 
@@ -88,6 +88,20 @@ def codes_of(classes: Array, y: Any) -> Array:
     return codes
 
 
+def model_info(
+    claim: Mapping[str, Any], *, fit_intercept: bool, class_weight: Any, tol: float, status: str, certificate: Any
+) -> dict[str, Any]:
+    """Return what every model remembers: its problem (``claim``), and how far it was solved."""
+    return {
+        **claim,
+        "fit_intercept": fit_intercept,
+        "class_weight": class_weight,
+        "tol": float(tol),
+        "status": status,
+        "certificate": certificate._asdict(),
+    }
+
+
 def fit_problem(
     problem: Any,
     *,
@@ -122,7 +136,7 @@ def find_solver(solver: Any, problem: Any) -> Any:
     """Return the solver of that name, or the solver object itself, made ready for ``problem``.
 
     The parts of a one-vs-rest problem are solved one by one; where a model is made of dual variables, a solver that
-    finds weights is judged at its dual variables.
+    finds weights is certified at its dual variables.
     """
     part = problem.parts[0] if isinstance(problem, OneVsRest) else problem
     chosen = _by_name(solver, part) if isinstance(solver, str) else solver
