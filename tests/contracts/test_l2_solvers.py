@@ -359,3 +359,15 @@ def test_newton_refuses_a_kernel_and_names_smo():
 def test_projection_that_does_not_exist_is_refused():
     with pytest.raises(IncompatibleError, match="projection='guess' is unknown; choose newton, sort, bisection"):
         DualProxGradient(projection="guess")
+
+
+@pytest.mark.parametrize("first", [0.0, 1.0], ids=["the first sample has no price", "it has one"])
+def test_rows_of_samples_that_cannot_move_are_never_read(first):
+    """Rows of K that nobody asked for hold whatever was in memory before."""
+    X, y = overlapping()
+    C = np.where(np.arange(60) % 4 == 0, first, 1.0)
+    problem = make(X, y, KERNELS["rbf"], C=C, has_bias=False)
+    gram = problem.gram
+    gram.stored(np.arange(60))[C == 0.0] = np.nan
+    result = fit(problem, SOLVERS["smo"], tol=1e-6)
+    assert result.status is Status.CONVERGED

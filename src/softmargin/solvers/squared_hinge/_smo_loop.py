@@ -147,8 +147,13 @@ def descend_singles(variables: Any, budget: int, target: float, check_every: int
     K_, y_, u_, S_, up_, low_ = pointer(K), pointer(y), pointer(u), pointer(S), pointer(up), pointer(low)
     diagonal_, inverse_, gain_ = pointer(diagonal), pointer(inverse_C), pointer(gain)
     end = (n + CHUNK - 1) // CHUNK * CHUNK
-    i, step, row = 0, 0.0, 0
-    done = -1  # the first pass moves nothing
+    i = 0
+    while i < n and up_[i] < 0.0 and low_[i] > 0.0:
+        i += 1
+    if i == n:
+        return 0
+    # The first pass moves nothing: it reads the row of a sample that can move, as others may hold anything, also NaN.
+    step, row, done = 0.0, i * n, -1
     while True:
         best, at = 0.0, -1
         for first in range(0, end, CHUNK):
