@@ -16,17 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softmargin.backends.jit import compiled_struct
-from softmargin.backends.lanes import (
-    WIDTH,
-    any_nonzero,
-    largest,
-    load,
-    maximum,
-    splat,
-    store,
-    total,
-    where_greater,
-)
+from softmargin.backends.lanes import WIDTH, any_nonzero, largest, load, maximum, splat, store, total, where_greater
 
 __all__ = ["CrammerSingerProjection"]
 
@@ -45,17 +35,7 @@ class CrammerSingerProjection(NamedTuple):
         return False
 
     def block_step(
-        self,
-        G: Any,
-        y: int,
-        q: float,
-        C: float,
-        alpha: Any,
-        first: int,
-        tiles: Any,
-        m: int,
-        work: Any,
-        slack: float,
+        self, G: Any, y: int, q: float, C: float, alpha: Any, first: int, tiles: Any, m: int, work: Any, slack: float
     ) -> tuple[float, int, int]:
         """Project; see ``softmargin.blocks`` for the arguments."""
         zero = splat(0.0)

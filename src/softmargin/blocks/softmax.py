@@ -79,17 +79,7 @@ class SoftmaxBlock(NamedTuple):
     still: float = 0.01  # a tile stays as it is where it would move by at most this share of the largest move
 
     def block_step(
-        self,
-        G: Any,
-        y: int,
-        q: float,
-        C: float,
-        alpha: Any,
-        first: int,
-        tiles: Any,
-        m: int,
-        work: Any,
-        slack: float,
+        self, G: Any, y: int, q: float, C: float, alpha: Any, first: int, tiles: Any, m: int, work: Any, slack: float
     ) -> tuple[float, int, int]:
         """Minimise; see ``softmargin.blocks`` for the arguments.
 
@@ -171,17 +161,7 @@ class LogisticBlock(NamedTuple):
     accuracy: float = 1e-6  # Newton ends after a step of at most this size, relatively
 
     def block_step(
-        self,
-        G: Any,
-        y: int,
-        q: float,
-        C: float,
-        alpha: Any,
-        first: int,
-        tiles: Any,
-        m: int,
-        work: Any,
-        slack: float,
+        self, G: Any, y: int, q: float, C: float, alpha: Any, first: int, tiles: Any, m: int, work: Any, slack: float
     ) -> tuple[float, int, int]:
         """Minimise; see ``softmargin.blocks`` for the arguments."""
         s = G[0] + 1.0 if y == 0 else G[0]

@@ -21,17 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softmargin.backends.jit import compiled_struct, inline
-from softmargin.backends.lanes import (
-    WIDTH,
-    any_nonzero,
-    largest,
-    load,
-    maximum,
-    splat,
-    store,
-    total,
-    where_greater,
-)
+from softmargin.backends.lanes import WIDTH, any_nonzero, largest, load, maximum, splat, store, total, where_greater
 
 __all__ = ["WestonWatkinsGreedy", "WestonWatkinsNewton", "WestonWatkinsSort"]
 
@@ -126,17 +116,7 @@ def newton(v: Any, bound: Any, tiles: Any, m: int, start: float) -> float:
 
 
 def _block_step(
-    self: Any,
-    G: Any,
-    y: int,
-    q: float,
-    C: float,
-    alpha: Any,
-    first: int,
-    tiles: Any,
-    m: int,
-    work: Any,
-    slack: float,
+    self: Any, G: Any, y: int, q: float, C: float, alpha: Any, first: int, tiles: Any, m: int, work: Any, slack: float
 ) -> Any:
     """Minimise with one C for all classes."""
     bound = splat(C)

@@ -20,7 +20,7 @@ Source: paper 000, Section 5. We differ: the paper's program has n k variables a
 import importlib
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,14 +32,7 @@ __all__ = ["ProgramState", "QuadraticProgram"]
 
 Array = NDArray[Any]
 HingeProblem = KernelBlockProblem | FreeBiasProblem
-
-
-class _Program(NamedTuple):
-    """A program of CVXPY."""
-
-    objective: Any
-    constraints: list[Any]
-    alpha: Any  # the dual variables, as an expression
+Program = tuple[Any, list[Any], Any]  # of CVXPY: objective, constraints, the dual variables as an expression
 
 
 @dataclass
@@ -86,11 +79,10 @@ class QuadraticProgram:
         if len(rows):
             K = problem.gram.square(rows).astype(np.float64)
             K = 0.5 * (K + K.T)
-            alpha[rows] = self._solution(
-                _free_bias_program(problem, rows, K)
-                if isinstance(problem, FreeBiasProblem)
-                else _multiclass_program(problem, rows, K)
-            )
+            if isinstance(problem, FreeBiasProblem):
+                alpha[rows] = self._solution(*_free_bias_program(problem, rows, K))
+            else:
+                alpha[rows] = self._solution(*_multiclass_program(problem, rows, K))
         return ProgramState(problem.feasible(alpha), is_solved=True)
 
     def point(self, problem: HingeProblem, state: ProgramState) -> Any:
@@ -106,23 +98,23 @@ class QuadraticProgram:
         """Rebuild the state from a checkpoint."""
         return ProgramState(**arrays, **plain)
 
-    def _solution(self, program: _Program) -> Array:
+    def _solution(self, objective: Any, constraints: list[Any], alpha: Any) -> Array:
         """Return alpha at the minimum."""
         cp = _import_cvxpy()
-        posed = cp.Problem(cp.Minimize(program.objective), program.constraints)
+        program = cp.Problem(cp.Minimize(objective), constraints)
         tolerances = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), self.tolerance)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "may be inaccurate": the certificate says how inaccurate
-            posed.solve(solver="CLARABEL", **tolerances)
-        if program.alpha.value is None:
+            program.solve(solver="CLARABEL", **tolerances)
+        if alpha.value is None:
             raise SoftmarginError(
-                f"Clarabel found no answer to the quadratic program (it said {posed.status!r}). Scale the features, "
+                f"Clarabel found no answer to the quadratic program (it said {program.status!r}). Scale the features, "
                 "lower C, or use another solver."
             )
-        return np.asarray(program.alpha.value)
+        return np.asarray(alpha.value)
 
 
-def _multiclass_program(problem: KernelBlockProblem, rows: Array, K: Array) -> _Program:
+def _multiclass_program(problem: KernelBlockProblem, rows: Array, K: Array) -> Program:
     """Return the program of the given rows of a joint SVM."""
     cp = _import_cvxpy()
     n, k = len(rows), problem.n_classes
@@ -136,10 +128,10 @@ def _multiclass_program(problem: KernelBlockProblem, rows: Array, K: Array) -> _
     is_joint = problem.multiclass == "crammer_singer"
     limit = own <= C if is_joint else rest >= -np.repeat(C, k - 1)
     quadratic = sum(cp.quad_form(Z[:, c], cp.psd_wrap(K)) for c in range(k - 1))
-    return _Program(quadratic / 2.0 - cp.sum(own), [rest <= 0.0, limit], alpha)
+    return quadratic / 2.0 - cp.sum(own), [rest <= 0.0, limit], alpha
 
 
-def _free_bias_program(problem: FreeBiasProblem, rows: Array, K: Array) -> _Program:
+def _free_bias_program(problem: FreeBiasProblem, rows: Array, K: Array) -> Program:
     """Return the program of the given rows of a squared hinge SVM."""
     cp = _import_cvxpy()
     y = problem.y[rows]
@@ -147,7 +139,7 @@ def _free_bias_program(problem: FreeBiasProblem, rows: Array, K: Array) -> _Prog
     K[np.diag_indices_from(K)] += problem.inverse_C[rows]
     alpha = cp.Variable(len(rows))
     constraints = [alpha >= 0.0, *([y @ alpha == 0.0] if problem.has_bias else [])]
-    return _Program(cp.quad_form(alpha, cp.psd_wrap(K)) / 2.0 - cp.sum(alpha), constraints, alpha)
+    return cp.quad_form(alpha, cp.psd_wrap(K)) / 2.0 - cp.sum(alpha), constraints, alpha
 
 
 def _import_cvxpy() -> Any:

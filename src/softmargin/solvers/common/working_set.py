@@ -43,24 +43,11 @@ def largest(scores: Array, most: int) -> Array:
 def choose_rows(
     order: Array, is_free: Array, gaps: Array, most: int, *, share: float, sort_others: bool = True
 ) -> Array:
-    """Return the free rows and those whose gap counts, at most ``most``, sorted.
+    """Return the free rows of ``order`` and those whose gap exceeds this share of the mean, at most ``most``, sorted.
 
-    Where there are too many, free rows may be half of those that stay: the ones with the largest gaps.
-
-    Parameters
-    ----------
-    order : array of shape (m,)
-        The rows to choose from.
-    is_free : bool array of shape (m,)
-        Whether order[t] is not at a bound.
-    gaps : array of shape (n,)
-        The gap of every row.
-    most : int
-        Largest size of the set.
-    share : float
-        A gap counts above this share of the mean gap.
-    sort_others : bool
-        Whether those of the largest gaps stay also among the rows at bounds; else the first of ``order``.
+    is_free[t] says whether the row order[t] is away from its bounds; gaps has an entry for every row, chosen from or
+    not. Where there are too many, free rows may be half of those that stay: the ones with the largest gaps. Of the
+    others those with the largest gaps stay too, or the first of ``order`` where ``sort_others`` is False.
     """
     mine = gaps[order]
     free = order[is_free]

@@ -11,7 +11,7 @@ section 3 (nearest points, with K_ii = 1).
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,10 @@ from softmargin.blocks import NOTHING
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.losses.multiclass_hinge import margins
 
-__all__ = ["corner", "first_rows", "is_between", "nearest", "open_rows"]
+__all__ = ["DualRowSolver", "corner", "first_rows", "is_between", "nearest", "open_rows"]
 
 Array = NDArray[Any]
+State = TypeVar("State", bound=Any)
 _EQUAL = 4e-16  # relative distance at which two gammas are the same number
 _MAX_PASSES = 200  # bisection alone needs fewer than 64; NaN would never end
 _INSIDE = 1e-12  # a weight this far (relative to C) from 0 and from C lies between them
@@ -127,3 +128,23 @@ def first_rows(problem: KernelBlockProblem, init: Any) -> Array:
 def open_rows(problem: KernelBlockProblem) -> Array:
     """Return the samples whose rows can move: K_ii > 0 and C_i > 0."""
     return np.flatnonzero((problem.gram.diagonal >= NOTHING) & (problem.C > 0.0))
+
+
+class DualRowSolver(Generic[State]):
+    """What solvers share whose state holds alpha (n, k) and its scores."""
+
+    needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
+    state_type: ClassVar[type]
+
+    def point(self, problem: KernelBlockProblem, state: State) -> Any:
+        """Return the dual rows."""
+        return problem.point(state.alpha.copy())
+
+    def estimate(self, problem: KernelBlockProblem, state: State) -> float:
+        """Return the relative gap by the updated scores."""
+        return problem.relative_gap(state.alpha, state.scores)
+
+    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> State:
+        """Rebuild the state from a checkpoint."""
+        state: State = self.state_type(**arrays, **plain)
+        return state

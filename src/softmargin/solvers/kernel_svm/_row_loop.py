@@ -15,14 +15,14 @@ Maths: kernel SVM, sections 2 and 3.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import compiled_struct, jit
 from softmargin.core.protocols import KernelBlockProblem
-from softmargin.solvers.kernel_svm._dual_rows import first_rows, open_rows
+from softmargin.solvers.kernel_svm._dual_rows import DualRowSolver, first_rows, open_rows
 
 __all__ = ["CORNER_RULES", "PAIR_RULES", "RowSolver", "RowState"]
 
@@ -189,10 +189,10 @@ class RowState:
         self.work = np.zeros((3, self.alpha.shape[1]))
 
 
-class RowSolver:
+class RowSolver(DualRowSolver[RowState]):
     """A solver that visits every row once per step, by the rule that a subclass gives."""
 
-    needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
+    state_type = RowState
 
     def rule(self, problem: KernelBlockProblem) -> Any:
         """Return how a row moves."""
@@ -216,14 +216,6 @@ class RowSolver:
             state.n_done += len(index)
         return state
 
-    def point(self, problem: KernelBlockProblem, state: RowState) -> Any:
-        """Return the dual rows."""
-        return problem.point(state.alpha.copy())
-
     def estimate(self, problem: KernelBlockProblem, state: RowState) -> float:
         """Return the relative gap by the updated scores."""
         return problem.relative_gap(state.alpha, state.scores.T)
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> RowState:
-        """Rebuild the state from a checkpoint."""
-        return RowState(**arrays, **plain)

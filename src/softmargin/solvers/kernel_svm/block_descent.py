@@ -25,7 +25,7 @@ are examined after every round.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ from softmargin.core.protocols import KernelBlockProblem
 from softmargin.losses.multiclass_hinge import margins
 from softmargin.matrices.row_store import gather
 from softmargin.solvers.common.working_set import choose_rows
-from softmargin.solvers.kernel_svm._dual_rows import first_rows, is_between, open_rows
+from softmargin.solvers.kernel_svm._dual_rows import DualRowSolver, first_rows, is_between, open_rows
 
 __all__ = ["KernelBlockDescent", "KernelBlockDescentTuning", "KernelDescentState"]
 
@@ -84,7 +84,7 @@ class KernelDescentState:
 
 
 @dataclass(frozen=True)
-class KernelBlockDescent:
+class KernelBlockDescent(DualRowSolver[KernelDescentState]):
     """Settings of the descent.
 
     Parameters
@@ -100,7 +100,7 @@ class KernelBlockDescent:
     working_set: bool = True
     tuning: KernelBlockDescentTuning = KernelBlockDescentTuning()
 
-    needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
+    state_type = KernelDescentState
 
     def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> KernelDescentState:
         """Allocate, from a first point or from nothing."""
@@ -121,18 +121,6 @@ class KernelBlockDescent:
                 self._descend(problem, state, rows, 1.0, 1)
         state.gaps = problem.gaps(state.alpha, state.scores)
         return state
-
-    def point(self, problem: KernelBlockProblem, state: KernelDescentState) -> Any:
-        """Return the dual rows."""
-        return problem.point(state.alpha.copy())
-
-    def estimate(self, problem: KernelBlockProblem, state: KernelDescentState) -> float:
-        """Return the relative gap by the updated scores."""
-        return problem.relative_gap(state.alpha, state.scores)
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> KernelDescentState:
-        """Rebuild the state from a checkpoint."""
-        return KernelDescentState(**arrays, **plain)
 
     def _round(self, problem: KernelBlockProblem, state: KernelDescentState) -> None:
         """Choose a working set and descend on it."""

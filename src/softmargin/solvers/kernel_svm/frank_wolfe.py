@@ -17,13 +17,13 @@ that nothing is divided by zero (zero or equal rows); the paper computes K d ane
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.protocols import KernelBlockProblem
-from softmargin.solvers.kernel_svm._dual_rows import corner, first_rows
+from softmargin.solvers.kernel_svm._dual_rows import DualRowSolver, corner, first_rows
 
 __all__ = ["CornerState", "FrankWolfe"]
 
@@ -41,10 +41,10 @@ class CornerState:
 
 
 @dataclass(frozen=True)
-class FrankWolfe:
+class FrankWolfe(DualRowSolver[CornerState]):
     """Matrix-wise Frank-Wolfe with the best step; it has no settings."""
 
-    needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
+    state_type = CornerState
 
     def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> CornerState:
         """Allocate, from a first point or from nothing; the corners start at 0."""
@@ -63,15 +63,3 @@ class FrankWolfe:
             kept *= 1.0 - step
             kept += step * towards
         return state
-
-    def point(self, problem: KernelBlockProblem, state: CornerState) -> Any:
-        """Return the dual rows."""
-        return problem.point(state.alpha.copy())
-
-    def estimate(self, problem: KernelBlockProblem, state: CornerState) -> float:
-        """Return the relative gap by the updated scores."""
-        return problem.relative_gap(state.alpha, state.scores)
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> CornerState:
-        """Rebuild the state from a checkpoint."""
-        return CornerState(**arrays, **plain)

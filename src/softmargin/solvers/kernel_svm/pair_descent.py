@@ -93,15 +93,9 @@ class KernelPairDescent:
         if m == 0:
             return state
         tuning = self.tuning
-        rise, fall = _padded(rise[rows], 0.0), _padded(fall[rows], 0.0)
-        square = Square(
-            problem.gram.square(rows),
-            _padded(problem.gram.diagonal[rows], 1.0),
-            _padded(S[rows], 0.0),
-            rise,
-            fall,
-            np.zeros(len(rise)),
-        )
+        S, rise, fall = _padded(S[rows], 0.0), _padded(rise[rows], 0.0), _padded(fall[rows], 0.0)
+        diagonal = _padded(problem.gram.diagonal[rows], 1.0)
+        square = Square(problem.gram.square(rows), diagonal, S, rise, fall, np.zeros(len(S)))
         share = tuning.deep_target if m == problem.gram.n or state.has_moved[rows].all() else tuning.target
         target = share * float(gaps[rows].sum())
         descend_free_pairs(square, tuning.max_updates * m, target, tuning.check_every)

@@ -20,7 +20,7 @@ Everything is an operation on whole arrays: no loop over samples. Source: maths:
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from softmargin.matrices.operator import row_slices
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
 from softmargin.solvers.common.power_method import largest_eigenvalue
 from softmargin.solvers.common.working_set import choose_rows
-from softmargin.solvers.kernel_svm._dual_rows import corner, first_rows, is_between, nearest, open_rows
+from softmargin.solvers.kernel_svm._dual_rows import DualRowSolver, corner, first_rows, is_between, nearest, open_rows
 
 __all__ = ["DualGradientState", "ProjectedGradient", "ProjectedGradientTuning"]
 
@@ -76,7 +76,7 @@ class DualGradientState(DualIterate):
 
 
 @dataclass(frozen=True)
-class ProjectedGradient:
+class ProjectedGradient(DualRowSolver[DualGradientState]):
     """Settings of projected gradient.
 
     Parameters
@@ -89,7 +89,7 @@ class ProjectedGradient:
     working_set: bool = True
     tuning: ProjectedGradientTuning = ProjectedGradientTuning()
 
-    needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
+    state_type = DualGradientState
 
     def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> DualGradientState:
         """Allocate, from a first point or from nothing."""
@@ -109,18 +109,6 @@ class ProjectedGradient:
             return state
         _advance(state, problem.multiclass, problem.y, problem.C, problem.gram.scores)
         return state
-
-    def point(self, problem: KernelBlockProblem, state: DualGradientState) -> Any:
-        """Return the dual rows."""
-        return problem.point(state.alpha.copy())
-
-    def estimate(self, problem: KernelBlockProblem, state: DualGradientState) -> float:
-        """Return the relative gap by the updated scores."""
-        return problem.relative_gap(state.alpha, state.scores)
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> DualGradientState:
-        """Rebuild the state from a checkpoint."""
-        return DualGradientState(**arrays, **plain)
 
     def _round(self, problem: KernelBlockProblem, state: DualGradientState) -> None:
         """Choose a working set, bring its gap down to a tenth, and update the scores of all rows."""

@@ -198,19 +198,11 @@ class DualBlockDescent:
 
     def _prepare(self, problem: BlockDualProblem, state: DescentState, X: Any) -> None:
         """Make the structs of the compiled passes; X as ``matrices.rows`` has it."""
-        block = find_block(problem.multiclass, self.block)
+        block, is_permuted = find_block(problem.multiclass, self.block), self.order == "permuted"
+        visits = (state.order, state.gaps, state.idle, state.live, state.random)
         state.loop = (
             BlockDual(X, block, problem.y, problem.C, state.sqnorms, state.alpha, state.weights),
-            Visits(
-                order=state.order,
-                gaps=state.gaps,
-                idle=state.idle,
-                live=state.live,
-                random=state.random,
-                is_permuted=self.order == "permuted",
-                patience=self.tuning.patience,
-                slack=self.tuning.slack,
-            ),
+            Visits(*visits, is_permuted, self.tuning.patience, self.tuning.slack),
         )
 
     def _screen(self, problem: BlockDualProblem, state: DescentState) -> None:
