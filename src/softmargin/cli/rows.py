@@ -209,7 +209,7 @@ def squared_lengths(X: Any) -> Array:
     """Return the squared Euclidean length of every row, infinite where it overflows; shape (n,)."""
     with np.errstate(over="ignore"):
         if isinstance(X, np.ndarray):
-            return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+            return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
         row_of = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         return np.bincount(row_of, weights=X.data.astype(np.float64) ** 2, minlength=X.shape[0])
 

@@ -225,7 +225,7 @@ def _check_conjugate(penalty: Any, V: Array, t: Array, P: Array, rng: np.random.
 
 
 def _check_reach(penalty: Any, V: Array) -> float:
-    s = penalty.reach(V)
+    s: float = penalty.reach(V)
     if not 0.0 <= s <= 1.0:
         _fail(penalty, f"reach({V[0]}) is {s}, not in [0, 1]")
     if s == 0.0 and penalty.has_bound:
