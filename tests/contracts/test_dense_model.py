@@ -16,7 +16,7 @@ from softmargin.run import Status, Stop, solve
 from softmargin.solvers import MMDescent, ProxNewton
 from softmargin.solvers.softmax._losses import SoftmaxLosses
 from softmargin.solvers.softmax.prox_newton import ProxNewtonTuning
-from softmargin.solvers.softmax.quadratic_model.by_samples import AndersonTuning, EntryModel, Expansion
+from softmargin.solvers.softmax.quadratic_model.by_samples import AndersonTuning, EntryModel, LossExpansion
 from softmargin.solvers.softmax.quadratic_model.dense import (
     DenseModel,
     DenseTuning,
@@ -55,7 +55,7 @@ def make_models(k, seed=0, *, form=np.asarray, share=1.0, fit_intercept=True, is
     losses.matrix(G)[:] = rng.standard_normal((D + 1, columns))
     samples = Samples(problem.X, problem.C, P, 0.1 * rng.random(N), np.zeros(D + 1), is_coupled=is_coupled)
     samples.columns = with_constant(problem.X, fit_intercept)
-    around = Expansion(losses, W, G, samples)
+    around = LossExpansion(losses, W, G, samples)
     used = rng.random((columns, D + fit_intercept)) < share
     used[0, 0] = True
     classes, features = np.nonzero(used)
@@ -138,7 +138,7 @@ def stiff(penalty=None, **tuned):
     """Return a model on which passes converge slowly."""
     dense, _ = make_models(3, penalty=penalty, **tuned)
     dense.samples.damping[:] = 1e-3
-    around = Expansion(dense.losses, dense.W, dense.G, dense.samples)
+    around = LossExpansion(dense.losses, dense.W, dense.G, dense.samples)
     return DenseModel(around, dense.features, dense.classes, dense.tuning)
 
 

@@ -16,7 +16,7 @@ from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers import MMDescent, ProxNewton
 from softmargin.solvers.softmax._losses import SoftmaxLosses
-from softmargin.solvers.softmax.quadratic_model.by_samples import AndersonTuning, EntryModel, Expansion, RowModel
+from softmargin.solvers.softmax.quadratic_model.by_samples import AndersonTuning, EntryModel, LossExpansion, RowModel
 from softmargin.solvers.softmax.quadratic_model.row_shifts import best_shifts
 from softmargin.solvers.softmax.quadratic_model.samples import Samples, SampleTuning, draw, with_constant
 
@@ -289,7 +289,7 @@ def make_model(
     losses.matrix(G)[: d + fit_intercept] = rng.standard_normal((d + fit_intercept, columns))
     samples = Samples(problem.X, C, P, np.full(40, damping), np.zeros(d + 1), is_coupled=is_coupled)
     samples.columns = with_constant(X, fit_intercept)
-    around, features = Expansion(losses, W, G, samples), np.arange(d + fit_intercept)
+    around, features = LossExpansion(losses, W, G, samples), np.arange(d + fit_intercept)
     if by_rows:
         return RowModel(around, features, 1, anderson)
     return EntryModel(around, np.tile(features, columns), np.repeat(np.arange(columns), len(features)), anderson)

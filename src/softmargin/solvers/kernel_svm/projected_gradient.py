@@ -32,7 +32,7 @@ from softmargin.solvers.common.power_method import largest_eigenvalue
 from softmargin.solvers.common.working_set import choose_rows
 from softmargin.solvers.kernel_svm._dual_rows import DualRowSolver, corner, first_rows, is_between, nearest, open_rows
 
-__all__ = ["DualGradientState", "ProjectedGradient", "ProjectedGradientTuning"]
+__all__ = ["ProjectedGradient", "ProjectedGradientState", "ProjectedGradientTuning"]
 
 Array = NDArray[Any]
 Product = Callable[[Array], Array]
@@ -68,7 +68,7 @@ class DualIterate:
 
 
 @dataclass
-class DualGradientState(DualIterate):
+class ProjectedGradientState(DualIterate):
     """Arrays and plain numbers, which a checkpoint holds."""
 
     order: Array  # the samples whose rows can move, shuffled: rows of equal gaps are taken in this order
@@ -76,7 +76,7 @@ class DualGradientState(DualIterate):
 
 
 @dataclass(frozen=True)
-class ProjectedGradient(DualRowSolver[DualGradientState]):
+class ProjectedGradient(DualRowSolver[ProjectedGradientState]):
     """Settings of projected gradient.
 
     Parameters
@@ -89,20 +89,20 @@ class ProjectedGradient(DualRowSolver[DualGradientState]):
     working_set: bool = True
     tuning: ProjectedGradientTuning = ProjectedGradientTuning()
 
-    state_type = DualGradientState
+    state_type = ProjectedGradientState
 
-    def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> DualGradientState:
+    def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> ProjectedGradientState:
         """Allocate, from a first point or from nothing."""
         alpha = first_rows(problem, init)
         scores = problem.gram.scores(alpha)
         order = rng.permutation(open_rows(problem))
         gram = problem.gram
         lipschitz = 1.0 if self.working_set else self._lipschitz(gram.scores, gram.diagonal, rng)
-        return DualGradientState(
+        return ProjectedGradientState(
             alpha, scores, alpha.copy(), scores.copy(), lipschitz, 1.0, order, self.tuning.first_set
         )
 
-    def step(self, problem: KernelBlockProblem, state: DualGradientState) -> DualGradientState:
+    def step(self, problem: KernelBlockProblem, state: ProjectedGradientState) -> ProjectedGradientState:
         """Make one iteration on all rows, or one round on a working set."""
         if self.working_set:
             self._round(problem, state)
@@ -110,7 +110,7 @@ class ProjectedGradient(DualRowSolver[DualGradientState]):
         _advance(state, problem.multiclass, problem.y, problem.C, problem.gram.scores)
         return state
 
-    def _round(self, problem: KernelBlockProblem, state: DualGradientState) -> None:
+    def _round(self, problem: KernelBlockProblem, state: ProjectedGradientState) -> None:
         """Choose a working set, bring its gap down to a tenth, and update the scores of all rows."""
         tuning, gram, order = self.tuning, problem.gram, state.order
         gaps = problem.gaps(state.alpha, state.scores)

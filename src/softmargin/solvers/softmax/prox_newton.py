@@ -40,7 +40,7 @@ from softmargin.solvers.softmax._losses import SoftmaxLosses, width_of
 from softmargin.solvers.softmax.quadratic_model.by_samples import (
     AndersonTuning,
     EntryModel,
-    Expansion,
+    LossExpansion,
     QuadraticModel,
     RowModel,
 )
@@ -246,7 +246,7 @@ class ProxNewton:
         is_dense = state.width == 1 and is_worth_while(cost, m, problem.X, state.max_passes, tuning.dense)
         takes_all = is_dense and affords_all(cost, X, n_tiles, tuning.dense)
         samples = self._samples(state, None if takes_all else own, is_dense)
-        around = Expansion(state.losses, state.weights, state.gradient, samples)
+        around = LossExpansion(state.losses, state.weights, state.gradient, samples)
         if by_rows and not is_dense:
             return RowModel(around, rows, state.width, tuning.anderson)
         if k > 1:

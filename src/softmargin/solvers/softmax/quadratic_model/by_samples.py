@@ -25,7 +25,7 @@ from softmargin.solvers.softmax.quadratic_model.loops import (
 )
 from softmargin.solvers.softmax.quadratic_model.samples import Samples
 
-__all__ = ["AndersonTuning", "EntryModel", "Expansion", "QuadraticModel", "RowModel"]
+__all__ = ["AndersonTuning", "EntryModel", "LossExpansion", "QuadraticModel", "RowModel"]
 
 Array = NDArray[Any]
 ANDERSON_RIDGE = 1e-10  # share of the trace of the Gram matrix of steps added to its diagonal, so that it is regular
@@ -38,7 +38,7 @@ class AndersonTuning(NamedTuple):
     most_kept: int = 1 << 23  # numbers of one response above which no history is kept: memory; by hand
 
 
-class Expansion(NamedTuple):
+class LossExpansion(NamedTuple):
     """The losses to second order around W."""
 
     losses: SoftmaxLosses
@@ -50,7 +50,7 @@ class Expansion(NamedTuple):
 class QuadraticModel:
     """q(D) over some blocks of W, at V = W + D."""
 
-    def __init__(self, around: Expansion, rows: Array) -> None:
+    def __init__(self, around: LossExpansion, rows: Array) -> None:
         self.losses, self.W, self.G, self.samples = around
         self.problem, self.V = self.losses.problem, self.W.copy()
         self.rows = rows  # features of the blocks, the constant one included
@@ -80,7 +80,7 @@ class _BySamples(QuadraticModel):
 
     response: Array
 
-    def __init__(self, around: Expansion, rows: Array, anderson: AndersonTuning) -> None:
+    def __init__(self, around: LossExpansion, rows: Array, anderson: AndersonTuning) -> None:
         super().__init__(around, rows)
         problem, self.anderson = self.problem, anderson
         self.at = ModelPoint(self.V, self.G, self.losses.k, problem.n_columns, problem.is_pinned, problem.X.shape[1])
@@ -146,7 +146,7 @@ def _cancelling(steps: Array) -> Array:
 class EntryModel(_BySamples):
     """A model in the entries (features[e], classes[e]) of W, ordered by class; ``response`` is T, class-major."""
 
-    def __init__(self, around: Expansion, features: Array, classes: Array, anderson: AndersonTuning) -> None:
+    def __init__(self, around: LossExpansion, features: Array, classes: Array, anderson: AndersonTuning) -> None:
         super().__init__(around, np.unique(features), anderson)
         samples, m, k = self.samples, len(self.samples.C), self.problem.n_columns
         P = np.ascontiguousarray(self.losses.matrix(samples.P).T).reshape(-1)
@@ -191,7 +191,7 @@ class EntryModel(_BySamples):
 class RowModel(_BySamples):
     """A model in whole rows of W, ``width`` entries to a prox; ``response`` is R."""
 
-    def __init__(self, around: Expansion, features: Array, width: int, anderson: AndersonTuning) -> None:
+    def __init__(self, around: LossExpansion, features: Array, width: int, anderson: AndersonTuning) -> None:
         super().__init__(around, features, anderson)
         samples, self.width, k = self.samples, width, self.losses.k
         self.terms = SampleTerms(samples.columns, samples.C, samples.P, samples.damping)

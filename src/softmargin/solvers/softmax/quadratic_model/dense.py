@@ -26,7 +26,7 @@ from scipy.linalg.lapack import dposv
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import keep, pointer
 from softmargin.matrices.rows import as_rows
-from softmargin.solvers.softmax.quadratic_model.by_samples import Expansion, QuadraticModel
+from softmargin.solvers.softmax.quadratic_model.by_samples import LossExpansion, QuadraticModel
 from softmargin.solvers.softmax.quadratic_model.samples import Layout, Samples, density, n_pairs
 
 __all__ = ["DenseModel", "DenseTuning", "affords_all", "forming_cost", "is_looped", "is_worth_while"]
@@ -86,7 +86,7 @@ def affords_all(cost: float, X: Any, n_tiles: int, tuning: DenseTuning) -> bool:
 class DenseModel(QuadraticModel):
     """A model in the entries (features[e], classes[e]) of W, ordered by class."""
 
-    def __init__(self, around: Expansion, features: Array, classes: Array, tuning: DenseTuning) -> None:
+    def __init__(self, around: LossExpansion, features: Array, classes: Array, tuning: DenseTuning) -> None:
         super().__init__(around, features if around.losses.problem.n_columns == 1 else np.unique(features))
         self.features, self.classes, self.tuning = features, classes, tuning
         self.at = features * self.losses.k + classes
