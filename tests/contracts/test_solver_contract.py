@@ -167,7 +167,7 @@ def sampled_problem(form=np.asarray):
 
 
 # A run assembles the kernel matrix of its sample from blocks, a continued one computes it as a whole.
-rounded = pytest.mark.xfail(strict=True, raises=AssertionError, reason="a continued run differs in its last digits")
+rounded = pytest.mark.xfail(raises=AssertionError, reason="a continued run differs in its last digits")
 for form in (np.asarray, csr_matrix):
     for solver, tol, marks in (
         (ConjugateSubgradient(), 1e-3, rounded),
