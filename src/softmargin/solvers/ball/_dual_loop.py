@@ -28,7 +28,7 @@ class AscentProblem(NamedTuple):
 
 @jit
 def ascend(
-    rows: Any, problem: Any, U: Array, Z: Array, theta: float, order: Array, random: Array
+    rows: Any, problem: AscentProblem, U: Array, Z: Array, theta: float, order: Array, random: Array
 ) -> tuple[float, float, float]:
     """Visit every sample once; return theta and the sums of all losses and all slacks, each before its update.
 

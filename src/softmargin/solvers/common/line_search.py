@@ -6,7 +6,7 @@ The search suits functions of linear scores: a trial costs no product with X, so
 to a share of the first one. A Newton direction that gets only a short step came from a Hessian that is nearly singular
 at the point: then ``Damping`` adds a share of its largest possible diagonal, until steps are long again.
 
-Source: Newton's method safeguarded by bisection, as in Press et al., Numerical Recipes, section 9.4; Levenberg (1944).
+Source: Newton's method safeguarded by bisection, a textbook method.
 """
 
 import math

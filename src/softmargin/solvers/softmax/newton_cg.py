@@ -35,7 +35,7 @@ Array = NDArray[Any]
 class NewtonCGTuning(NamedTuple):
     """The parts of the method; how exact directions are, and how many rows they come from."""
 
-    least_exact: float = 0.25  # largest eta; by hand, of the form of Nocedal and Wright, eq. (7.3)
+    least_exact: float = 0.25  # largest eta; by hand
     sampled_exact: float = 0.15  # least eta with a sample: by hand, its Hessian is no more exact than that
     first_rows: int = 6000  # of the first sample, by hand ...
     rows_per_feature: int = 8  # ... or this many per feature, by hand
