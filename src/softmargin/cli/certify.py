@@ -12,6 +12,7 @@ from softmargin.cli.exit_codes import INTERRUPTED, NOT_CERTIFIED
 from softmargin.cli.show import note, percent, print_fields, print_json, problem_name, wants_progress
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.protocols import Watcher
 from softmargin.estimators.certify import certify
 from softmargin.estimators.posing.svm import kernel_claim
 from softmargin.matrices.gram import Gram
@@ -21,17 +22,11 @@ from softmargin.run import Result, Status
 __all__ = ["run"]
 
 
-class _Listener:
+class _Listener(Watcher):
     """Keeps how the run for the bound ended; a kernel model needs none."""
 
     status: Status | None = None
     seconds = 0.0
-
-    def begin(self, problem: Any, solver: Any, stop: Any) -> None:
-        """Nothing to prepare."""
-
-    def watch(self, progress: Any) -> None:
-        """Nothing to see."""
 
     def end(self, result: Result) -> None:
         """Remember."""

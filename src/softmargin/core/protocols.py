@@ -23,15 +23,16 @@ __all__ = [
     "CompositeProblem",
     "ConstrainedProblem",
     "ConvexSet",
+    "DualProblem",
     "EntrywiseLoss",
     "FreeBiasProblem",
     "KernelBlockProblem",
-    "LinearProblem",
     "ManyProblems",
     "MarginProblem",
     "Penalty",
     "Problem",
     "Progress",
+    "Resumable",
     "RidgeProblem",
     "SampledProblem",
     "Solver",
@@ -56,130 +57,87 @@ class Problem(Protocol):
     @property
     def kind(self) -> str:
         """The family of solvers that may solve it: a key of ``solvers.names.SOLVERS``."""
-        ...
 
     def certificate(self, point: Any) -> Certificate:
         """Evaluate a point from scratch: primal value, proven bound, residual."""
-        ...
 
     def fingerprint(self) -> str:
         """Return a hash of all that defines the problem: a checkpoint continues only on the same problem."""
-        ...
-
-
-@runtime_checkable
-class LinearProblem(Problem, Protocol):
-    """A problem whose points hold, or imply, weights of the features."""
-
-    def coef_and_intercept(self, point: Any) -> tuple[Any, Any]:
-        """Return the weights in scikit-learn's shapes: (k, d) and (k,), or (1, d) and (1,) for two classes."""
-        ...
 
 
 @runtime_checkable
 class MarginProblem(Problem, Protocol):
     """An SVM: a point holds dual variables, one column per column of the model."""
 
-    @property
-    def is_expansion(self) -> bool:
-        """Whether a model is made of the dual variables alone (``expansion(point)``), not of weights."""
-        ...
+    is_expansion: bool  # a model is made of the dual variables alone (``expansion(point)``), not of weights
 
     def dual_columns(self, point: Any) -> Any:
         """Return the dual variables with their signs, W = sum_i x_i dual_i'; (n, k), or (n, 1) for two classes."""
-        ...
 
     def warm_point(self, dual: Any) -> Any:
         """Return a feasible point near the dual columns of a model; None where they have another shape."""
-        ...
 
 
 @runtime_checkable
-class BlockDualProblem(Problem, Protocol):
+class DualProblem(Problem, Protocol):
+    """A problem with dual variables ``alpha`` for every sample: one, or a row of them."""
+
+    y: Array  # (n,) class codes, or -1 and +1
+    C: Array  # (n,)
+
+    def feasible(self, alpha: Array) -> Array:
+        """Return a feasible dual point near ``alpha``."""
+
+    def point(self, alpha: Array) -> Any:
+        """Make a point of dual variables, with the weights or the best bias that they imply."""
+
+
+@runtime_checkable
+class BlockDualProblem(DualProblem, Protocol):
     """A linear problem whose dual has one small block of variables for every sample (rows of ``alpha``)."""
 
     X: Any  # (n, d) array or CSR matrix
-    y: NDArray[Any]  # (n,) class codes
-    C: NDArray[Any]  # (n,)
     n_classes: int
     bias: float  # value of the constant feature
     multiclass: str
     loss: Any
 
-    def feasible(self, alpha: NDArray[Any]) -> NDArray[Any]:
-        """Return a feasible dual point near ``alpha``."""
-        ...
-
-    def point(self, alpha: NDArray[Any]) -> Any:
-        """Pair dual variables with the weights they imply."""
-        ...
-
-    def settled(self, point: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    def settled(self, point: Any) -> tuple[Array, Array]:
         """Return the rows whose optimum is proven, and their optimal dual variables."""
-        ...
 
 
 @runtime_checkable
-class KernelBlockProblem(Problem, Protocol):
+class KernelBlockProblem(DualProblem, Protocol):
     """A problem on a kernel matrix, with one small block of dual variables for every sample (rows of ``alpha``)."""
 
     gram: Any
-    y: NDArray[Any]  # (n,) class codes
-    C: NDArray[Any]  # (n,)
     n_classes: int
     multiclass: str
     loss: Any
 
-    def feasible(self, alpha: NDArray[Any]) -> NDArray[Any]:
-        """Return a feasible dual point near ``alpha``."""
-        ...
-
-    def point(self, alpha: NDArray[Any]) -> Any:
-        """Make a point of dual variables."""
-        ...
-
-    def gaps(self, alpha: NDArray[Any], scores: NDArray[Any]) -> NDArray[Any]:
+    def gaps(self, alpha: Array, scores: Array) -> Array:
         """Return the gap of every row, given scores = K alpha."""
-        ...
 
-    def relative_gap(self, alpha: NDArray[Any], scores: NDArray[Any]) -> float:
+    def relative_gap(self, alpha: Array, scores: Array) -> float:
         """Return the relative gap at a feasible alpha, given scores = K alpha."""
-        ...
 
 
 @runtime_checkable
-class FreeBiasProblem(Problem, Protocol):
+class FreeBiasProblem(DualProblem, Protocol):
     """A binary problem on a kernel matrix with one dual variable per sample, and an unpenalised bias."""
 
     gram: Any
-    y: NDArray[Any]  # (n,) -1 and +1
-    C: NDArray[Any]  # (n,)
     has_bias: bool
+    inverse_C: Array  # (n,) 1 / C_i, zero where C_i is zero
 
-    @property
-    def inverse_C(self) -> NDArray[Any]:
-        """1 / C_i, zero where C_i is zero; shape (n,)."""
-        ...
-
-    def feasible(self, alpha: NDArray[Any]) -> NDArray[Any]:
-        """Return the nearest feasible dual point."""
-        ...
-
-    def best_bias(self, scores: NDArray[Any]) -> float:
+    def best_bias(self, scores: Array) -> float:
         """Return the bias that minimises the primal for given scores."""
-        ...
 
-    def point(self, alpha: NDArray[Any]) -> Any:
-        """Pair dual variables with the best bias for the scores they imply."""
-        ...
-
-    def primal_point(self, weights: NDArray[Any], bias: float) -> Any:
+    def primal_point(self, weights: Array, bias: float) -> Any:
         """Pair linear weights and a bias with the dual point that their losses imply."""
-        ...
 
-    def relative_gap(self, alpha: NDArray[Any], scores: NDArray[Any]) -> float:
+    def relative_gap(self, alpha: Array, scores: Array) -> float:
         """Return the relative gap at a feasible alpha and its best bias, given its scores."""
-        ...
 
 
 @runtime_checkable
@@ -196,44 +154,27 @@ class Penalty(Protocol):
     It is a ``NamedTuple`` of numbers, compiled by ``@compiled_struct("prox_row")``. W, V and the results are (d, k).
     """
 
-    @property
-    def is_convex(self) -> bool:
-        """Whether g is convex."""
-        ...
-
-    @property
-    def has_bound(self) -> bool:
-        """Whether the conjugate is finite near zero: then a duality gap can be proven, else only stationarity."""
-        ...
-
-    @property
-    def is_entrywise(self) -> bool:
-        """Whether g(W_j) is a sum over the entries of W_j; ``penalties.checked`` adds it to a class without it."""
-        ...
+    is_convex: bool
+    has_bound: bool  # the conjugate is finite near zero: then a duality gap can be proven, else only stationarity
+    is_entrywise: bool  # g(W_j) is a sum over the entries of W_j; ``penalties.checked`` adds it to a class without it
 
     def value(self, W: Array) -> float:
         """Return g(W); inf where W is not allowed."""
-        ...
 
     def prox(self, V: Array, t: Any) -> Array:
         """Return the minimiser of g(W) + |W - V|^2 / (2 t), row by row; t > 0 is a number or (d, 1)."""
-        ...
 
     def prox_row(self, row: Any, first: int, k: int, t: float) -> None:
         """Do the same in place for one row, row[first : first + k] of flat memory; compiled."""
-        ...
 
     def conjugate(self, V: Array) -> float:
         """Return sup over W of <V, W> - g(W); inf where it is unbounded."""
-        ...
 
     def reach(self, V: Array) -> float:
         """Return the largest s in [0, 1] at which the conjugate of s V is finite."""
-        ...
 
     def distance(self, W: Array, V: Array) -> Array:
         """Return the distance of each row V_j to the subdifferential of g at W_j; shape (d,)."""
-        ...
 
 
 @runtime_checkable
@@ -249,33 +190,23 @@ class CompositeProblem(Problem, Protocol):
     is_pinned: bool  # two classes: the score of the first is zero
     target: Array  # (n,) column of each sample's label; -1 where it is the pinned class
     fit_intercept: bool
-
-    @property
-    def bias(self) -> float:
-        """The value of the constant feature that carries the intercept: 1, or 0 without an intercept."""
-        ...
+    bias: float  # value of the constant feature that carries the intercept: 1, or 0 without an intercept
 
     def checked_point(self, init: Any) -> Any:
         """Return the ``CompositePoint`` at which to start: ``init`` after a check of its shape, or zero if None."""
-        ...
 
     def rough_residual(self, weights: Array, primal: float, gradient: Array) -> float:
         """Estimate the residual from the gradient of the losses."""
-        ...
 
 
 @runtime_checkable
 class RidgeProblem(CompositeProblem, Protocol):
     """Softmax regression with the penalty ridge / 2 |W|^2: smooth."""
 
-    @property
-    def ridge(self) -> float:
-        """The strength of the penalty."""
-        ...
+    ridge: float
 
     def scores(self, point: Any) -> Array:
         """Return the scores of all classes at a ``CompositePoint``, the pinned one included; shape (n, n_classes)."""
-        ...
 
 
 class EntrywiseLoss(Protocol):
@@ -288,32 +219,25 @@ class EntrywiseLoss(Protocol):
     @property
     def curvature(self) -> float:
         """A bound on the second derivative."""
-        ...
 
     @property
     def is_margin(self) -> bool:
         """Whether targets are -1 and +1."""
-        ...
 
     def value(self, scores: Array, target: Array) -> Array:
         """Return f."""
-        ...
 
     def slope(self, scores: Array, target: Array) -> Array:
         """Return df/ds."""
-        ...
 
     def bend(self, scores: Array, target: Array) -> Array:
         """Return the second derivative; any value where it jumps."""
-        ...
 
     def conjugate(self, u: Array, target: Array) -> Array:
         """Return f*(u, t) = sup over s of u s - f(s, t); inf outside its domain, which must hold 0."""
-        ...
 
     def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
         """Return argmax over v of s v - f*(v, t) - (v - u)^2 / (2 r); only primal-dual methods need it."""
-        ...
 
 
 class Atom(Protocol):
@@ -321,23 +245,18 @@ class Atom(Protocol):
 
     def toarray(self) -> Array:
         """Return it as an array."""
-        ...
 
     def times(self, X: Any) -> Array:
         """Return X W."""
-        ...
 
     def inner(self, G: Array) -> float:
         """Return <W, G>."""
-        ...
 
     def sqnorm(self) -> float:
         """Return |W|^2."""
-        ...
 
     def add_to(self, W: Array, step: float) -> None:
         """Add a multiple of it to an array, in place."""
-        ...
 
 
 @runtime_checkable
@@ -346,23 +265,18 @@ class ConvexSet(Protocol):
 
     def project(self, V: Array) -> Array:
         """Return the nearest point."""
-        ...
 
     def lmo(self, G: Array) -> Atom:
         """Return a corner that minimises <W, G> over the set (linear minimisation oracle)."""
-        ...
 
     def least(self, Z: Array, l2: float) -> float:
         """Return the minimum of l2 / 2 |W|^2 + <Z, W> over the set."""
-        ...
 
     def size(self, W: Any) -> float:
         """Return how much of the set W uses: at most 1 inside it, 1 on its boundary."""
-        ...
 
     def squared_diameter(self, shape: tuple[int, int]) -> float:
         """Return a bound on |V - W|^2 over the set."""
-        ...
 
 
 @runtime_checkable
@@ -380,45 +294,35 @@ class ConstrainedProblem(Problem, Protocol):
     @property
     def shape(self) -> tuple[int, int]:
         """(d, k)."""
-        ...
 
     def columns(self) -> Any:
         """Return X by columns: a CSC matrix or a Fortran-ordered array."""
-        ...
 
     def checked_point(self, init: Any) -> Any:
         """Return the point of the set nearest to ``init``, or to zero: (weights, intercept, dual variables or None)."""
-        ...
 
     def scores(self, weights: Any) -> Array:
         """Return X W, without the intercept."""
-        ...
 
     def losses(self, scores: Array, intercept: Array) -> float:
         """Return the weighted sum of the losses."""
-        ...
 
     def slopes(self, scores: Array, intercept: Array) -> Array:
         """Return the derivatives of the losses times the weights of the samples: X' times them is the gradient."""
-        ...
 
     def best_intercept(
         self, scores: Array, start: Array | None = None, sums_at: Callable[[Array], Any] | None = None
     ) -> Array:
         """Return the intercepts that minimise the losses of these scores."""
-        ...
 
     def dual_point(self, scores: Array, intercept: Array) -> Array:
         """Return feasible dual variables (n, k) made from the derivatives of the losses."""
-        ...
 
     def bound(self, U: Array, Z: Array) -> float:
         """Return the dual value at U, given Z = X' (p U)."""
-        ...
 
     def relative_gap(self, W: Array, scores: Array, intercept: Array, Z: Array) -> float:
         """Return the relative duality gap at W, given its scores, the best intercept and Z = X' slopes."""
-        ...
 
 
 @runtime_checkable
@@ -426,33 +330,27 @@ class SampledProblem(Problem, Protocol):
     """A binary kernel problem with hinge loss that a solver works on through samples of its rows."""
 
     n: int
-    y: NDArray[Any]  # (n,) -1 and +1
-    weights: NDArray[Any]  # (n,)
+    y: Array  # (n,) -1 and +1
+    weights: Array  # (n,)
     lam: float
 
-    def points(self, index: NDArray[Any]) -> Any:
+    def points(self, index: Array) -> Any:
         """Return some samples in the form that kernels take."""
-        ...
 
-    def block(self, left: Any, right: Any) -> NDArray[Any]:
+    def block(self, left: Any, right: Any) -> Array:
         """Return the kernel values of all pairs of two sets of points."""
-        ...
 
-    def sum_over(self, points: Any, alpha: NDArray[Any], at: Any) -> NDArray[Any]:
+    def sum_over(self, points: Any, alpha: Array, at: Any) -> Array:
         """Return the scores of an expansion over ``points`` at some samples."""
-        ...
 
-    def shares(self, index: NDArray[Any]) -> NDArray[Any]:
+    def shares(self, index: Array) -> Array:
         """Return the weights of some samples, scaled to sum to one."""
-        ...
 
-    def value(self, square: float, scores: NDArray[Any], y: NDArray[Any], shares: NDArray[Any]) -> float:
+    def value(self, square: float, scores: Array, y: Array, shares: Array) -> float:
         """Return the objective on some samples, given |w|^2 and their scores."""
-        ...
 
     def best_bound(self, mass: float, square: float, largest: float) -> float:
         """Return the largest dual value over all multiples of a dual point."""
-        ...
 
 
 class Solver(Protocol[P_contra, Point, State]):
@@ -462,23 +360,28 @@ class Solver(Protocol[P_contra, Point, State]):
 
     def start(self, problem: P_contra, init: Point | None, rng: np.random.Generator) -> State:
         """Allocate everything, from a first point or from nothing."""
-        ...
 
     def step(self, problem: P_contra, state: State) -> State:
         """Advance by about one pass over the data."""
-        ...
 
     def point(self, problem: P_contra, state: State) -> Point:
         """Return the current point, ready for its certificate."""
-        ...
 
     def estimate(self, problem: P_contra, state: State) -> float:
         """Estimate the residual at no cost; it decides only when the certificate is evaluated."""
-        ...
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> State:
         """Rebuild a state from the arrays and the plain numbers that a checkpoint holds."""
-        ...
+
+
+class Resumable:
+    """A base of solvers: a checkpoint rebuilds their state, a dataclass, from its fields."""
+
+    state_type: ClassVar[type]
+
+    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> Any:
+        """Rebuild a state from the arrays and the plain numbers that a checkpoint holds."""
+        return self.state_type(**arrays, **plain)
 
 
 class Progress(NamedTuple):
@@ -495,16 +398,16 @@ class Progress(NamedTuple):
 
 
 class Watcher(Protocol):
-    """Observes a run: a progress bar, an early stop, a checkpoint."""
+    """Observes a run: a progress bar, an early stop, a checkpoint. Inherit from it what you do not need."""
 
     def begin(self, problem: Any, solver: Any, stop: Any) -> None:
         """Prepare; called once before the first step."""
-        ...
+        return
 
     def watch(self, progress: Progress) -> bool | None:
         """See the state after a step; return True to stop the run."""
-        ...
+        return None
 
     def end(self, result: Any) -> None:
         """Clean up; called once, also after an interrupt; ``result`` is None where the run raised."""
-        ...
+        return

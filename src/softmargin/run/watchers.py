@@ -19,7 +19,7 @@ import numpy as np
 
 from softmargin.core.errors import ModelFileError, SoftmarginError
 from softmargin.core.files import read_archive, write_archive
-from softmargin.core.protocols import Progress
+from softmargin.core.protocols import Progress, Watcher
 from softmargin.run.solve import Schedule
 
 __all__ = ["Checkpoint", "EarlyStop", "ProgressBar", "SavedState", "load_checkpoint"]
@@ -85,21 +85,15 @@ class ProgressBar:
         self._bar.stop()
 
 
-class EarlyStop:
+class EarlyStop(Watcher):
     """Stop when ``condition(progress)`` is true."""
 
     def __init__(self, condition: Callable[[Progress], bool]) -> None:
         self._condition = condition
 
-    def begin(self, problem: Any, solver: Any, stop: Any) -> None:
-        """Nothing to prepare."""
-
     def watch(self, progress: Progress) -> bool:
         """Evaluate the condition."""
         return bool(self._condition(progress))
-
-    def end(self, result: Any) -> None:
-        """Nothing to clean up."""
 
 
 class SavedState(NamedTuple):
