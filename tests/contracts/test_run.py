@@ -27,7 +27,7 @@ def test_judge_is_asked_at_powers_of_two_that_the_passes_can_pay(clock):
     for number, iteration in enumerate(asked[:-1], start=1):
         assert tuning.passes * number <= tuning.share * iteration
     assert result.trace.columns()["seconds"] == asked
-    assert (result.seconds, result.judge_seconds) == (1000.0, 5.0 * len(asked))
+    assert (result.seconds, result.certificate_seconds) == (1000.0, 5.0 * len(asked))
 
 
 def test_judge_is_asked_after_the_first_pass_of_a_solver_without_an_estimate(clock):

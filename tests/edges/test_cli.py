@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import softmargin
-from softmargin.cli import options, train
+from softmargin.cli import choices, train
 from softmargin.core.errors import ModelFileError
 from softmargin.core.files import read_archive
 from softmargin.data import blobs, load, split, write_libsvm
@@ -298,10 +298,10 @@ def test_the_choices_are_those_of_the_rooms():
     from softmargin.estimators.posing.svm import HINGES, MULTICLASS
     from softmargin.kernels import KERNELS
 
-    assert (HINGES, MULTICLASS) == (options.LOSSES, options.MULTICLASS)
-    assert set(KERNELS) - {"precomputed"} == set(options.KERNELS)
+    assert (HINGES, MULTICLASS) == (choices.LOSSES, choices.MULTICLASS)
+    assert set(KERNELS) - {"precomputed"} == set(choices.KERNELS)
     defaults = inspect.signature(softmargin.KernelSVC).parameters
-    assert {name: defaults[name].default for name in options.KERNEL_DEFAULTS} == options.KERNEL_DEFAULTS
+    assert {name: defaults[name].default for name in choices.KERNEL_DEFAULTS} == choices.KERNEL_DEFAULTS
 
 
 # --- exit codes and bad input --------------------------------------------------------------------------------

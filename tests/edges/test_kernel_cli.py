@@ -7,7 +7,7 @@ import pytest
 from test_start_up import calling, imported_by
 
 import softmargin
-from softmargin.cli import options, train
+from softmargin.cli import choices, options, train
 from softmargin.data import blobs, load, split, write_libsvm
 from softmargin.models import KernelExpansion, LinearModel, load_model
 
@@ -199,7 +199,7 @@ def test_every_solver_by_name_meets_the_tolerance(from_json, data, kind, name):
 # --- LIBLINEAR files -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", options.LOSSES)
+@pytest.mark.parametrize("loss", choices.LOSSES)
 def test_a_one_vs_rest_liblinear_file_predicts_alike_and_hinge_is_certified(from_json, data, loss):
     ours, theirs = data.parent / "ours", data.parent / "theirs"
     asked = ("train", data, "--multiclass", "one_vs_rest", "--loss", loss, "--test-size", "0", "--tol", "1e-5")

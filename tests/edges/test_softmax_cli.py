@@ -8,7 +8,7 @@ import pytest
 from test_start_up import calling, imported_by
 
 import softmargin
-from softmargin.cli import options, train
+from softmargin.cli import choices, options, train
 from softmargin.data import blobs, load, split, write_libsvm
 from softmargin.models import load_model
 
@@ -64,7 +64,7 @@ def test_the_progress_bar_shows_the_gap(softmargin_, data):
 
 def test_the_defaults_are_those_of_the_estimator():
     defaults = inspect.signature(softmargin.SoftmaxRegression).parameters
-    assert {name: defaults[name].default for name in options.SOFTMAX_DEFAULTS} == options.SOFTMAX_DEFAULTS
+    assert {name: defaults[name].default for name in choices.SOFTMAX_DEFAULTS} == choices.SOFTMAX_DEFAULTS
 
 
 # --- the verbs -----------------------------------------------------------------------------------------------

@@ -1,18 +1,13 @@
 """`softmargin bench`: seconds to a proven gap, beside other libraries."""
 
-import json
-import math
 import sys
 from argparse import Namespace
 from pathlib import Path
-from typing import Any
 
-from softmargin.cli.show import note, print_json, print_table
+from softmargin.cli.show import json_line, note, print_json, print_table
 from softmargin.core.errors import DataError
 from softmargin.core.files import atomic_write
 from softmargin.report import Section, build_page, image, machine_facts, preformatted, table
-
-__all__ = ["run"]
 
 _HEAD = ("problem", "data", "gap", "softmargin, s", "best peer, s", "which", "times longer")
 
@@ -42,10 +37,8 @@ def _quick(args: Namespace, out: Path) -> None:
             rows += list(race(make(), gaps=tuple(args.gaps or GAPS), repeats=max(args.repeats, 1)))
     lines, mean = summary(rows)
     with atomic_write(out / "quick.jsonl", error=DataError) as file:
-        measured: list[dict[str, Any]] = [{"kind": "machine", **facts}]
-        measured += [{"kind": "measurement", **row._asdict()} for row in rows]
-        for line in measured:
-            file.write(json.dumps({key: _plain(value) for key, value in line.items()}).encode() + b"\n")
+        measured = [{"kind": "measurement", **row._asdict()} for row in rows]
+        file.writelines(json_line(line).encode() for line in [{"kind": "machine", **facts}, *measured])
     sections = [Section("Seconds to a proven gap", table(_HEAD, lines))]
     picture = _bars(lines, out / "quick.png")
     if picture is None:
@@ -58,11 +51,6 @@ def _quick(args: Namespace, out: Path) -> None:
         return
     print_table(_HEAD, lines)
     sys.stdout.write(f"\nThe best peer takes {mean:.2f} times longer, in the geometric mean.\n")
-
-
-def _plain(value: Any) -> Any:
-    """Return what JSON can hold: null for infinity and NaN."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _bars(lines: list[tuple[str, ...]], path: Path) -> Path | None:

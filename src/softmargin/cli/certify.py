@@ -9,7 +9,7 @@ import numpy as np
 from softmargin.cli import rows
 from softmargin.cli.choices import LOSSES, MULTICLASS
 from softmargin.cli.exit_codes import INTERRUPTED, NOT_CERTIFIED
-from softmargin.cli.show import note, percent, print_fields, print_json, problem_name, wants_progress
+from softmargin.cli.show import note, print_json, print_table, problem_name, wants_progress
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.protocols import Watcher
@@ -18,8 +18,7 @@ from softmargin.estimators.posing.svm import kernel_claim
 from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion, LinearModel
 from softmargin.run import Result, Status
-
-__all__ = ["run"]
+from softmargin.run.watchers import ProgressBar
 
 
 class _Listener(Watcher):
@@ -36,7 +35,7 @@ class _Listener(Watcher):
 def run(args: Namespace) -> int:
     """Certify as asked and return the exit code."""
     model = rows.read_model(args.model_file)
-    asked = _asked(args, model)
+    is_kernel, asked = isinstance(model, KernelExpansion), _asked(args, model)
     dataset = rows.load_rows(args.data, args.data_dir)
     how = rows.held_out(args, model, dataset.name)
     part = args.part or ("train" if how is not None or dataset.X_test is not None else "all")
@@ -45,13 +44,9 @@ def run(args: Namespace) -> int:
     if known is not None and known != len(y):
         note(args, f"the model was trained on {known} rows of {dataset.name}; these are {len(y)}.")
     rows.check_labels_match(model, y, dataset.name)
-    X, model = _as_trained(model, _widened(X, model.n_features), dataset.name)
+    X, model = _as_trained(model, X, dataset.name)
     listener = _Listener()
-    watchers: list[Any] = [listener]
-    if wants_progress(args):
-        from softmargin.run.watchers import ProgressBar
-
-        watchers.append(ProgressBar())
+    watchers = [listener, ProgressBar()] if wants_progress(args) else [listener]
     # Overflow ends in a bound that is no number, which is reported below.
     with np.errstate(over="ignore", invalid="ignore"):
         certificate = certify(
@@ -60,8 +55,8 @@ def run(args: Namespace) -> int:
             y,
             C=asked["C"],
             # A kernel model is measured by the problem it was trained for, and `certify` says so.
-            multiclass=args.multiclass if isinstance(model, KernelExpansion) else asked.get("multiclass"),
-            loss=args.loss if isinstance(model, KernelExpansion) else asked.get("loss"),
+            multiclass=args.multiclass if is_kernel else asked.get("multiclass"),
+            loss=args.loss if is_kernel else asked.get("loss"),
             class_weight=rows.class_weights(args.class_weight, model.classes),
             bound_tol=args.bound_tol,
             max_seconds=math.inf if args.max_seconds is None else args.max_seconds,
@@ -90,7 +85,8 @@ def run(args: Namespace) -> int:
             }
         )
     else:
-        print_fields(
+        print_table(
+            (),
             [
                 ("model", args.model_file),
                 ("rows used", which),
@@ -99,7 +95,7 @@ def run(args: Namespace) -> int:
                 ("proven bound", f"{certificate.bound:.10g}"),
                 ("relative gap", f"{certificate.residual:.2e}"),
                 ("verdict", sentence),
-            ]
+            ],
         )
     if listener.status is Status.INTERRUPTED:
         return INTERRUPTED
@@ -132,16 +128,11 @@ def _asked(args: Namespace, model: rows.Model) -> dict[str, Any]:
     return {**kernel, "multiclass": str(multiclass), "loss": str(loss), "C": float(C)}
 
 
-def _widened(X: Any, d: int) -> Any:
-    """Pad rows of a LIBSVM file that ends early; a wider one is not the training data, and `certify` says so."""
-    if isinstance(X, np.ndarray) or X.shape[1] >= d:
-        return X
-    return type(X)((X.data, X.indices, X.indptr), shape=(X.shape[0], d))
-
-
 def _as_trained(model: rows.Model, X: Any, source: str) -> tuple[Any, rows.Model]:
     """Return rows and model as the training problem had them: scaled, and in its precision."""
     info = model.info
+    if not isinstance(X, np.ndarray) and X.shape[1] < model.n_features:
+        X = model.fit_columns(X)  # a LIBSVM file that ends early; a wider one `certify` refuses
     if X.shape[1] == model.n_features:
         X = rows.normalized(model, X, source)
         if info.get("normalize") == "maxabs" and isinstance(model, LinearModel):
@@ -158,4 +149,4 @@ def _sentence(certificate: Certificate, *, is_proof: bool) -> str:
         return "Proven optimal to the last digit."
     if not math.isfinite(certificate.bound):
         return "Nothing was proven."
-    return f"Proven: no weights have an objective more than {percent(certificate.residual)} below this model's."
+    return f"Proven: no weights have an objective more than {100 * certificate.residual:.3g}% below this model's."

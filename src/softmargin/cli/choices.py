@@ -5,20 +5,6 @@ The packages that define these names import NumPy or Numba; tests compare these 
 
 from typing import Any
 
-__all__ = [
-    "APPROXIMATIONS",
-    "BENCHES",
-    "DEFAULT_SEED",
-    "DEFAULT_TEST_SIZE",
-    "KERNELS",
-    "KERNEL_DEFAULTS",
-    "LOSSES",
-    "MODELS",
-    "MULTICLASS",
-    "SOFTMAX_DEFAULTS",
-    "SVM_DEFAULTS",
-]
-
 MODELS = ("linear-svc", "kernel-svc", "softmax")
 LOSSES = ("hinge", "squared_hinge")
 BENCHES = ("quick", "walrus", "large-scale-svms", "softmax", "balls", "scs", "peers", "scaling")

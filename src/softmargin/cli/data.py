@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from softmargin.cli.rows import load_rows
-from softmargin.cli.show import print_fields, print_json, print_table
+from softmargin.cli.show import print_json, print_table
 from softmargin.data import Dataset, available
-
-__all__ = ["run"]
 
 _CLASSES_SHOWN = 20
 
@@ -52,7 +50,8 @@ def _describe(args: Namespace, dataset: Dataset) -> None:
         print_json(fields)
         return
     has_test = dataset.y_test is not None
-    print_fields(
+    print_table(
+        (),
         [
             ("name", dataset.name),
             ("rows", f"{n} for training, {len(y_test)} for testing" if has_test else f"{n}, no test part"),
@@ -60,7 +59,7 @@ def _describe(args: Namespace, dataset: Dataset) -> None:
             ("classes", str(len(classes))),
             ("density", f"{fields['density']:.3g}"),
             ("type", f"{fields['dtype']}, {'sparse (CSR)' if is_sparse else 'dense'}"),
-        ]
+        ],
     )
     heads = ("label", "rows", "test rows") if has_test else ("label", "rows")
     lines = [tuple(map(str, count.values()))[: len(heads)] for count in counts[:_CLASSES_SHOWN]]

@@ -24,8 +24,6 @@ from softmargin.models import KernelExpansion, LinearModel
 from softmargin.problems import softmax_problem
 from softmargin.run import Status
 
-__all__ = ["build_model", "build_problem", "fill_defaults", "is_kernel", "is_softmax", "svm_settings", "train_info"]
-
 Array = NDArray[Any]
 # Whose options they are, what others lack, the models that have them, the options with their defaults.
 _OWN_OPTIONS: tuple[tuple[str, str, tuple[str, ...], Mapping[str, Any]], ...] = (
@@ -104,12 +102,7 @@ def train_info(
 
 
 def build_model(
-    problem: Any,
-    task: KernelTask | None,
-    point: Any,
-    classes: Array,
-    info: Mapping[str, Any],
-    scales: Array | None,
+    problem: Any, task: KernelTask | None, point: Any, classes: Array, info: Mapping[str, Any], scales: Array | None
 ) -> LinearModel | KernelExpansion:
     """Make a model of a point; ``scales`` are those of the columns it was trained on, if they were scaled."""
     # Kept, so that `certify` finds the problem that was solved.

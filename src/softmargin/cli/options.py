@@ -4,39 +4,12 @@ import argparse
 from typing import Any, NoReturn
 
 from softmargin import __version__
-from softmargin.cli.bench_options import add_bench_options
-from softmargin.cli.choices import (
-    APPROXIMATIONS,
-    DEFAULT_SEED,
-    DEFAULT_TEST_SIZE,
-    KERNEL_DEFAULTS,
-    KERNELS,
-    LOSSES,
-    MODELS,
-    MULTICLASS,
-    SOFTMAX_DEFAULTS,
-    SVM_DEFAULTS,
-)
-from softmargin.cli.exit_codes import USAGE
+from softmargin.cli import choices
+from softmargin.cli.choices import DEFAULT_SEED, DEFAULT_TEST_SIZE
+from softmargin.cli.exit_codes import IN_WORDS, USAGE
 from softmargin.cli.values import class_weight, count, degree, gamma, not_negative, number, positive, ratio, share
 from softmargin.solvers.names import SOLVERS
 
-__all__ = [
-    "DEFAULT_SEED",
-    "DEFAULT_TEST_SIZE",
-    "KERNELS",
-    "KERNEL_DEFAULTS",
-    "LOSSES",
-    "MODELS",
-    "MULTICLASS",
-    "SOFTMAX_DEFAULTS",
-    "SVM_DEFAULTS",
-    "build_parser",
-]
-
-_EXIT_CODES = """\
-exit codes: 0 done; 1 error, one line on stderr; 2 wrong usage; 3 the certificate did not meet the tolerance within
-the budget (the result is printed and saved all the same); 130 interrupted (likewise)."""
 _DATA_HELP = (
     "a data set's name (see `softmargin data`) or a file: LIBSVM text (plain, .xz, .gz, .bz2), .npz with X and y, "
     ".npy with NAME.y.npy beside it"
@@ -56,20 +29,17 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="softmargin",
         description="Margin classifiers trained to a certificate: every fit says how far from the optimum it is.",
-        epilog=_EXIT_CODES,
+        epilog=IN_WORDS,
     )
     parser.add_argument("--version", action="version", version=f"softmargin {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    _train(verbs)
-    _predict(verbs)
-    _certify(verbs)
-    _data(verbs)
-    _bench(verbs)
+    for add_verb in (_train, _predict, _certify, _data, _bench):
+        add_verb(verbs)
     return parser
 
 
 def _verb(verbs: Any, name: str, summary: str, description: str) -> Any:
-    return verbs.add_parser(name, help=summary, description=description, epilog=_EXIT_CODES)
+    return verbs.add_parser(name, help=summary, description=description, epilog=IN_WORDS)
 
 
 def _train(verbs: Any) -> None:
@@ -86,22 +56,19 @@ def _train(verbs: Any) -> None:
 
     problem = parser.add_argument_group("the problem")
     problem.add_argument(
-        "--model",
-        choices=MODELS,
-        default=MODELS[0],
-        help="what to train (default: linear-svc)",
+        "--model", choices=choices.MODELS, default="linear-svc", help="what to train (default: linear-svc)"
     )
     problem.add_argument(
         "-C", "-c", dest="C", metavar="C", type=positive, default=1.0, help="price of one unit of loss (default: 1)"
     )
     problem.add_argument(
         "--loss",
-        choices=LOSSES,
+        choices=choices.LOSSES,
         help="SVMs: how a violated margin is charged; squared_hinge is for two classes or one_vs_rest (default: hinge)",
     )
     problem.add_argument(
         "--multiclass",
-        choices=MULTICLASS,
+        choices=choices.MULTICLASS,
         help="SVMs: the loss of a row, the sum of its margin violations, or the largest; or a binary problem per class "
         "(default: weston_watkins for hinge, one_vs_rest for squared_hinge)",
     )
@@ -129,7 +96,25 @@ def _train(verbs: Any) -> None:
         "(default: none)",
     )
     problem.add_argument("--float32", action="store_true", help="hold X in single precision: half the memory")
-    _kernel_options(parser.add_argument_group("the kernel (--model kernel-svc)"))
+    kernel = parser.add_argument_group("the kernel (--model kernel-svc)")
+    kernel.add_argument("--kernel", choices=choices.KERNELS, help="default: rbf")
+    kernel.add_argument(
+        "--gamma", type=gamma, help="width: scale is 1 / (d var(X)), auto is 1 / d, or a number (default: scale)"
+    )
+    kernel.add_argument("--degree", type=degree, help="of the polynomial kernel (default: 3)")
+    kernel.add_argument("--coef0", type=number, help="of the polynomial and sigmoid kernels (default: 0)")
+    kernel.add_argument(
+        "--cache-size", metavar="MB", type=positive, help="megabytes that kernel values may fill (default: 1000)"
+    )
+    kernel.add_argument(
+        "--approximation",
+        choices=choices.APPROXIMATIONS,
+        help="nystroem: landmarks stand for the space of the kernel, and the certificate is that of the approximate "
+        "problem; auto: so for more than 20000 rows with --solver auto (default: auto)",
+    )
+    kernel.add_argument(
+        "--n-components", metavar="N", type=degree, help="landmarks, or vectors that --stream keeps (default: 500)"
+    )
 
     problem.add_argument(
         "--stream",
@@ -146,7 +131,7 @@ def _train(verbs: Any) -> None:
         help="relative duality gap, (primal - bound) / primal, at which the fit is done (default: 1e-3)",
     )
     effort.add_argument("--max-iter", metavar="PASSES", type=count, default=10_000, help="default: 10000")
-    _max_seconds_option(effort)
+    effort.add_argument("--max-seconds", metavar="SECONDS", type=not_negative, help="default: no limit")
     effort.add_argument(
         "--solver",
         metavar="NAME",
@@ -182,32 +167,9 @@ def _train(verbs: Any) -> None:
         help="of MODEL; a liblinear file holds the weights of a linear-svc only (default: softmargin)",
     )
     output.add_argument(
-        "--trace",
-        metavar="FILE",
-        help="write the certificates of the run: .jsonl one per line, else one JSON object",
+        "--trace", metavar="FILE", help="write the certificates of the run: .jsonl one per line, else one JSON object"
     )
     _output_options(output)
-
-
-def _kernel_options(parser: Any) -> None:
-    parser.add_argument("--kernel", choices=KERNELS, help="default: rbf")
-    parser.add_argument(
-        "--gamma", type=gamma, help="width: scale is 1 / (d var(X)), auto is 1 / d, or a number (default: scale)"
-    )
-    parser.add_argument("--degree", type=degree, help="of the polynomial kernel (default: 3)")
-    parser.add_argument("--coef0", type=number, help="of the polynomial and sigmoid kernels (default: 0)")
-    parser.add_argument(
-        "--cache-size", metavar="MB", type=positive, help="megabytes that kernel values may fill (default: 1000)"
-    )
-    parser.add_argument(
-        "--approximation",
-        choices=APPROXIMATIONS,
-        help="nystroem: landmarks stand for the space of the kernel, and the certificate is that of the approximate "
-        "problem; auto: so for more than 20000 rows with --solver auto (default: auto)",
-    )
-    parser.add_argument(
-        "--n-components", metavar="N", type=degree, help="landmarks, or vectors that --stream keeps (default: 500)"
-    )
 
 
 def _predict(verbs: Any) -> None:
@@ -248,8 +210,8 @@ def _certify(verbs: Any) -> None:
     parser.add_argument(
         "-C", "-c", dest="C", metavar="C", type=positive, help="default: the model's; LIBLINEAR files hold none"
     )
-    parser.add_argument("--multiclass", choices=MULTICLASS, help="default: the model's")
-    parser.add_argument("--loss", choices=LOSSES, help="default: the model's")
+    parser.add_argument("--multiclass", choices=choices.MULTICLASS, help="default: the model's")
+    parser.add_argument("--loss", choices=choices.LOSSES, help="default: the model's")
     _class_weight_option(parser)
     parser.add_argument(
         "--bound-tol",
@@ -258,7 +220,7 @@ def _certify(verbs: Any) -> None:
         default=1e-5,
         help="relative gap of the point that proves the bound of a linear model (default: 1e-5)",
     )
-    _max_seconds_option(parser)
+    parser.add_argument("--max-seconds", metavar="SECONDS", type=not_negative, help="default: no limit")
     _part_options(parser, "default: the rows the model was trained on where it says so, else the training part or all")
     _output_options(parser)
 
@@ -283,17 +245,30 @@ def _bench(verbs: Any) -> None:
         "Measure seconds to a proven gap beside other libraries; print the ratios, and write JSON lines, pictures and "
         "one self-contained HTML page with the machine, the versions and the command in it.",
     )
-    add_bench_options(parser)
+    parser.add_argument(
+        "name",
+        metavar="NAME",
+        choices=choices.BENCHES,
+        help="quick: a few minutes on embedded data, beside scikit-learn; "
+        f"{', '.join(choices.BENCHES[1:])}: scripts of the repository's benchmarks folder, for hours",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", default="bench", help="folder of JSON lines, PNG and HTML (default: bench)"
+    )
+    parser.add_argument("--gaps", metavar="GAP", nargs="+", type=positive, help="quick: relative gaps (1e-2 1e-3 1e-4)")
+    parser.add_argument("--repeats", metavar="N", type=count, default=3, help="quick: runs to take the median of (3)")
+    parser.add_argument("--benchmarks", metavar="DIR", help="the scripts ($SOFTMARGIN_BENCHMARKS, ./benchmarks)")
+    parser.add_argument(
+        "--more", metavar="WORD", action="append", default=[], help="a word for the scripts: --more=--cap --more=10"
+    )
+    parser.add_argument("--json", action="store_true", help="print one line of JSON")
+    parser.add_argument("--quiet", action="store_true", help="no notes on stderr")
 
 
 def _data_dir_option(parser: Any) -> None:
     parser.add_argument(
         "--data-dir", metavar="DIR", help="look for named data sets here, then in the folder $SOFTMARGIN_DATA"
     )
-
-
-def _max_seconds_option(parser: Any) -> None:
-    parser.add_argument("--max-seconds", metavar="SECONDS", type=not_negative, help="default: no limit")
 
 
 def _class_weight_option(parser: Any) -> None:

@@ -13,14 +13,13 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.files import atomic_write
 from softmargin.models.shapes import log_probabilities
 
-__all__ = ["run"]
-
 Array = NDArray[Any]
 
 
 def run(args: Namespace) -> int:
     """Label the rows, write the labels, and report the accuracy."""
-    check_writable(args.output)
+    if args.output is not None:
+        check_writable(args.output)
     model = rows.read_model(args.model_file)
     if args.probabilities and not model.has_probabilities:
         raise IncompatibleError(
@@ -30,7 +29,7 @@ def run(args: Namespace) -> int:
     part = args.part or ("all" if dataset.X_test is None else "test")
     X, y, which = rows.pick(dataset, part, rows.held_out(args, model, dataset.name))
     scores = rows.scores_of(model, X, dataset.name)
-    labels = model.classes[(scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)]
+    labels = rows.labels_of(model, scores)
 
     if args.output is not None:
         with atomic_write(args.output) as file:
@@ -55,9 +54,9 @@ def run(args: Namespace) -> int:
         if args.output is None:
             fields["labels"] = labels
             if args.scores:
-                fields["classes"], fields["scores"] = model.classes, scores
+                fields |= {"classes": model.classes, "scores": scores}
             elif args.probabilities:
-                fields["classes"], fields["probabilities"] = model.classes, np.exp(log_probabilities(scores))
+                fields |= {"classes": model.classes, "probabilities": np.exp(log_probabilities(scores))}
         print_json(fields)
     elif share is not None and not args.quiet:
         sys.stderr.write(f"accuracy {share:.4f} ({right} of {n}) on {which}\n")

@@ -6,35 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from softmargin.cli.choices import DEFAULT_SEED, DEFAULT_TEST_SIZE
 from softmargin.core.errors import DataError
 from softmargin.data import Dataset, load, split
+from softmargin.matrices.operator import row_slices, row_squares
 from softmargin.models import KernelExpansion, LinearModel, load_model, looks_like_liblinear, read_liblinear
 from softmargin.models.shapes import log_probabilities
-
-__all__ = [
-    "HeldOut",
-    "Measured",
-    "Model",
-    "check_labels_match",
-    "check_lengths",
-    "class_weights",
-    "column_scales",
-    "held_out",
-    "hold_out",
-    "is_same_kind",
-    "load_rows",
-    "measured",
-    "normalized",
-    "pick",
-    "read_model",
-    "scaled_columns",
-    "scores_of",
-    "squared_lengths",
-    "trained_on",
-    "unit_rows",
-]
 
 Array = NDArray[Any]
 Model = LinearModel | KernelExpansion
@@ -55,6 +34,12 @@ def load_rows(name: str, data_dir: str | None) -> Dataset:
         if X is not None and y is not None:
             _check(X, y, dataset.name + part)
     return dataset
+
+
+def load_test_rows(args: Namespace) -> tuple[Any, Any]:
+    """Load X and y of --test: the test part, where it has one."""
+    other = load_rows(args.test, args.data_dir)
+    return (other.X, other.y) if other.X_test is None else (other.X_test, other.y_test)
 
 
 def _check(X: Any, y: Array, source: str) -> None:
@@ -84,17 +69,12 @@ def _first_not_finite(X: Any) -> tuple[int, int, float] | None:
         entry = int(np.argmin(is_fine))
         row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
         return row, int(X.indices[entry]), float(X.data[entry])
-    for rows in _blocks(len(X), X.shape[1]):
+    for rows in row_slices(*X.shape, numbers=_BLOCK_NUMBERS):
         is_fine = np.isfinite(X[rows])
         if not is_fine.all():
             row, column = divmod(int(np.argmin(is_fine)), X.shape[1])
             return rows.start + row, column, float(X[rows.start + row, column])
     return None
-
-
-def _blocks(n: int, width: int) -> list[slice]:
-    size = max(1, _BLOCK_NUMBERS // max(1, width))
-    return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
 
 def hold_out(dataset: Dataset, how: HeldOut) -> Dataset:
@@ -129,8 +109,9 @@ def pick(dataset: Dataset, part: str, how: HeldOut | None) -> tuple[Any, Array, 
     if part == "all":
         if dataset.X_test is None or dataset.y_test is None:
             return dataset.X, dataset.y, f"all {len(dataset.y)} rows of {name}"
-        y = np.concatenate([dataset.y, dataset.y_test])
-        return _stacked(dataset.X, dataset.X_test), y, f"all {len(y)} rows of {name}, training and test part"
+        X, y = (dataset.X, dataset.X_test), np.concatenate([dataset.y, dataset.y_test])
+        both = np.vstack(X) if isinstance(dataset.X, np.ndarray) else sparse.vstack(X, format="csr")
+        return both, y, f"all {len(y)} rows of {name}, training and test part"
     source = f"of {name}"
     if dataset.X_test is None:
         if how is None:
@@ -144,14 +125,6 @@ def pick(dataset: Dataset, part: str, how: HeldOut | None) -> tuple[Any, Array, 
         return dataset.X, dataset.y, f"the {len(dataset.y)} training rows {source}"
     assert dataset.y_test is not None
     return dataset.X_test, dataset.y_test, f"the {len(dataset.y_test)} test rows {source}"
-
-
-def _stacked(top: Any, bottom: Any) -> Any:
-    if isinstance(top, np.ndarray):
-        return np.vstack([top, bottom])
-    from scipy.sparse import vstack
-
-    return vstack([top, bottom], format="csr")
 
 
 def class_weights(asked: str | Mapping[str, float] | None, classes: Array) -> Any:
@@ -188,16 +161,14 @@ def read_model(path: str) -> Model:
 def unit_rows(X: Any, source: str) -> Any:
     """Return X with rows of Euclidean length 1; rows of zeros stay."""
     check_lengths(X, source)
-    lengths = np.sqrt(squared_lengths(X))
+    lengths = np.sqrt(_squared_lengths(X))
     lengths[lengths == 0.0] = 1.0
-    if isinstance(X, np.ndarray):
-        return (X / lengths[:, np.newaxis]).astype(X.dtype, copy=False)
-    return _with_data(X, X.data / np.repeat(lengths, np.diff(X.indptr)))
+    return _divided(X, lengths[:, np.newaxis] if isinstance(X, np.ndarray) else np.repeat(lengths, np.diff(X.indptr)))
 
 
 def check_lengths(X: Any, source: str) -> None:
     """Refuse rows so long that the square of their length is infinite: no solver can move them."""
-    is_finite = np.isfinite(squared_lengths(X))
+    is_finite = np.isfinite(_squared_lengths(X))
     if not is_finite.all():
         raise DataError(
             f"{source}: the squared length of row {int(np.argmin(is_finite))} (counted from 0) is not a finite number. "
@@ -205,13 +176,10 @@ def check_lengths(X: Any, source: str) -> None:
         )
 
 
-def squared_lengths(X: Any) -> Array:
-    """Return the squared Euclidean length of every row, infinite where it overflows; shape (n,)."""
+def _squared_lengths(X: Any) -> Array:
+    """Return |x_i|^2 in float64, infinite where it overflows; (n,)."""
     with np.errstate(over="ignore"):
-        if isinstance(X, np.ndarray):
-            return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
-        row_of = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        return np.bincount(row_of, weights=X.data.astype(np.float64) ** 2, minlength=X.shape[0])
+        return row_squares(X if isinstance(X, np.ndarray) else X.astype(np.float64, copy=False))
 
 
 def column_scales(X: Any) -> Array:
@@ -227,13 +195,14 @@ def column_scales(X: Any) -> Array:
 
 def scaled_columns(X: Any, scales: Array) -> Any:
     """Return X with every column divided by its scale."""
+    return _divided(X, scales if isinstance(X, np.ndarray) else scales[X.indices])
+
+
+def _divided(X: Any, scales: Array) -> Any:
+    """Return X / scales in the precision of X; scales of a sparse X are one per stored entry."""
     if isinstance(X, np.ndarray):
         return (X / scales).astype(X.dtype, copy=False)
-    return _with_data(X, X.data / scales[X.indices])
-
-
-def _with_data(X: Any, data: Array) -> Any:
-    return type(X)((data.astype(X.dtype, copy=False), X.indices, X.indptr), shape=X.shape)
+    return type(X)(((X.data / scales).astype(X.dtype, copy=False), X.indices, X.indptr), shape=X.shape)
 
 
 def normalized(model: Model, X: Any, source: str) -> Any:
@@ -249,13 +218,19 @@ def normalized(model: Model, X: Any, source: str) -> Any:
 def scores_of(model: Model, X: Any, source: str) -> Array:
     """Score raw rows, normalised where the training rows were; (n, k), or (n,) for two classes."""
     X = normalized(model, model.fit_columns(X), source)
-    blocks = [model.decision_function(X[rows]) for rows in _blocks(X.shape[0], len(model.classes))]
-    return np.concatenate(blocks) if len(blocks) != 1 else blocks[0]
+    blocks = row_slices(X.shape[0], len(model.classes), numbers=_BLOCK_NUMBERS)
+    return np.concatenate([model.decision_function(X[rows]) for rows in blocks])
+
+
+def labels_of(model: Model, scores: Array) -> Array:
+    """Return the label of the highest score of every row."""
+    return np.asarray(model.classes[(scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)])
 
 
 class Measured(NamedTuple):
     """How well a model does on some rows."""
 
+    n: int
     accuracy: float  # share of rows labelled right
     n_unknown: int  # rows with a label the model does not know: errors
     log_loss: float | None  # mean over the rows with a known label; None where the model has no probabilities
@@ -267,16 +242,15 @@ def measured(model: Model, X: Any, y: Array, source: str) -> Measured:
     right, loss, order = 0, 0.0, np.argsort(model.classes)
     codes = order[np.minimum(np.searchsorted(model.classes, y, sorter=order), len(order) - 1)]
     is_known = model.classes[codes] == y
-    for rows in _blocks(X.shape[0], len(model.classes)):
+    for rows in row_slices(len(y), len(model.classes), numbers=_BLOCK_NUMBERS):
         scores = scores_of(model, X[rows], source)
-        winners = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        right += int((model.classes[winners] == y[rows]).sum())
+        right += int((labels_of(model, scores) == y[rows]).sum())
         if model.has_probabilities:
             own = np.take_along_axis(log_probabilities(scores), codes[rows, None], axis=1)[:, 0]
             loss -= float(own[is_known[rows]].sum())
     n_known = int(is_known.sum())
     log_loss = loss / n_known if model.has_probabilities and n_known else None
-    return Measured(right / len(y), len(y) - n_known, log_loss)
+    return Measured(len(y), right / len(y), len(y) - n_known, log_loss)
 
 
 def is_same_kind(labels: Array, others: Array) -> bool:
@@ -287,7 +261,7 @@ def is_same_kind(labels: Array, others: Array) -> bool:
 def check_labels_match(model: Model, y: Array, source: str) -> None:
     """Refuse to compare text with numbers."""
     if not is_same_kind(model.classes, y):
-        kinds = [f"{'text' if labels.dtype.kind in 'US' else 'numbers'}" for labels in (y, model.classes)]
+        kinds = ["text" if labels.dtype.kind in "US" else "numbers" for labels in (y, model.classes)]
         raise DataError(
             f"{source}: labels are {kinds[0]} ({y[0]!s}, ...), the model's are {kinds[1]} "
             f"({model.classes[0]!s}, ...). Write them alike."

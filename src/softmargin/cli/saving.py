@@ -1,22 +1,19 @@
 """What `train` writes: the model, rescued where its folder has gone, and the trace."""
 
-import json
-import math
 import os
 import tempfile
 from argparse import Namespace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.cli.models import is_kernel
-from softmargin.cli.show import check_writable
+from softmargin.cli.show import check_writable, json_line
 from softmargin.core.errors import IncompatibleError, SoftmarginError
 from softmargin.core.files import atomic_write
 from softmargin.models import KernelExpansion, LinearModel, write_liblinear
 from softmargin.run import Trace
-
-__all__ = ["check_format", "check_outputs", "save"]
 
 
 def check_outputs(args: Namespace) -> None:
@@ -43,8 +40,13 @@ def check_format(args: Namespace, classes: NDArray[np.generic]) -> None:
             "a LIBLINEAR file cannot say that rows are to be normalised, and the intercept depends on it. "
             "Add --no-intercept, or leave out --format or --normalize rows."
         )
+    write_liblinear(blank_model(classes, 1), os.devnull)
+
+
+def blank_model(classes: NDArray[np.generic], n_features: int) -> LinearModel:
+    """Return a model of these labels without weights, to ask before training what it could hold or label."""
     k = 1 if len(classes) == 2 else len(classes)
-    write_liblinear(LinearModel(classes, np.zeros((k, 1)), np.zeros(k)), os.devnull)
+    return LinearModel(classes, np.zeros((k, n_features)), np.zeros(k))
 
 
 def _is_liblinear(args: Namespace) -> bool:
@@ -55,8 +57,7 @@ def save(
     args: Namespace, model: LinearModel | KernelExpansion, trace: Trace
 ) -> tuple[str | None, SoftmarginError | None]:
     """Write model and trace; where that fails, rescue the model and return the trouble."""
-    trouble = None
-    saved = None
+    saved = trouble = None
     if args.output is not None:
         try:
             _write_model(args, model, args.output)
@@ -85,12 +86,9 @@ def _write_model(args: Namespace, model: LinearModel | KernelExpansion, path: st
 
 
 def _write_trace(path: str, trace: Trace) -> None:
-    columns = {
-        name: [value if math.isfinite(value) else None for value in values] for name, values in trace.columns().items()
-    }
+    columns = trace.columns()
+    lines: list[dict[str, Any]] = [columns]
     if path.endswith(".jsonl"):
         lines = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    else:
-        lines = [columns]
     with atomic_write(path) as file:
-        file.writelines(json.dumps(line, allow_nan=False).encode() + b"\n" for line in lines)
+        file.writelines(json_line(line).encode() for line in lines)

@@ -11,32 +11,21 @@ from typing import Any
 import numpy as np
 
 from softmargin.core.errors import ModelFileError
+from softmargin.core.files import find_target
 from softmargin.run import Status
 
-__all__ = [
-    "check_writable",
-    "note",
-    "percent",
-    "print_fields",
-    "print_json",
-    "print_table",
-    "problem_name",
-    "status_line",
-    "wants_progress",
-    "warn",
-]
-
-_MULTICLASS = {
-    "weston_watkins": "Weston-Watkins",
-    "crammer_singer": "Crammer-Singer",
-    "one_vs_rest": "one-vs-rest",
-}
+_MULTICLASS = {"weston_watkins": "Weston-Watkins", "crammer_singer": "Crammer-Singer", "one_vs_rest": "one-vs-rest"}
 _WIDE = 10_000  # columns, where no terminal sets a width: lines are then never folded
 
 
 def print_json(fields: Mapping[str, Any]) -> None:
-    """Print one line of JSON; NaN and infinity, which JSON lacks, become null."""
-    sys.stdout.write(json.dumps(_plain(fields), allow_nan=False) + "\n")
+    """Print one line of JSON."""
+    sys.stdout.write(json_line(fields))
+
+
+def json_line(fields: Mapping[str, Any]) -> str:
+    """Return one line of JSON; NaN and infinity, which JSON lacks, become null."""
+    return json.dumps(_plain(fields), allow_nan=False) + "\n"
 
 
 def _plain(value: Any) -> Any:
@@ -51,11 +40,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def print_fields(fields: Iterable[tuple[str, str]]) -> None:
-    """Print names and values as two columns."""
-    print_table((), fields)
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -97,20 +81,13 @@ def wants_progress(args: Namespace) -> bool:
     return bool(args.progress or (sys.stderr.isatty() and not (args.quiet or args.json)))
 
 
-def percent(share: float) -> str:
-    """Write a share as a percentage with three digits that matter."""
-    return f"{100 * share:.3g}%"
-
-
 def problem_name(info: Mapping[str, Any]) -> str:
     """Name a problem for people, by what a model remembers of it."""
     if info.get("problem") == "softmax":
         return f"softmax regression, {_penalty_name(info['penalty'])}, C = {info['C']:g}"
     shown = [f"{name} = {info[name]:g}" for name in ("gamma", "degree", "coef0") if name in info]
     words = [f"{info.get('kernel', 'linear')} SVM" + (f" ({', '.join(shown)})" if shown else "")]
-    words.append(_MULTICLASS[info["multiclass"]])
-    if info.get("loss") == "squared_hinge":
-        words.append("squared hinge")
+    words += [_MULTICLASS[info["multiclass"]], *(["squared hinge"] if info.get("loss") == "squared_hinge" else [])]
     return ", ".join([*words, f"C = {info['C']:g}"])
 
 
@@ -133,15 +110,9 @@ def status_line(status: Status) -> str:
     return f"{status.value}. {sentence}"
 
 
-def check_writable(path: str | None) -> None:
-    """Refuse an output that cannot be written before hours are spent on it; `path` None is no output."""
-    if path is None:
-        return
-    folder = os.path.dirname(os.path.realpath(path))
-    if os.path.isdir(path):
-        raise ModelFileError(f"cannot write {path!r}: it is a folder. Give the name of a file.")
-    if not os.path.isdir(folder):
-        raise ModelFileError(f"cannot write {path!r}: there is no folder {folder!r}. Make it first.")
+def check_writable(path: str) -> None:
+    """Refuse an output that cannot be written before hours are spent on it."""
+    folder = str(find_target(path).parent)
     is_file_to_be = os.path.isfile(path) or not os.path.exists(path)
     if not os.access(folder if is_file_to_be else path, os.W_OK):
         raise ModelFileError(f"cannot write {path!r}: {folder!r} is not ours to write to. Choose another folder.")

@@ -8,36 +8,27 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import vstack
 
 from softmargin.cli import models, rows, saving
 from softmargin.cli.exit_codes import INTERRUPTED
-from softmargin.cli.show import print_fields, print_json, problem_name, wants_progress
-from softmargin.core.certificate import Certificate
+from softmargin.cli.outcome import accuracy_line
+from softmargin.cli.show import print_json, print_table, problem_name, wants_progress
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.data.libsvm import read_libsvm_chunks
 from softmargin.estimators.posing.fit import loss_prices
 from softmargin.estimators.posing.stream import Stream
 from softmargin.estimators.posing.svm import kernel_claim, kernel_of
 from softmargin.models import KernelExpansion
-from softmargin.run import Status, Trace
-
-__all__ = ["run"]
+from softmargin.run import Result, Status, Trace
 
 Array = NDArray[Any]
 CHUNK_ROWS = 10_000
 HELD_ROWS = 10_000  # held-out rows that are kept to measure the model
-
-
-class _Scan(NamedTuple):
-    """What the first reading finds."""
-
-    n: int
-    d: int
-    classes: Array
 
 
 class _Held:
@@ -50,8 +41,6 @@ class _Held:
 
     def add(self, X: Any, y: Array, rng: np.random.Generator) -> None:
         """Take some of these rows, in the place of others where there is no room."""
-        from scipy.sparse import vstack
-
         keys = np.concatenate([self.keys, rng.random(len(y))])
         if self.X is not None:
             X, y = vstack([self.X, X], format="csr"), np.concatenate([self.y, y])
@@ -67,37 +56,27 @@ def run(args: Namespace) -> int:
     models.fill_defaults(args)
     _check(args)
     saving.check_outputs(args)
-    scan = _scan(args)
-    class_weight = rows.class_weights(args.class_weight, scan.classes)
-    began = time.perf_counter()
-    stream, held, certificate, status = _learn(args, scan, class_weight)
-    seconds = time.perf_counter() - began
-    data = {"name": str(args.data), "rows": stream.n_seen, "features": scan.d, "test_size": None}
-    info = models.train_info(args, class_weight, status, certificate, data)
-    model = stream.model(scan.classes, {**info, **kernel_claim(stream.kernel)})
-    saved, trouble = saving.save(args, model, Trace())
-    X_test, y_test = _test_rows(args, held)
-    accuracy = None if X_test is None else rows.measured(model, X_test, y_test, str(args.test or args.data)).accuracy
-    _report(args, _Streamed(scan, stream, model, certificate, status, seconds, accuracy, len(y_test), saved))
+    n, d, classes = _scan(args)
+    class_weight = rows.class_weights(args.class_weight, classes)
+    stream, held, result = _learn(args, n, d, classes, class_weight)
+    data = {"name": str(args.data), "rows": stream.n_seen, "features": d, "test_size": None}
+    info = models.train_info(args, class_weight, result.status, result.certificate, data)
+    model = stream.model(classes, {**info, **kernel_claim(stream.kernel)})
+    saved, trouble = saving.save(args, model, result.trace)
+    X, y = (held.X, held.y) if args.test is None else rows.load_test_rows(args)
+    test = None if X is None else rows.measured(model, X, y, str(args.test or args.data))
+    _report(args, stream, model, result, test, saved)
     if trouble is not None:
         raise trouble
-    return INTERRUPTED if status is Status.INTERRUPTED else 0
-
-
-def _test_rows(args: Namespace, held: _Held) -> tuple[Any, Any]:
-    if args.test is None:
-        return held.X, held.y
-    other = rows.load_rows(args.test, args.data_dir)
-    return (other.X, other.y) if other.X_test is None else (other.X_test, other.y_test)
+    return INTERRUPTED if result.status is Status.INTERRUPTED else 0
 
 
 def _check(args: Namespace) -> None:
     """Refuse what a stream cannot do."""
     for name in ("checkpoint", "resume", "trace"):
         if getattr(args, name) is not None:
-            raise IncompatibleError(
-                f"--{name} needs a run with certificates that can be resumed; leave it out of --stream."
-            )
+            why = "needs a run with certificates that can be resumed"
+            raise IncompatibleError(f"--{name} {why}; leave it out of --stream.")
     if args.multiclass != "one_vs_rest":
         raise IncompatibleError(
             f"--stream trains one class against the others; found --multiclass {args.multiclass}. Leave it out."
@@ -121,23 +100,25 @@ def _chunks(args: Namespace, d: int | None = None) -> Iterator[tuple[Any, Array]
         yield X, y
 
 
-def _scan(args: Namespace) -> _Scan:
+def _scan(args: Namespace) -> tuple[int, int, Array]:
+    """Return the numbers of rows and columns, and the labels."""
     n, d, classes = 0, 0, np.empty(0, dtype=np.int64)
     for X, y in _chunks(args):
         n, d, classes = n + len(y), X.shape[1], np.union1d(classes, y)
     if len(classes) < 2:
         raise DataError(f"{args.data}: {n} rows have 1 class ({classes[0]!s}); a classifier needs at least 2.")
-    return _Scan(n, d, classes)
+    return n, d, classes
 
 
-def _learn(args: Namespace, scan: _Scan, class_weight: Any) -> tuple[Stream, _Held, Any, Status]:
+def _learn(args: Namespace, n_rows: int, d: int, classes: Array, class_weight: Any) -> tuple[Stream, _Held, Result]:
     """Read the file again, and learn from every chunk what is not held out."""
+    began = time.perf_counter()
     rng, held, stream = np.random.default_rng(args.seed), _Held(), None
     certificate, status = None, Status.MAX_ITER
     bias = models.svm_settings(args).bias
     try:
-        with _progress(args, scan.n) as advance:
-            for X, y in _chunks(args, scan.d):
+        with _progress(args, n_rows) as advance:
+            for X, y in _chunks(args, d):
                 is_held = rng.random(len(y)) < (0.0 if args.test is not None else args.test_size)
                 if is_held.any():
                     held.add(X[is_held], y[is_held], rng)
@@ -147,9 +128,9 @@ def _learn(args: Namespace, scan: _Scan, class_weight: Any) -> tuple[Stream, _He
                     rows.check_lengths(X, str(args.data))
                     if stream is None:
                         kernel = kernel_of(args.kernel, args.gamma, args.degree, args.coef0, X)
-                        stream = Stream(kernel, len(scan.classes), bias)
-                    codes = np.searchsorted(scan.classes, y)
-                    prices = loss_prices(codes, scan.classes, args.C, class_weight)
+                        stream = Stream(kernel, len(classes), bias)
+                    codes = np.searchsorted(classes, y)
+                    prices = loss_prices(codes, classes, args.C, class_weight)
                     certificate, status = stream.take(
                         X, codes, prices, budget=args.n_components, tol=args.tol, seed=args.seed
                     )
@@ -159,8 +140,9 @@ def _learn(args: Namespace, scan: _Scan, class_weight: Any) -> tuple[Stream, _He
             raise
         status = Status.INTERRUPTED
     if stream is None or certificate is None:
-        raise DataError(f"{args.data}: all {scan.n} rows were held out. Give a smaller --test-size.")
-    return stream, held, certificate, status
+        raise DataError(f"{args.data}: all {n_rows} rows were held out. Give a smaller --test-size.")
+    seconds = time.perf_counter() - began
+    return stream, held, Result(None, certificate, status, Trace(), stream.n_steps, seconds, 0.0)
 
 
 @contextmanager
@@ -180,55 +162,38 @@ def _progress(args: Namespace, total: int) -> Iterator[Any]:
         )
 
 
-class _Streamed(NamedTuple):
-    """What is left of the run."""
-
-    scan: _Scan
-    stream: Stream
-    model: KernelExpansion
-    certificate: Certificate
-    status: Status
-    seconds: float
-    accuracy: float | None
-    n_test: int
-    saved: str | None
-
-
-def _report(args: Namespace, outcome: _Streamed) -> None:
-    scan, stream, model, certificate = outcome.scan, outcome.stream, outcome.model, outcome.certificate
-    n_classes, n_support = len(scan.classes), len(model.support)
+def _report(
+    args: Namespace, stream: Stream, model: KernelExpansion, result: Result, test: rows.Measured | None, saved: Any
+) -> None:
+    d, n_classes, n_support = model.n_features, len(model.classes), len(model.support)
     if args.json:
         print_json(
             {
                 "data": str(args.data),
                 "rows": stream.n_seen,
-                "features": scan.d,
+                "features": d,
                 "classes": n_classes,
-                "test_rows": outcome.n_test,
+                "test_rows": 0 if test is None else test.n,
                 "model": args.model,
                 **kernel_claim(model.kernel),
                 **{name: getattr(args, name) for name in ("multiclass", "loss", "C", "n_components", "seed")},
-                "status": outcome.status.value,
-                "n_iter": stream.n_steps,
-                "seconds": outcome.seconds,
-                "certificate": certificate._asdict(),
+                "status": result.status.value,
+                "n_iter": result.n_iter,
+                "seconds": result.seconds,
+                "certificate": result.certificate._asdict(),
                 "support_vectors": n_support,
-                "accuracy": outcome.accuracy,
-                "model_file": outcome.saved,
+                "accuracy": None if test is None else test.accuracy,
+                "model_file": saved,
             }
         )
         return
-    is_measured = outcome.accuracy is not None
     fields = [
-        ("data", f"{args.data}: {stream.n_seen} rows, {scan.d} features, {n_classes} classes, streamed"),
+        ("data", f"{args.data}: {stream.n_seen} rows, {d} features, {n_classes} classes, streamed"),
         ("problem", problem_name(model.info)),
-        ("steps", str(stream.n_steps)),
-        ("seconds", f"{outcome.seconds:.3g}"),
-        ("sample gap", f"{certificate.residual:.2e} on the last chunk"),
+        ("steps", str(result.n_iter)),
+        ("seconds", f"{result.seconds:.3g}"),
+        ("sample gap", f"{result.certificate.residual:.2e} on the last chunk"),
         ("vectors kept", f"{n_support} of {stream.n_seen} rows"),
-        (
-            "test accuracy",
-            f"{outcome.accuracy:.4f} ({outcome.n_test} rows)" if is_measured else "not measured: no rows were held out",
-        ),
+        ("test accuracy", accuracy_line(test)),
     ]
-    print_fields(fields if outcome.saved is None else [*fields, ("model saved as", outcome.saved)])
+    print_table((), fields if saved is None else [*fields, ("model saved as", saved)])

@@ -17,11 +17,8 @@ from softmargin.core.errors import DataError
 from softmargin.data import Dataset
 from softmargin.estimators.posing.fit import find_solver, fit_problem
 from softmargin.estimators.posing.svm import KernelTask
-from softmargin.models import LinearModel
 from softmargin.run import Result, Status, Stop
-from softmargin.run.watchers import Checkpoint, load_checkpoint
-
-__all__ = ["run"]
+from softmargin.run.watchers import Checkpoint, ProgressBar, load_checkpoint
 
 Array = NDArray[Any]
 
@@ -37,10 +34,8 @@ def run(args: Namespace) -> int:
     dataset, data_info = _load(args)
     classes, codes = np.unique(dataset.y, return_inverse=True)
     if len(classes) < 2:
-        raise DataError(
-            f"{dataset.name}: {len(dataset.y)} training rows have 1 class ({classes[0]!s}); "
-            "a classifier needs at least 2."
-        )
+        found = f"{len(dataset.y)} training rows have 1 class ({classes[0]!s})"
+        raise DataError(f"{dataset.name}: {found}; a classifier needs at least 2.")
     _check_test_rows(args, dataset, classes)
     saving.check_format(args, classes)
     class_weight = rows.class_weights(args.class_weight, classes)
@@ -72,8 +67,7 @@ def _check_test_rows(args: Namespace, dataset: Dataset, classes: Array) -> None:
     """Refuse test rows that no model of this training part could label before training, not after."""
     if dataset.X_test is None or dataset.y_test is None:
         return
-    k = 1 if len(classes) == 2 else len(classes)
-    blank = LinearModel(classes, np.zeros((k, dataset.X.shape[1])), np.zeros(k))
+    blank = saving.blank_model(classes, dataset.X.shape[1])
     source = _test_name(args, dataset)
     rows.check_labels_match(blank, dataset.y_test, source)
     rows.check_lengths(blank.fit_columns(dataset.X_test), source)
@@ -88,21 +82,13 @@ def _load(args: Namespace) -> tuple[Dataset, dict[str, Any]]:
     dataset = rows.load_rows(args.data, args.data_dir)
     test_size = None
     if args.test is not None:
-        other = rows.load_rows(args.test, args.data_dir)
-        has_test = other.X_test is not None
-        test = (other.X_test, other.y_test) if has_test else (other.X, other.y)
-        dataset = dataset._replace(X_test=test[0], y_test=test[1])
+        X, y = rows.load_test_rows(args)
+        dataset = dataset._replace(X_test=X, y_test=y)
     elif dataset.X_test is None and args.test_size:
         dataset = rows.hold_out(dataset, rows.HeldOut(args.test_size, args.seed))
         test_size = args.test_size
-    info = {
-        "name": dataset.name,
-        "rows": int(dataset.X.shape[0]),
-        "features": int(dataset.X.shape[1]),
-        "test_size": test_size,
-        "seed": args.seed,
-    }
-    return dataset, info
+    n, d = map(int, dataset.X.shape)
+    return dataset, {"name": dataset.name, "rows": n, "features": d, "test_size": test_size, "seed": args.seed}
 
 
 def _prepared(X: Any, args: Namespace, source: str) -> tuple[Any, Array | None]:
@@ -146,13 +132,14 @@ def _fit(args: Namespace, problem: Any, solver: Any, resume: Any) -> tuple[Resul
     if wants_progress(args):
         from rich.console import Console
 
-        from softmargin.run.watchers import ProgressBar
-
         console = Console(stderr=True)
         watchers.append(ProgressBar(console))
     started = time.perf_counter()
     with console.status("getting the compiled loops ready") if console else nullcontext():
-        _get_ready(problem, solver)
+        # On two rows: neither clock nor budget of the fit includes it.
+        small = problem.small_problem()
+        if small is not None:
+            solver.step(small, solver.start(small, None, np.random.default_rng(0)))
     prepare_seconds = time.perf_counter() - started
     try:
         # Overflow ends in the status FAILED, which says what to do.
@@ -162,13 +149,6 @@ def _fit(args: Namespace, problem: Any, solver: Any, resume: Any) -> tuple[Resul
         if console is not None:
             console.show_cursor(True)
     return result, prepare_seconds
-
-
-def _get_ready(problem: Any, solver: Any) -> None:
-    """Compile the loops, or load them from the cache, on two rows: neither clock nor budget of the fit includes it."""
-    small = problem.small_problem()
-    if small is not None:
-        solver.step(small, solver.start(small, None, np.random.default_rng(0)))
 
 
 def _measured(args: Namespace, model: Any, dataset: Dataset) -> tuple[rows.Measured, rows.Measured | None]:

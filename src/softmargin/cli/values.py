@@ -1,63 +1,40 @@
 """How words of the command line become values; what is none is an error that says why."""
 
-import argparse
 import math
-
-__all__ = ["class_weight", "count", "degree", "gamma", "not_negative", "number", "positive", "ratio", "share"]
-
-
-def number(text: str) -> float:
-    """Read a finite number."""
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not finite")
-    return value
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from typing import Any
 
 
-def positive(text: str) -> float:
-    """Read a number above 0."""
-    value = number(text)
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not above 0")
-    return value
+def _checked(read: Callable[[str], Any], is_fine: Callable[[Any], bool], complaint: str) -> Callable[[str], Any]:
+    """Return a reader that refuses some values of another."""
+
+    def read_checked(text: str) -> Any:
+        value = read(text)
+        if not is_fine(value):
+            raise ArgumentTypeError(f"{text!r} {complaint}")
+        return value
+
+    return read_checked
 
 
-def not_negative(text: str) -> float:
-    """Read a number from 0 on."""
-    value = number(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is below 0")
-    return value
+def _read(kind: type, noun: str) -> Callable[[str], Any]:
+    def read_kind(text: str) -> Any:
+        try:
+            return kind(text)
+        except ValueError:
+            raise ArgumentTypeError(f"{text!r} is no {noun}") from None
+
+    return read_kind
 
 
-def share(text: str) -> float:
-    """Read a number from 0 on, below 1."""
-    value = number(text)
-    if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share: 0 <= SHARE < 1")
-    return value
-
-
-def ratio(text: str) -> float:
-    """Read a number from 0 to 1."""
-    value = number(text)
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} does not lie between 0 and 1")
-    return value
-
-
-def count(text: str) -> int:
-    """Read a whole number from 0 on."""
-    try:
-        value = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is below 0")
-    return value
+number = _checked(_read(float, "number"), math.isfinite, "is not finite")
+positive = _checked(number, lambda value: value > 0, "is not above 0")
+not_negative = _checked(number, lambda value: value >= 0, "is below 0")
+share = _checked(number, lambda value: 0 <= value < 1, "is no share: 0 <= SHARE < 1")
+ratio = _checked(number, lambda value: 0 <= value <= 1, "does not lie between 0 and 1")
+count = _checked(_read(int, "whole number"), lambda value: value >= 0, "is below 0")
+degree = _checked(count, lambda value: value > 0, "is not above 0")
 
 
 def class_weight(text: str) -> str | dict[str, float]:
@@ -70,19 +47,11 @@ def class_weight(text: str) -> str | dict[str, float]:
     for item in text.split(","):
         label, equals, weight = item.rpartition("=")
         if not (equals and label.strip()):
-            raise argparse.ArgumentTypeError(f"{item!r} is not LABEL=WEIGHT; write balanced, none or 1=2.5,2=0.5")
+            raise ArgumentTypeError(f"{item!r} is not LABEL=WEIGHT; write balanced, none or 1=2.5,2=0.5")
         if label.strip() in weights:
-            raise argparse.ArgumentTypeError(f"label {label.strip()!r} is given twice")
+            raise ArgumentTypeError(f"label {label.strip()!r} is given twice")
         weights[label.strip()] = not_negative(weight)
     return weights
-
-
-def degree(text: str) -> int:
-    """Read a whole number from 1 on."""
-    value = count(text)
-    if value == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not above 0")
-    return value
 
 
 def gamma(text: str) -> str | float:
@@ -90,6 +59,6 @@ def gamma(text: str) -> str | float:
     if text in ("scale", "auto"):
         return text
     try:
-        return positive(text)
-    except argparse.ArgumentTypeError as problem:
-        raise argparse.ArgumentTypeError(f"{problem}; write scale, auto or a number above 0") from None
+        return float(positive(text))
+    except ArgumentTypeError as problem:
+        raise ArgumentTypeError(f"{problem}; write scale, auto or a number above 0") from None

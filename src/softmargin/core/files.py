@@ -27,7 +27,7 @@ import numpy as np
 
 from softmargin.core.errors import ModelFileError, SoftmarginError
 
-__all__ = ["FORMAT_NAME", "FORMAT_VERSION", "archive_kind", "atomic_write", "read_archive", "write_archive"]
+__all__ = ["FORMAT_VERSION", "archive_kind", "atomic_write", "find_target", "read_archive", "write_archive"]
 
 FORMAT_NAME = "softmargin-model"
 FORMAT_VERSION = 1
@@ -67,17 +67,22 @@ def atomic_write(path: str | os.PathLike[str], *, error: type[SoftmarginError] =
             with open(path, "wb") as device:
                 yield device
             return
-        target = Path(os.path.realpath(path))
-        if target.is_dir():
-            raise error(f"cannot write {shown!r}: it is a folder. Give the name of a file.")
-        if not target.parent.is_dir():
-            raise error(f"cannot write {shown!r}: there is no folder {str(target.parent)!r}. Make it first.")
-        with _renamed_at_the_end(target) as file:
+        with _renamed_at_the_end(find_target(path, error=error)) as file:
             yield file
     except OSError as problem:
         raise error(
             f"cannot write {shown!r}: {problem.strerror or problem}. What stood there before is unchanged."
         ) from problem
+
+
+def find_target(path: str | os.PathLike[str], *, error: type[SoftmarginError] = ModelFileError) -> Path:
+    """Return the file that `path` names, links followed; refuse a folder, and a file in no folder."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise error(f"cannot write {os.fspath(path)!r}: it is a folder. Give the name of a file.")
+    if not target.parent.is_dir():
+        raise error(f"cannot write {os.fspath(path)!r}: there is no folder {str(target.parent)!r}. Make it first.")
+    return target
 
 
 @contextlib.contextmanager

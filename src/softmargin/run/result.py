@@ -64,4 +64,4 @@ class Result(NamedTuple):
     trace: Trace
     n_iter: int
     seconds: float  # on the solver's clock: certificates and watchers are not counted
-    judge_seconds: float  # spent on certificates
+    certificate_seconds: float  # spent on certificates

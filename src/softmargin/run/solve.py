@@ -182,7 +182,7 @@ class _Run:
         self.evaluated_at = -1
         self.began = time.perf_counter()
         self.seconds = 0.0
-        self.judge_seconds = 0.0
+        self.certificate_seconds = 0.0
         self.schedule = Schedule(stop.tol, stop.tol)
 
     def begin(self, init: Any, rng: np.random.Generator, resume: Any) -> None:
@@ -242,7 +242,7 @@ class _Run:
         self.certificate = self.problem.certificate(self.point)
         self.evaluated_at = self.iteration
         self.trace.append(TraceRow(self.iteration, self.seconds, self.certificate))
-        self.judge_seconds += time.perf_counter() - started
+        self.certificate_seconds += time.perf_counter() - started
 
     def finish(self, status: Status) -> Result:
         """Evaluate the certificate of the point returned, unless the last one was evaluated at this point."""
@@ -254,7 +254,7 @@ class _Run:
         elif not math.isfinite(self.certificate.primal):
             status = Status.FAILED
         return Result(
-            self.point, self.certificate, status, self.trace, self.iteration, self.seconds, self.judge_seconds
+            self.point, self.certificate, status, self.trace, self.iteration, self.seconds, self.certificate_seconds
         )
 
 
