@@ -312,14 +312,13 @@ COUNTED: dict[str, Callable[..., Any]] = {
         )
     ),
     "solvers.softmax._preconditioner:_shared_factor": _simply(_gram_factor),
-    "solvers.softmax._preconditioner:SharedGram.solve": _simply(
-        lambda a, k: (2.0 * k * len(a.self.scales) ** 2, 4.0 * len(a.self.scales) ** 2)
+    "solvers.softmax._preconditioner:_solve_shared": _simply(
+        lambda a, k: (2.0 * k * len(a.scales) ** 2, 4.0 * len(a.scales) ** 2)
     ),
     "solvers.softmax.quadratic_model.loops:entry_pass": _passes(is_by_rows=False),
     "solvers.softmax.quadratic_model.loops:row_pass": _passes(is_by_rows=True),
     "solvers.softmax.quadratic_model.loops:entry_curvatures": _simply(_curvatures),
     "solvers.softmax.quadratic_model.loops:row_curvatures": _simply(_curvatures),
-    "solvers.softmax._losses:softmax_rows": _entrywise(EXP + 4.0, 2, "S"),
     "solvers.softmax._losses:loss_along": _entrywise(EXP + 8.0, 4, "S"),
     "solvers.softmax._losses:logistic_along": _entrywise(EXP + 40.0, 5, "S"),
     "solvers.softmax._losses:residuals": _entrywise(2.0, 2, "P"),

@@ -18,7 +18,6 @@ from softmargin.solvers.softmax._losses import (
     curvature_times,
     loss_along,
     residuals,
-    softmax_rows,
 )
 
 
@@ -110,7 +109,7 @@ def scores_of(n, k, seed, scale=3.0):
 def test_compiled_losses_equal_the_judges(k, scale):
     S, full, y, target, C = scores_of(17, k, seed=k, scale=scale)
     P = np.empty_like(S)
-    loss = softmax_rows(S, target, C, padded(k), k == 1, P)
+    loss, _, _ = loss_along(S, S, 0.0, target, C, padded(k), k == 1, S, P)
     assert loss == pytest.approx(float(C @ cross_entropy(full, y)), rel=1e-13)
     wanted = softmax(full)[:, 1:] if k == 1 else softmax(full)
     rows = P.reshape(17, -1)
@@ -143,7 +142,7 @@ def test_losses_along_a_line_have_the_derivatives_that_differences_show(k):
     assert bend == pytest.approx((at(0.3 + h)[1] - at(0.3 - h)[1]) / (2 * h), rel=1e-7)
     # The Hessian by the scores says the same.
     P, out = np.empty_like(S), np.empty_like(S)
-    softmax_rows(S, target, C, padded(k), k == 1, P)
+    loss_along(S, S, 0.0, target, C, padded(k), k == 1, S, P)
     curvature_times(P, T, C, padded(k), out)
     assert float(out @ T) == pytest.approx(at(0.0)[2], rel=1e-12)
 
@@ -173,7 +172,7 @@ def test_gradient_and_intercept_step_of_a_problem(k, fit_intercept):
         slope -= (L2(1.0).value(moved) - L2(1.0).value(point.weights)) / step
         assert losses.matrix(G)[j, c] == pytest.approx(slope, abs=1e-3)
     for _ in range(20):
-        loss = losses.improve_intercept(W, S, P, loss)
+        loss = losses.settle_intercept(W, S, P)
     assert loss + L2(1.0).value(point.weights) == pytest.approx(problem.primal(losses.unpack(W)), rel=1e-12)
     losses.fill_gradient(P, U, G)
     if fit_intercept:

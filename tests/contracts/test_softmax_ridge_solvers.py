@@ -13,8 +13,8 @@ from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.penalties import L1
 from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
-from softmargin.solvers.common.conjugate_gradients import N_VECTORS, conjugate_gradients
-from softmargin.solvers.softmax._preconditioner import Identity, MetricTuning, make_metric, sample_rows
+from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
+from softmargin.solvers.softmax._preconditioner import MetricTuning, make_metric, sample_rows
 from softmargin.solvers.softmax._ridge_objective import RidgeObjective, RidgeState
 from softmargin.solvers.softmax.lbfgs import Lbfgs, LbfgsTuning
 from softmargin.solvers.softmax.newton import SoftmaxNewton
@@ -347,7 +347,7 @@ def test_gram_of_all_rows_inverts_the_hessian_of_two_classes(form, fit_intercept
     D, out = random_direction(objective, np.random.default_rng(1)), np.zeros(objective.size)
     objective.hessian_times(objective.all_rows, D, np.zeros(N), out)
     gram = make_metric("gram", objective, objective.all_rows, np.random.default_rng(0), MetricTuning())
-    np.testing.assert_allclose(gram.solve(out), D, atol=1e-3)
+    np.testing.assert_allclose(gram(out), D, atol=1e-3)
 
 
 @pytest.mark.parametrize("few", [0, 50], ids=["shared", "each class"])
@@ -359,9 +359,9 @@ def test_metric_is_symmetric_positive_and_leaves_padding_alone(name, few, k):
     metric = make_metric(name, objective, objective.all_rows, np.random.default_rng(0), tuning)
     rng = np.random.default_rng(1)
     D, E = random_direction(objective, rng), random_direction(objective, rng)
-    assert D @ metric.solve(D) > 0.0
-    assert D @ metric.solve(E) == pytest.approx(E @ metric.solve(D), rel=1e-3, abs=1e-3)
-    padding = metric.solve(D).reshape(-1, objective.k)[:, objective.problem.n_columns :]
+    assert D @ metric(D) > 0.0
+    assert D @ metric(E) == pytest.approx(E @ metric(D), rel=1e-3, abs=1e-3)
+    padding = metric(D).reshape(-1, objective.k)[:, objective.problem.n_columns :]
     np.testing.assert_array_equal(padding, 0.0)
 
 
@@ -374,9 +374,7 @@ def test_conjugate_gradients_solve_or_stop_at_the_edge(seed, radius):
     def product(v, out):
         out[:] = H @ v
 
-    x, residual, at_edge = conjugate_gradients(
-        product, right, Identity(), 1e-10, np.zeros((N_VECTORS, 8)), radius=radius
-    )
+    x, residual, at_edge = conjugate_gradients(product, right, lambda v: v, 1e-10, radius=radius)
     exact = np.linalg.solve(H, right)
     np.testing.assert_allclose(residual, right - H @ x, atol=1e-9)
     assert at_edge == (np.linalg.norm(exact) > radius)

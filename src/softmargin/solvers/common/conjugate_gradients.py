@@ -10,34 +10,18 @@ Source: Hestenes and Stiefel (1952); Steihaug (1983) for the ball.
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["N_VECTORS", "Diagonal", "Metric", "Solved", "conjugate_gradients"]
+from softmargin.backends.lanes import zeros
+
+__all__ = ["Metric", "Solved", "conjugate_gradients"]
 
 Array = NDArray[Any]
-N_VECTORS = 4  # rows of scratch
+Metric = Callable[[Array], Array]  # a preconditioner: the inverse of a matrix like H, times a vector
 LONGEST = 1e30  # entries of a step stay far below the largest float64
-
-
-class Metric(Protocol):
-    """A preconditioner: a matrix like H, with which systems are cheap to solve."""
-
-    def solve(self, V: Array) -> Array:
-        """Return the metric's inverse times V."""
-        ...
-
-
-class Diagonal(NamedTuple):
-    """A diagonal metric."""
-
-    diagonal: Array
-
-    def solve(self, V: Array) -> Array:
-        """Return V / diagonal."""
-        return V / self.diagonal
 
 
 class Solved(NamedTuple):
@@ -53,7 +37,6 @@ def conjugate_gradients(
     right: Array,
     metric: Metric,
     exactness: float,
-    work: Array,
     *,
     radius: float = math.inf,
     is_euclidean: bool = False,
@@ -61,13 +44,12 @@ def conjugate_gradients(
 ) -> Solved:
     """Solve H x = right until the residual has fallen to the share ``exactness``, or x meets the ball |x| <= radius.
 
-    ``product(v, out)`` writes H v; ``work`` is (N_VECTORS, size), and the returned arrays are rows of it;
-    ``is_euclidean`` chooses the norm of the residual. The default of ``max_products`` was chosen by hand.
+    ``product(v, out)`` writes H v; ``is_euclidean`` chooses the norm of the residual. The default of ``max_products``
+    was chosen by hand.
     """
-    x, residual, direction, image = work
-    x[:] = 0.0
+    x, residual, direction, image = zeros(4, len(right))
     residual[:] = right
-    ahead = metric.solve(residual)
+    ahead = metric(residual)
     direction[:] = ahead
     size = float(residual @ ahead)
     square = float(residual @ residual) if is_euclidean else size
@@ -87,7 +69,7 @@ def conjugate_gradients(
             return Solved(x, residual, True)
         x += length * direction
         residual -= length * image
-        ahead = metric.solve(residual)
+        ahead = metric(residual)
         size, last = float(residual @ ahead), size
         square = float(residual @ residual) if is_euclidean else size
         direction *= size / last

@@ -10,11 +10,11 @@
 A row has k numbers: one per column of W, padded to whole tiles of classes (``width_of``). Padding is zero in W, G and
 P, and ``NEVER`` in S. Two classes need one column: the score of the first class is pinned to zero, the column is the
 log-odds of the second, and ``target`` is 0 for the second class and -1 for the first. Solvers whose loops go along the
-samples keep this column without padding: k = 1, the compact layout (``stride_of``).
+samples keep this column without padding: k = 1, the compact layout.
 """
 
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,25 +34,17 @@ from softmargin.backends.lanes import (
     total,
     zeros,
 )
+from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import CompositeProblem
 from softmargin.losses.multinomial import intercept_step
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
+from softmargin.solvers.common.restoring import Restoring
 
-__all__ = [
-    "NEVER",
-    "SoftmaxLosses",
-    "curvature_times",
-    "logistic_along",
-    "loss_along",
-    "residuals",
-    "softmax_row",
-    "softmax_rows",
-    "stride_of",
-    "width_of",
-]
+__all__ = ["NEVER", "CompositeSolver", "SoftmaxLosses", "softmax_row", "width_of"]
 
 Array = NDArray[Any]
+State = TypeVar("State", bound="CompositeState")
 NEVER = -1e300  # the score of a padding class: its probability is zero
 MAX_HALVINGS = 30  # of the intercept's step: rounding hides 2^-30 of it
 
@@ -60,11 +52,6 @@ MAX_HALVINGS = 30  # of the intercept's step: rounding hides 2^-30 of it
 def width_of(problem: CompositeProblem) -> int:
     """Return how many numbers a row has in whole tiles."""
     return padded(problem.n_columns)
-
-
-def stride_of(problem: CompositeProblem) -> int:
-    """Return how many numbers a row has in the compact layout."""
-    return 1 if problem.is_pinned else width_of(problem)
 
 
 class SoftmaxLosses:
@@ -82,7 +69,7 @@ class SoftmaxLosses:
     def __init__(self, problem: CompositeProblem, X: Any = None, *, is_compact: bool = False) -> None:
         self.problem = problem
         self.X = problem.X if X is None else X
-        self.k = stride_of(problem) if is_compact else width_of(problem)
+        self.k = 1 if is_compact and problem.is_pinned else width_of(problem)
 
     @cached_property
     def labels(self) -> Array:
@@ -118,10 +105,7 @@ class SoftmaxLosses:
 
     def fill_probabilities(self, S: Array, P: Array) -> float:
         """Write softmax(S) to P; return the losses."""
-        problem = self.problem
-        if self.k > 1:
-            return float(softmax_rows(S, problem.target, problem.C, self.k, problem.is_pinned, P))
-        return self.along(S, np.zeros_like(S), 0.0, np.empty_like(S), P)[0]
+        return self.along(S, S, 0.0, S, P)[0]
 
     def along(self, S: Array, T: Array, length: float, new: Array, P: Array) -> tuple[float, float, float]:
         """Write S + length T to ``new``, its probabilities to P; return losses, slope and curvature along T there."""
@@ -147,9 +131,17 @@ class SoftmaxLosses:
         self.fill_residuals(P, U)
         adjoint(self.X, U, self.problem.bias, self.k, G)
 
-    def improve_intercept(self, W: Array, S: Array, P: Array, loss: float) -> float:
-        """Make a Newton step in the intercept, halved until the losses fall; update W, S and P. Return the losses."""
+    def fill_curvature(self, P: Array, T: Array, C: Array, out: Array) -> None:
+        """Write C (P T - P <P, T>) of some rows, with prices C, to ``out``, which may be T."""
+        if self.k > 1:
+            curvature_times(P, T, C, self.k, out)
+        else:
+            np.multiply(T, C * P * (1.0 - P), out=out)
+
+    def settle_intercept(self, W: Array, S: Array, P: Array) -> float:
+        """Write softmax(S) to P; move the intercept in W and S by a Newton step that lowers the losses: return them."""
         problem, k = self.problem, self.k
+        loss = self.fill_probabilities(S, P)
         if not problem.fit_intercept:
             return loss
         mass = np.bincount(problem.y, weights=problem.C, minlength=problem.n_classes)
@@ -164,7 +156,7 @@ class SoftmaxLosses:
             if new <= loss:
                 W[-k:] += length * step
                 S[:] = scores
-                return float(new)
+                return new
             length /= 2.0
         return self.fill_probabilities(S, P)
 
@@ -174,6 +166,38 @@ class SoftmaxLosses:
         if self.problem.is_pinned:
             return np.where(self.labels == 1.0, P[:, 0], 1.0 - P[:, 0])
         return P[np.arange(len(P)), self.problem.target]
+
+
+class CompositeState(Protocol):
+    """What states of solvers for any penalty have: W, the gradient G of the losses, flat, and the losses."""
+
+    W: Array
+    G: Array
+    loss: float
+
+
+class CompositeSolver(Restoring[State]):
+    """What solvers for any penalty share."""
+
+    needs: ClassVar[tuple[type, ...]] = (CompositeProblem,)
+    is_compact: ClassVar[bool] = False
+
+    def point(self, problem: CompositeProblem, state: State) -> CompositePoint:
+        """Return the weights and the intercept."""
+        return SoftmaxLosses(problem, is_compact=self.is_compact).unpack(state.W)
+
+    def estimate(self, problem: CompositeProblem, state: State) -> float:
+        """Estimate the residual from the last gradient."""
+        matrix = SoftmaxLosses(problem, is_compact=self.is_compact).matrix
+        weights = matrix(state.W)[:-1]
+        primal = state.loss + problem.penalty.value(weights)
+        return problem.rough_residual(weights, primal, matrix(state.G)[:-1])
+
+    def _demand_convex(self, problem: CompositeProblem) -> None:
+        if not problem.penalty.is_convex:
+            raise IncompatibleError(
+                f"{type(self).__name__} needs a convex penalty; {problem.penalty!r} is not. Use BlockProxGradient."
+            )
 
 
 @inline
@@ -196,18 +220,6 @@ def softmax_row(S: Any, first: int, k: int, is_pinned: bool, P: Any, out: int) -
     for o in range(0, k, WIDTH):
         store(P, out + o, load(P, out + o) * inverse)
     return highest + np.log(mass)
-
-
-@jit
-def softmax_rows(S: Array, target: Array, C: Array, k: int, is_pinned: bool, P: Array) -> float:
-    """Fill P with the probabilities of all rows; return the sum of the losses."""
-    S_, P_ = pointer(S), pointer(P)
-    loss = 0.0
-    for i in range(target.shape[0]):
-        partition = softmax_row(S_, i * k, k, is_pinned, P_, i * k)
-        own = S_[i * k + target[i]] if target[i] >= 0 else 0.0
-        loss += C[i] * (partition - own)
-    return loss
 
 
 @jit

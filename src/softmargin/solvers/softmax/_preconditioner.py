@@ -12,6 +12,7 @@ C_i (1 - |p_i|^2): row i is kept with probability pi_i = min(1, curvature_i / ta
 that the expected Hessian is the true one, and the rows that matter most are all kept.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,10 +23,10 @@ from scipy.sparse import csr_matrix
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import RidgeProblem
 from softmargin.matrices.operator import row_slices
-from softmargin.solvers.common.conjugate_gradients import Diagonal, Metric
+from softmargin.solvers.common.conjugate_gradients import Metric
 from softmargin.solvers.softmax._ridge_objective import RidgeObjective, WeightedRows, class_squares
 
-__all__ = ["PRECONDITIONERS", "Identity", "MetricTuning", "demand_preconditioner", "make_metric", "sample_rows"]
+__all__ = ["PRECONDITIONERS", "MetricTuning", "demand_preconditioner", "make_metric", "sample_rows"]
 
 Array = NDArray[Any]
 PRECONDITIONERS = ("auto", "none", "diagonal", "gram")
@@ -55,43 +56,24 @@ def demand_preconditioner(name: str) -> None:
         raise IncompatibleError(f"preconditioner={name!r} is unknown; choose {', '.join(PRECONDITIONERS)}.")
 
 
-class Identity:
-    """The identity: no preconditioner."""
-
-    def solve(self, V: Array) -> Array:
-        """Return V."""
+def _solve_shared(factor: Any, scales: Array, V: Array) -> Array:
+    """Solve with scale_c A scale_c for class c, A in its Cholesky factor; scales is (d + 1, k)."""
+    right = V.reshape(scales.shape) / scales
+    size = float(np.abs(right).max())
+    if not size > 0.0:
         return V
+    right /= size  # into the range of float32
+    solved: Array = cho_solve(factor, right.astype(np.float32), check_finite=False) * (size / scales)
+    return solved.ravel()
 
 
-class SharedGram(NamedTuple):
-    """Scale_c A scale_c for class c: the correlations A are shared, the diagonal is that of the class."""
-
-    factor: Any  # Cholesky of A
-    scales: Array  # (d + 1, k)
-
-    def solve(self, V: Array) -> Array:
-        """Solve for every class."""
-        right = V.reshape(self.scales.shape) / self.scales
-        size = float(np.abs(right).max())
-        if not size > 0.0:
-            return V
-        right /= size  # into the range of float32
-        solved: Array = cho_solve(self.factor, right.astype(np.float32), check_finite=False) * (size / self.scales)
-        return solved.ravel()
-
-
-class ClassGrams(NamedTuple):
-    """One matrix per class, inverted."""
-
-    inverses: Array  # (k, d + 1, d + 1)
-
-    def solve(self, V: Array) -> Array:
-        """Solve for every class."""
-        m, size, _ = self.inverses.shape
-        right = V.reshape(size, -1)
-        out = np.zeros_like(right)
-        out[:, :m] = np.matmul(self.inverses, right.T[:m, :, None])[:, :, 0].T
-        return out.ravel()
+def _solve_each(inverses: Array, V: Array) -> Array:
+    """Solve with one matrix per class; inverses is (k, d + 1, d + 1)."""
+    m, size, _ = inverses.shape
+    right = V.reshape(size, -1)
+    out = np.zeros_like(right)
+    out[:, :m] = np.matmul(inverses, right.T[:m, :, None])[:, :, 0].T
+    return out.ravel()
 
 
 def make_metric(
@@ -106,20 +88,22 @@ def make_metric(
         is_worth = d <= tuning.max_features and m * (d + 1.0) ** 2 <= worth * nnz * objective.k
         name = "gram" if is_worth else "diagonal"
     if name == "none":
-        return Identity()
+        return lambda V: V
     if name == "diagonal":
-        return Diagonal(_diagonal(objective, rows, tuning))
+        diagonal = _diagonal(objective, rows, tuning)
+        return lambda V: V / diagonal
     keep, counts = _draw(objective, rows, m, rng, tuning)
     P, prices = objective.matrix(rows.P), rows.C
     if keep is not None:
         P, prices = P[keep], prices[keep] * counts
     curvature = P * (1.0 - P) * prices[:, None]
     if n_columns > 1 and d <= tuning.features_per_class:
-        return _class_grams(objective, X if keep is None else X[keep], curvature, tuning)
+        inverses = _inverse_grams(objective, X if keep is None else X[keep], curvature, tuning)
+        return partial(_solve_each, inverses)
     diagonal = _diagonal(objective, rows, tuning)
     squares = objective.matrix(diagonal).mean(axis=1)
     factor = _shared_factor(objective.problem, X, keep, curvature.mean(axis=1), squares)
-    return SharedGram(factor, np.sqrt(diagonal).reshape(d + 1, -1))
+    return partial(_solve_shared, factor, np.sqrt(diagonal).reshape(d + 1, -1))
 
 
 def sample_rows(
@@ -207,7 +191,7 @@ def _factored(H: Array) -> Any:
     return cho_factor(np.eye(len(H), dtype=H.dtype), check_finite=False)
 
 
-def _class_grams(objective: RidgeObjective, X: Any, curvature: Array, tuning: MetricTuning) -> ClassGrams:
+def _inverse_grams(objective: RidgeObjective, X: Any, curvature: Array, tuning: MetricTuning) -> Array:
     """Return the inverse Gram matrices of the classes."""
     n, d = X.shape
     A = np.empty((d + 1, n))  # weights go along its rows
@@ -223,4 +207,4 @@ def _class_grams(objective: RidgeObjective, X: Any, curvature: Array, tuning: Me
     np.maximum(diagonals, tuning.least_diagonal * objective.matrix(objective.diagonal_bound).T, out=diagonals)
     scales = np.sqrt(diagonals)
     scales = scales[:, :, None] * scales[:, None, :]
-    return ClassGrams(np.linalg.inv(grams / scales + SHIFT * np.eye(d + 1)) / scales)
+    return np.asarray(np.linalg.inv(grams / scales + SHIFT * np.eye(d + 1)) / scales)

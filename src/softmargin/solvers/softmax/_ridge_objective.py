@@ -15,7 +15,7 @@ Rows are compact (_losses): two classes have one column, k = 1, without padding.
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,8 @@ from softmargin.core.protocols import RidgeProblem
 from softmargin.matrices.operator import row_blocks
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.common.conjugate_gradients import N_VECTORS
-from softmargin.solvers.softmax._losses import SoftmaxLosses, curvature_times
+from softmargin.solvers.common.restoring import Restoring
+from softmargin.solvers.softmax._losses import SoftmaxLosses
 from softmargin.solvers.softmax._rotation import Rotation
 
 __all__ = ["RidgeLine", "RidgeObjective", "RidgeSolver", "RidgeState", "WeightedRows", "class_squares"]
@@ -62,8 +62,8 @@ class RidgeObjective:
     """F of one problem, its derivatives, and scratch."""
 
     def __init__(self, problem: RidgeProblem, rotation: Rotation | None = None) -> None:
-        self.problem, self.rotation = problem, rotation
-        self.X = problem.X if rotation is None else rotation.A
+        self.problem, self.rotation = problem, rotation or Rotation(problem.X)
+        self.X = self.rotation.A
         self.n, d = self.X.shape
         self.losses = SoftmaxLosses(problem, self.X, is_compact=True)
         self.matrix, self.k = self.losses.matrix, self.losses.k
@@ -71,10 +71,10 @@ class RidgeObjective:
         self.size = (d + 1) * self.k
         self.n_penalised = self.size - self.k  # all but the intercept
 
-    def begin(self, state_type: type[State], point: CompositePoint, **more: Any) -> State:
-        """Return the state of a point; ``more`` are the fields that a solver adds."""
-        if self.rotation is not None:
-            point = CompositePoint(self.rotation.inward(point.weights), point.intercept)
+    def begin(self, state_type: type[State], init: CompositePoint | None, **more: Any) -> State:
+        """Return the state of ``init``, or of zero; ``more`` are the fields that a solver adds."""
+        point = self.problem.checked_point(init)
+        point = CompositePoint(self.rotation.inward(point.weights), point.intercept)
         W, G, S = self.losses.pack(point), zeros(self.size), zeros(self.n * self.k)
         state = state_type(weights=W, gradient=G, scores=S, value=0.0, n_steps=0, **more)
         state.objective = self
@@ -90,32 +90,10 @@ class RidgeObjective:
         squares = np.append(squares, self.problem.bias * quarter.sum())
         return np.repeat(np.where(squares > 0.0, squares, 1.0), self.k)
 
-    @cached_property
-    def cg_vectors(self) -> Array:
-        """The scratch of conjugate gradients."""
-        return zeros(N_VECTORS, self.size)
-
-    @cached_property
-    def direction(self) -> Array:
-        """The scratch of a direction; its padding is zero."""
-        return zeros(self.size)
-
     @property
     def all_rows(self) -> WeightedRows:
         """All samples."""
         return WeightedRows(self.X, self.P, self.problem.C)
-
-    def point(self, state: RidgeState) -> CompositePoint:
-        """Return the point of a state, as a copy; intercepts of all classes have mean zero."""
-        point = self.losses.unpack(state.weights)
-        if self.rotation is None:
-            return point
-        return CompositePoint(self.rotation.outward(point.weights), point.intercept)
-
-    def estimate(self, state: RidgeState) -> float:
-        """Estimate the residual from the cached gradient."""
-        of_losses = state.gradient[: self.n_penalised] - self.problem.ridge * state.weights[: self.n_penalised]
-        return self.problem.rough_residual(self.matrix(state.weights)[:-1], state.value, self.matrix(of_losses))
 
     def recompute(self, state: RidgeState) -> None:
         """Compute scores, probabilities and F from the weights."""
@@ -125,8 +103,7 @@ class RidgeObjective:
     def evaluate(self, state: RidgeState) -> None:
         """Compute probabilities and F from the scores."""
         W = state.weights[: self.n_penalised]
-        self.T[:] = 0.0
-        losses, _, _ = self.losses.along(state.scores, self.T, 0.0, self.trial, self.P)
+        losses = self.losses.fill_probabilities(state.scores, self.P)
         state.value = losses + 0.5 * self.problem.ridge * float(W @ W)
 
     def line(self, state: RidgeState, D: Array) -> "RidgeLine":
@@ -138,10 +115,7 @@ class RidgeObjective:
     def hessian_times(self, rows: WeightedRows, V: Array, T: Array, out: Array) -> None:
         """Write H V to ``out``, with the losses of ``rows`` alone; T is scratch of rows * k."""
         times(rows.X, V, self.problem.bias, self.k, T)
-        if self.k == 1:
-            T *= rows.C * rows.P * (1.0 - rows.P)
-        else:
-            curvature_times(rows.P, T, rows.C, self.k, T)
+        self.losses.fill_curvature(rows.P, T, rows.C, T)
         adjoint(rows.X, T, self.problem.bias, self.k, out)
         out[: self.n_penalised] += self.problem.ridge * V[: self.n_penalised]
 
@@ -168,12 +142,8 @@ class RidgeLine(NamedTuple):
 
     def curvature(self) -> float:
         """Return the second derivative at the start, before any trial."""
-        at, C = self.objective, self.objective.problem.C
-        if at.k == 1:
-            np.multiply(C, at.P * (1.0 - at.P), out=at.trial)
-            at.trial *= at.T
-        else:
-            curvature_times(at.P, at.T, C, at.k, at.trial)
+        at = self.objective
+        at.losses.fill_curvature(at.P, at.T, at.problem.C, at.trial)
         return float(at.trial @ at.T) + self.quadratic
 
     def first_length(self, slope: float) -> float:
@@ -205,28 +175,22 @@ class RidgeLine(NamedTuple):
         self.state.n_steps += 1
 
 
-class RidgeSolver(Generic[State]):
-    """What the solvers of ridge problems share: all but the step. A solver names the class of its state."""
+class RidgeSolver(Restoring[State]):
+    """What the solvers of ridge problems share: all but the step."""
 
     needs: ClassVar[tuple[type, ...]] = (RidgeProblem,)
-    state_type: ClassVar[type[RidgeState]]
 
     def point(self, problem: RidgeProblem, state: State) -> CompositePoint:
-        """Return the current point."""
-        return self._objective(problem, state).point(state)
+        """Return the current point, as a copy; intercepts of all classes have mean zero."""
+        objective = self._objective(problem, state)
+        weights, intercept = objective.losses.unpack(state.weights)
+        return CompositePoint(objective.rotation.outward(weights), intercept)
 
     def estimate(self, problem: RidgeProblem, state: State) -> float:
         """Estimate the residual from the cached gradient."""
-        return self._objective(problem, state).estimate(state)
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> State:
-        """Rebuild the state from a checkpoint."""
-        return cast("State", self.state_type(**arrays, **plain))
-
-    def _begin(self, problem: RidgeProblem, init: CompositePoint | None, **more: Any) -> State:
-        """Return the state of ``init``, or of zero; ``more`` are the fields that the solver adds."""
-        objective = self._new_objective(problem)
-        return cast("State", objective.begin(self.state_type, problem.checked_point(init), **more))
+        objective = self._objective(problem, state)
+        W, G = (objective.matrix(flat)[:-1] for flat in (state.weights, state.gradient))
+        return problem.rough_residual(W, state.value, G - problem.ridge * W)
 
     def _new_objective(self, problem: RidgeProblem) -> RidgeObjective:
         return RidgeObjective(problem)

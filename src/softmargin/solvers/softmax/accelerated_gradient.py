@@ -27,13 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.lanes import zeros
-from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.operator import rmatmul
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
 from softmargin.solvers.softmax._feature_loop import LEAST_CONSTANT, feature_constants
-from softmargin.solvers.softmax._losses import SoftmaxLosses
+from softmargin.solvers.softmax._losses import CompositeSolver, SoftmaxLosses
 
 __all__ = ["AcceleratedGradient", "AcceleratedGradientTuning", "AcceleratedState"]
 
@@ -73,7 +72,7 @@ class AcceleratedState:
 
 
 @dataclass(frozen=True)
-class AcceleratedGradient:
+class AcceleratedGradient(CompositeSolver[AcceleratedState]):
     """Settings of accelerated gradient. One step is one iteration.
 
     Parameters
@@ -85,16 +84,13 @@ class AcceleratedGradient:
     restart: bool = True
     tuning: AcceleratedGradientTuning = AcceleratedGradientTuning()
 
-    needs: ClassVar[tuple[type, ...]] = (CompositeProblem,)
+    state_type: ClassVar[type[Any]] = AcceleratedState
 
     def start(
         self, problem: CompositeProblem, init: CompositePoint | None, rng: np.random.Generator
     ) -> AcceleratedState:
         """Allocate, from a first point or from zero."""
-        if not problem.penalty.is_convex:
-            raise IncompatibleError(
-                f"AcceleratedGradient needs a convex penalty; {problem.penalty!r} is not. Use BlockProxGradient."
-            )
+        self._demand_convex(problem)
         losses = SoftmaxLosses(problem)
         W = losses.pack(problem.checked_point(init))
         S = zeros(problem.X.shape[0] * losses.k)
@@ -115,8 +111,7 @@ class AcceleratedGradient:
         Z, S, U = state.Z, state.Z_scores, state.U
         extrapolate(state.W, state.last_W, beta, Z)
         extrapolate(state.S, state.last_S, beta, S)
-        loss = losses.fill_probabilities(S, U)
-        losses.improve_intercept(Z, S, U, loss)
+        losses.settle_intercept(Z, S, U)
         losses.fill_gradient(U, U, state.G)
         # The new point overwrites the last one.
         new, new_S = state.last_W, state.last_S
@@ -138,18 +133,3 @@ class AcceleratedGradient:
         state.W, state.last_W = new, state.W
         state.S, state.last_S = new_S, state.S
         return state
-
-    def point(self, problem: CompositeProblem, state: AcceleratedState) -> CompositePoint:
-        """Return the weights and the intercept."""
-        return SoftmaxLosses(problem).unpack(state.W)
-
-    def estimate(self, problem: CompositeProblem, state: AcceleratedState) -> float:
-        """Estimate the residual from the gradient at Z, from which the weights came."""
-        losses = SoftmaxLosses(problem)
-        weights = losses.matrix(state.W)[:-1]
-        primal = state.loss + problem.penalty.value(weights)
-        return problem.rough_residual(weights, primal, losses.matrix(state.G)[:-1])
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> AcceleratedState:
-        """Rebuild the state from a checkpoint."""
-        return AcceleratedState(**arrays, **plain)

@@ -41,7 +41,7 @@ from softmargin.solvers.softmax._feature_loop import (
     softmax_data,
     spectral_square,
 )
-from softmargin.solvers.softmax._losses import SoftmaxLosses
+from softmargin.solvers.softmax._losses import CompositeSolver, SoftmaxLosses
 
 __all__ = ["BlockProxGradient", "BlockProxGradientTuning", "BlockState"]
 
@@ -102,7 +102,7 @@ class BlockState:
 
 
 @dataclass(frozen=True)
-class BlockProxGradient:
+class BlockProxGradient(CompositeSolver[BlockState]):
     """Settings of block proximal gradient.
 
     Parameters
@@ -124,7 +124,7 @@ class BlockProxGradient:
     working_set: bool = True
     tuning: BlockProxGradientTuning = BlockProxGradientTuning()
 
-    needs: ClassVar[tuple[type, ...]] = (CompositeProblem,)
+    state_type: ClassVar[type[Any]] = BlockState
 
     def __post_init__(self) -> None:
         """Refuse settings that do not exist."""
@@ -194,10 +194,6 @@ class BlockProxGradient:
         _update_losses(problem, state, recompute=state.n_steps % self.tuning.refresh == 0)
         return state
 
-    def point(self, problem: CompositeProblem, state: BlockState) -> CompositePoint:
-        """Return the weights and the intercept."""
-        return SoftmaxLosses(problem).unpack(state.W)
-
     def estimate(self, problem: CompositeProblem, state: BlockState) -> float:
         """Estimate the residual from the gradients that the last full pass computed."""
         if not state.saw_all:
@@ -206,10 +202,6 @@ class BlockProxGradient:
         primal = state.loss + problem.penalty.value(matrix(state.W)[:-1])
         seen, gradient = matrix(state.seen)[:-1], matrix(state.G)[:-1]
         return problem.rough_residual(seen, primal, gradient)
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> BlockState:
-        """Rebuild the state from a checkpoint."""
-        return BlockState(**arrays, **plain)
 
     def _ordered(self, state: BlockState, blocks: Array) -> Array:
         """Return these blocks in the order of this pass; the same in a resumed run."""
@@ -300,6 +292,5 @@ def _update_losses(problem: CompositeProblem, state: BlockState, *, recompute: b
     P = state.U[: -losses.k]
     if recompute:
         losses.fill_scores(state.W, state.S)
-    loss = losses.fill_probabilities(state.S, P)
-    state.loss = losses.improve_intercept(state.W, state.S, P, loss)
+    state.loss = losses.settle_intercept(state.W, state.S, P)
     losses.fill_residuals(P, P)

@@ -31,7 +31,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.lanes import WIDTH, aligned, zeros
+from softmargin.backends.lanes import WIDTH, zeros
 from softmargin.blocks import LogisticBlock, SoftmaxBlock, Workspace, new_workspace
 from softmargin.blocks.softmax import SURE
 from softmargin.core.certificate import duality_gap
@@ -39,6 +39,7 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import RidgeProblem
 from softmargin.matrices.rows import as_rows, squared_norms
 from softmargin.problems.composite import CompositePoint
+from softmargin.solvers.common.restoring import Restoring
 from softmargin.solvers.linear_svm._block_loop import BlockDual, Visits, demand_finite, descend
 from softmargin.solvers.softmax._losses import SoftmaxLosses, width_of
 
@@ -94,7 +95,7 @@ class SoftmaxDescentState:
 
 
 @dataclass(frozen=True)
-class SoftmaxDualDescent:
+class SoftmaxDualDescent(Restoring[SoftmaxDescentState]):
     """Settings of the descent; it needs a ridge > 0.
 
     Parameters
@@ -110,6 +111,7 @@ class SoftmaxDualDescent:
     tuning: SoftmaxDualDescentTuning = SoftmaxDualDescentTuning()
 
     needs: ClassVar[tuple[type, ...]] = (RidgeProblem,)
+    state_type: ClassVar[type[Any]] = SoftmaxDescentState
 
     def __post_init__(self) -> None:
         """Refuse settings that do not exist."""
@@ -195,11 +197,6 @@ class SoftmaxDualDescent:
         """Estimate the relative gap from the gaps of the rows, summed as the last passes found them."""
         gap = problem.ridge * (state.gap + state.outside)
         return duality_gap(state.dual + gap, state.dual).residual
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> SoftmaxDescentState:
-        """Rebuild the state from a checkpoint."""
-        starts = {name: aligned(arrays[name]) for name in ("alpha", "weights")}
-        return SoftmaxDescentState(**{**arrays, **starts}, **plain)
 
     def _structs(self, problem: RidgeProblem, state: SoftmaxDescentState) -> tuple[BlockDual, Visits]:
         """Return the arguments of the compiled passes that stay the same; the blocks have no use for a slack."""

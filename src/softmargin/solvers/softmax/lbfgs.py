@@ -26,8 +26,7 @@ from softmargin.core.protocols import RidgeProblem
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import Metric
 from softmargin.solvers.common.line_search import NewtonSearch
-from softmargin.solvers.softmax._losses import stride_of
-from softmargin.solvers.softmax._preconditioner import Identity, MetricTuning, demand_preconditioner, make_metric
+from softmargin.solvers.softmax._preconditioner import MetricTuning, demand_preconditioner, make_metric
 from softmargin.solvers.softmax._ridge_objective import RidgeObjective, RidgeSolver, RidgeState
 
 __all__ = ["Lbfgs", "LbfgsState", "LbfgsTuning"]
@@ -53,7 +52,7 @@ class LbfgsState(RidgeState):
     seed: int
     n_pairs: int = 0
     next_metric: int = 1  # the step after which it is built again
-    metric: Metric = field(init=False, repr=False, default=Identity())
+    metric: Metric = field(init=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ class Lbfgs(RidgeSolver[LbfgsState]):
     preconditioner: str = "auto"
     tuning: LbfgsTuning = LbfgsTuning()
 
-    state_type: ClassVar[type[RidgeState]] = LbfgsState
+    state_type: ClassVar[type[Any]] = LbfgsState
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
@@ -83,18 +82,18 @@ class Lbfgs(RidgeSolver[LbfgsState]):
 
     def start(self, problem: RidgeProblem, init: CompositePoint | None, rng: np.random.Generator) -> LbfgsState:
         """Begin at zero, or at ``init``."""
-        size = (problem.X.shape[1] + 1) * stride_of(problem)
-        state = self._begin(
-            problem,
+        objective = RidgeObjective(problem)
+        state = objective.begin(
+            LbfgsState,
             init,
-            moves=zeros(self.memory, size),
-            changes=zeros(self.memory, size),
+            moves=zeros(self.memory, objective.size),
+            changes=zeros(self.memory, objective.size),
             products=np.ones(self.memory),
-            anchor=np.empty(size),
+            anchor=zeros(objective.size),
             seed=int(rng.integers(2**32)),
         )
         state.anchor[:] = state.weights
-        self._build_metric(self._objective(problem, state), state)
+        self._build_metric(objective, state)
         return state
 
     def step(self, problem: RidgeProblem, state: LbfgsState) -> LbfgsState:
@@ -151,10 +150,10 @@ class Lbfgs(RidgeSolver[LbfgsState]):
         for slot in reversed(slots):
             shares[slot] = float(state.moves[slot] @ D) / state.products[slot]
             D -= shares[slot] * state.changes[slot]
-        D = state.metric.solve(D)
+        D = state.metric(D)
         if slots:
             last = state.changes[slots[-1]]
-            size = float(last @ state.metric.solve(last))
+            size = float(last @ state.metric(last))
             D = D * (state.products[slots[-1]] / size if size > 0.0 else 1.0)
         for slot in slots:
             D += (shares[slot] - float(state.changes[slot] @ D) / state.products[slot]) * state.moves[slot]

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
+from softmargin.backends.lanes import zeros
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import RidgeProblem
 from softmargin.problems.composite import CompositePoint
@@ -50,11 +51,11 @@ class SoftmaxNewton(RidgeSolver[SoftmaxNewtonState]):
 
     tuning: SoftmaxNewtonTuning = SoftmaxNewtonTuning()
 
-    state_type: ClassVar[type[RidgeState]] = SoftmaxNewtonState
+    state_type: ClassVar[type[Any]] = SoftmaxNewtonState
 
     def start(self, problem: RidgeProblem, init: CompositePoint | None, rng: np.random.Generator) -> SoftmaxNewtonState:
         """Begin at zero, or at ``init``."""
-        return self._begin(problem, init)
+        return self._new_objective(problem).begin(SoftmaxNewtonState, init)
 
     def step(self, problem: RidgeProblem, state: SoftmaxNewtonState) -> SoftmaxNewtonState:
         """Solve for a direction; minimise F along it."""
@@ -96,5 +97,6 @@ class SoftmaxNewton(RidgeSolver[SoftmaxNewtonState]):
                 state.damping = self.tuning.damping.after(state.damping, 0.0)
         if failed:
             x = right / objective.matrix(objective.diagonal_bound)[:size].T.ravel()
-        objective.matrix(objective.direction)[:size] = x.reshape(n_columns, size).T
-        return objective.direction
+        D = zeros(objective.size)
+        objective.matrix(D)[:size] = x.reshape(n_columns, size).T
+        return D

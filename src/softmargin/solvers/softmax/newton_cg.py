@@ -72,7 +72,7 @@ class NewtonCG(RidgeSolver[NewtonCGState]):
     sampled: bool = True
     tuning: NewtonCGTuning = NewtonCGTuning()
 
-    state_type: ClassVar[type[RidgeState]] = NewtonCGState
+    state_type: ClassVar[type[Any]] = NewtonCGState
 
     def __post_init__(self) -> None:
         """Refuse settings that do not exist."""
@@ -82,7 +82,7 @@ class NewtonCG(RidgeSolver[NewtonCGState]):
         """Begin at zero, or at ``init``."""
         n, d = problem.X.shape
         n_rows = max(self.tuning.first_rows, self.tuning.rows_per_feature * (d + 1)) if self.sampled else n
-        return self._begin(problem, init, seed=int(rng.integers(2**32)), n_rows=n_rows)
+        return self._new_objective(problem).begin(NewtonCGState, init, seed=int(rng.integers(2**32)), n_rows=n_rows)
 
     def step(self, problem: RidgeProblem, state: NewtonCGState) -> NewtonCGState:
         """Solve for a direction; minimise F along it."""
@@ -100,14 +100,14 @@ class NewtonCG(RidgeSolver[NewtonCGState]):
             if state.damping > 0.0:
                 out += state.damping * objective.diagonal_bound * V
 
-        size = float(state.gradient @ metric.solve(state.gradient))
+        size = float(state.gradient @ metric(state.gradient))
         if not state.first_size > 0.0:
             state.first_size = size
         if not size > 0.0:
             return state
         exactness = min(tuning.least_exact, (size / state.first_size) ** 0.25)
         exactness = max(exactness, tuning.sampled_exact if is_sampled else 0.0)
-        D, residual, _ = conjugate_gradients(product, -state.gradient, metric, exactness, objective.cg_vectors)
+        D, residual, _ = conjugate_gradients(product, -state.gradient, metric, exactness)
         slope = float(state.gradient @ D)
         if not slope < 0.0:
             state.damping = tuning.damping.after(state.damping, 0.0)

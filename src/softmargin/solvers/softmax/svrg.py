@@ -33,7 +33,7 @@ from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.rows import as_rows, squared_norms
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.softmax._feature_loop import SoftmaxData, softmax_data, spectral_square
-from softmargin.solvers.softmax._losses import NEVER, SoftmaxLosses, softmax_row
+from softmargin.solvers.softmax._losses import NEVER, CompositeSolver, SoftmaxLosses, softmax_row
 
 __all__ = ["Svrg", "SvrgState", "SvrgTuning"]
 
@@ -67,7 +67,7 @@ class SvrgState:
 
 
 @dataclass(frozen=True)
-class Svrg:
+class Svrg(CompositeSolver[SvrgState]):
     """Settings of stochastic variance reduced gradient. One step is a full gradient and n samples.
 
     Parameters
@@ -79,7 +79,7 @@ class Svrg:
     batch: int | None = None
     tuning: SvrgTuning = SvrgTuning()
 
-    needs: ClassVar[tuple[type, ...]] = (CompositeProblem,)
+    state_type: ClassVar[type[Any]] = SvrgState
 
     def __post_init__(self) -> None:
         """Refuse an empty batch."""
@@ -88,8 +88,7 @@ class Svrg:
 
     def start(self, problem: CompositeProblem, init: CompositePoint | None, rng: np.random.Generator) -> SvrgState:
         """Allocate, from a first point or from zero; choose the batch and the step size."""
-        if not problem.penalty.is_convex:
-            raise IncompatibleError(f"Svrg needs a convex penalty; {problem.penalty!r} is not. Use BlockProxGradient.")
+        self._demand_convex(problem)
         n, d = problem.X.shape
         losses = SoftmaxLosses(problem)
         W = losses.pack(problem.checked_point(init))
@@ -123,28 +122,12 @@ class Svrg:
         _inner_steps(rows, problem.penalty, data, draws, state.W, state.U, state.G, work)
         return _refresh(problem, state)
 
-    def point(self, problem: CompositeProblem, state: SvrgState) -> CompositePoint:
-        """Return the weights and the intercept."""
-        return SoftmaxLosses(problem).unpack(state.W)
-
-    def estimate(self, problem: CompositeProblem, state: SvrgState) -> float:
-        """Estimate the residual from the gradient at the weights."""
-        losses = SoftmaxLosses(problem)
-        weights = losses.matrix(state.W)[:-1]
-        primal = state.loss + problem.penalty.value(weights)
-        return problem.rough_residual(weights, primal, losses.matrix(state.G)[:-1])
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> SvrgState:
-        """Rebuild the state from a checkpoint."""
-        return SvrgState(**arrays, **plain)
-
 
 def _refresh(problem: CompositeProblem, state: SvrgState) -> SvrgState:
     """Improve the intercept and compute the gradient of all samples."""
     losses = SoftmaxLosses(problem)
     losses.fill_scores(state.W, state.S)
-    loss = losses.fill_probabilities(state.S, state.U)
-    state.loss = losses.improve_intercept(state.W, state.S, state.U, loss)
+    state.loss = losses.settle_intercept(state.W, state.S, state.U)
     losses.fill_gradient(state.U, state.U, state.G)
     return state
 

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from softmargin.core.protocols import RidgeProblem
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
-from softmargin.solvers.softmax._preconditioner import Identity
 from softmargin.solvers.softmax._ridge_objective import RidgeSolver, RidgeState
 
 __all__ = ["TrustNewton", "TrustNewtonState", "TrustNewtonTuning"]
@@ -57,11 +56,11 @@ class TrustNewton(RidgeSolver[TrustNewtonState]):
 
     tuning: TrustNewtonTuning = TrustNewtonTuning()
 
-    state_type: ClassVar[type[RidgeState]] = TrustNewtonState
+    state_type: ClassVar[type[Any]] = TrustNewtonState
 
     def start(self, problem: RidgeProblem, init: CompositePoint | None, rng: np.random.Generator) -> TrustNewtonState:
         """Begin at zero, or at ``init``."""
-        state = self._begin(problem, init, radius=0.0)
+        state = self._new_objective(problem).begin(TrustNewtonState, init, radius=0.0)
         state.radius = float(np.linalg.norm(state.gradient))
         return state
 
@@ -74,7 +73,7 @@ class TrustNewton(RidgeSolver[TrustNewtonState]):
             objective.hessian_times(rows, V, objective.trial, out)
 
         D, residual, at_edge = conjugate_gradients(
-            product, right, Identity(), self.tuning.exactness, objective.cg_vectors, radius=state.radius
+            product, right, lambda V: V, self.tuning.exactness, radius=state.radius
         )
         slope = -float(right @ D)
         if not slope < 0.0:

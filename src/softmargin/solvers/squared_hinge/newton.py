@@ -33,7 +33,7 @@ from softmargin.core.protocols import FreeBiasProblem
 from softmargin.matrices.operator import FEW, is_thin, laid_out
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems.l2_svm import L2Point
-from softmargin.solvers.common.conjugate_gradients import N_VECTORS, Diagonal, conjugate_gradients
+from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
 from softmargin.solvers.squared_hinge._newton_loop import (
     CentredSamples,
     PieceSums,
@@ -232,7 +232,6 @@ def _solve_by_products(state: NewtonState, piece: _Piece, tuning: PrimalNewtonTu
     # The gap is about |g|^2 / 2, so this is the root of the relative gap: the solution is as exact as w is near.
     primal = max(piece.primal, np.finfo(float).tiny)
     exactness = float(np.clip(np.linalg.norm(right) / np.sqrt(2.0 * primal), tuning.most_exact, tuning.least_exact))
-    metric, work = Diagonal(scale), np.empty((N_VECTORS, len(right)))
     return conjugate_gradients(
-        product, right, metric, exactness, work, is_euclidean=True, max_products=tuning.max_products
+        product, right, lambda V: V / scale, exactness, is_euclidean=True, max_products=tuning.max_products
     ).x
