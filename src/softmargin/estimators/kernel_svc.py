@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from softmargin.estimators.frame.callbacks import with_callbacks
 from softmargin.estimators.frame.fit import Data, Posed
 from softmargin.estimators.frame.partial_fit import StreamingClassifier
 from softmargin.estimators.frame.warnings import indefinite_kernel
@@ -157,26 +156,7 @@ class KernelSVC(StreamingClassifier):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.multiclass = multiclass
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.cache_size = cache_size
-        self.approximation = approximation
-        self.n_components = n_components
-        self.random_state = random_state
-        self.verbose = verbose
+        self._take_settings(locals())
 
     def __sklearn_tags__(self) -> Any:
         """Declare that X may be sparse, and whether it is a kernel matrix."""
@@ -243,17 +223,3 @@ class KernelSVC(StreamingClassifier):
                 f"coef_ exists for the linear kernel only; this model has the {self._kernel.name} one."
             )
         return self._predictor({}).as_linear.coef
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelSVC":
-        """Train to the tolerance.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d); the kernel matrix (n, n) where it is precomputed
-            float32 and float64 in C or CSR order are used as they are, without a copy.
-        y : array of shape (n,)
-        sample_weight : array of shape (n,), optional
-            A weight of 2 equals the sample given twice.
-        """
-        return self._fit(X, y, sample_weight)

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from softmargin.estimators.frame.callbacks import with_callbacks
 from softmargin.estimators.frame.fit import CertifiedClassifier, Data, Posed
 from softmargin.estimators.posing.svm import SvmSettings, linear_problem
 
@@ -99,19 +98,7 @@ class LinearSVC(CertifiedClassifier):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.multiclass = multiclass
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+        self._take_settings(locals())
 
     def _settings(self) -> SvmSettings:
         return SvmSettings(self.multiclass, self.loss, self.fit_intercept, self.intercept_scaling)
@@ -135,17 +122,3 @@ class LinearSVC(CertifiedClassifier):
 
     def _claim(self) -> dict[str, Any]:
         return self._settings().claim(self.C)
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "LinearSVC":
-        """Train to the tolerance.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-            float32 and float64 in C or CSR order are used as they are, without a copy.
-        y : array of shape (n,)
-        sample_weight : array of shape (n,), optional
-            A weight of 2 equals the sample given twice.
-        """
-        return self._fit(X, y, sample_weight)

@@ -1,13 +1,12 @@
 """SoftmaxRegression: multinomial logistic regression with any separable penalty, as a scikit-learn estimator."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.utils.validation import check_is_fitted
 
-from softmargin.estimators.frame.callbacks import with_callbacks
 from softmargin.estimators.frame.fit import CertifiedClassifier, Data, Posed
 from softmargin.estimators.posing.softmax import priced_penalty, softmax_claim
 from softmargin.models.shapes import dense, log_probabilities
@@ -109,18 +108,7 @@ class SoftmaxRegression(CertifiedClassifier):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.l1_ratio = l1_ratio
-        self.penalty = penalty
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+        self._take_settings(locals())
 
     def _chosen(self) -> tuple[Any, Any]:
         """Return C and l1_ratio."""
@@ -150,20 +138,6 @@ class SoftmaxRegression(CertifiedClassifier):
         C, ratio = self._chosen()
         return softmax_claim(C, priced_penalty(C, ratio, self.penalty)[1])
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SoftmaxRegression":
-        """Train to the tolerance.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-            float32 and float64 in C or CSR order are used as they are, without a copy.
-        y : array of shape (n,)
-        sample_weight : array of shape (n,), optional
-            A weight of 2 equals the sample given twice.
-        """
-        return self._fit(X, y, sample_weight)
-
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithm of every class's probability; shape (n, k). Nothing overflows, nothing is cut off."""
         return log_probabilities(self.decision_function(X))
@@ -172,13 +146,13 @@ class SoftmaxRegression(CertifiedClassifier):
         """Return the probability of every class; shape (n, k)."""
         return np.exp(self.predict_log_proba(X))
 
-    def sparsify(self) -> "SoftmaxRegression":
+    def sparsify(self) -> Self:
         """Turn ``coef_`` into a sparse matrix: less memory where most weights are zero."""
         check_is_fitted(self)
         self.coef_ = csr_matrix(self.coef_)
         return self
 
-    def densify(self) -> "SoftmaxRegression":
+    def densify(self) -> Self:
         """Turn ``coef_`` back into an array."""
         check_is_fitted(self)
         self.coef_ = dense(self.coef_)

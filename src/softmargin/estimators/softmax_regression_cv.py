@@ -1,6 +1,6 @@
 """SoftmaxRegressionCV: C and l1_ratio chosen by cross-validation along warm-started paths."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,20 +90,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.Cs = Cs
-        self.l1_ratios = l1_ratios
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.penalty = penalty
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.verbose = verbose
+        self._take_settings(locals())
 
     warm_start = False  # a path starts at the solution for the last C
 
@@ -111,7 +98,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
         return self.C_, 0.0 if self.penalty is not None else self.l1_ratio_
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> "SoftmaxRegressionCV":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Self:
         """Choose C and l1_ratio, and train on all data.
 
         Parameters
@@ -187,7 +174,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
         self.scores_ = scores
         self.mean_score_ = float(means.max())
 
-    def _take_mean(self, data: Data, points: list[CompositePoint]) -> "SoftmaxRegressionCV":
+    def _take_mean(self, data: Data, points: list[CompositePoint]) -> Self:
         """Keep the mean of the folds' weights, certified for the problem with the mean C and l1_ratio."""
         posed = self._pose(data)
         mean = CompositePoint(*(np.mean(parts, axis=0) for parts in zip(*points, strict=True)))

@@ -28,7 +28,6 @@ from sklearn.utils.validation import (
 )
 
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.estimators.frame.callbacks import with_callbacks
 from softmargin.estimators.frame.fit import X_KINDS, CertifiedClassifier, CertifiedEstimator, Data, Posed, encoded
 from softmargin.estimators.frame.warnings import InactiveBallWarning, inactive_ball
 from softmargin.estimators.posing.fit import loss_prices
@@ -159,18 +158,7 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.radius = radius
-        self.l2 = l2
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+        self._take_settings(locals())
 
     def __sklearn_tags__(self) -> Any:
         """Declare that a sample may have several labels."""
@@ -226,21 +214,6 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
             )
         return super()._predictor(info)
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Train to the tolerance.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-            float32 and float64 in C or CSR order are used as they are, without a copy.
-        y : array of shape (n,), or of shape (n, k) with 0 and 1
-            One class per sample, or an indicator of its labels.
-        sample_weight : array of shape (n,), optional
-            A weight of 2 equals the sample given twice.
-        """
-        return self._fit(X, y, sample_weight)
-
     def decision_function(self, X: Any) -> Array:
         """Return the scores: (n, k), or (n,) for two classes (above zero means ``classes_[1]``)."""
         scores = self._scores(X)
@@ -278,16 +251,7 @@ class BallRegressor(MultiOutputMixin, RegressorMixin, BallEstimator):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.radius = radius
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+        self._take_settings(locals())
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> Data:
         of_X = {"order": "C", "accept_large_sparse": True, **X_KINDS}
@@ -305,21 +269,6 @@ class BallRegressor(MultiOutputMixin, RegressorMixin, BallEstimator):
         loss = ENTRYWISE["squared"]
         target = data.y.reshape(len(data.y), -1)
         return target, _equal_shares(data), Observed(loss) if np.isnan(target).any() else loss
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Train to the tolerance.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-            float32 and float64 in C or CSR order are used as they are, without a copy.
-        y : array of shape (n,) or (n, k)
-            In (n, k), k > 1, NaN is a target that was not observed: it costs nothing.
-        sample_weight : array of shape (n,), optional
-            A weight of 2 equals the sample given twice.
-        """
-        return self._fit(X, y, sample_weight)
 
     def predict(self, X: Any) -> Array:
         """Return the predictions; (n,) or (n, k), as y was."""

@@ -9,7 +9,7 @@ the two on the side.
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
-from softmargin.estimators.frame.callbacks import CallbackBridge, CallbackSupportMixin
+from softmargin.estimators.frame.callbacks import CallbackBridge, CallbackSupportMixin, with_callbacks
 from softmargin.estimators.frame.warnings import NotCertifiedWarning, not_certified
 from softmargin.estimators.posing.fit import fit_problem, loss_prices, model_info
 from softmargin.models import LinearModel
@@ -111,6 +111,11 @@ def encoded(y: Array) -> tuple[Array, Array]:
 class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     """An estimator that is trained to a certificate, whatever it predicts."""
 
+    def _take_settings(self, settings: dict[str, Any]) -> None:
+        """Keep the parameters of a constructor, its ``locals()``, under their names, as scikit-learn asks for."""
+        del settings["self"]
+        self.__dict__.update(settings)
+
     def __sklearn_tags__(self) -> Any:
         """Declare that X may be sparse."""
         tags = super().__sklearn_tags__()
@@ -123,10 +128,23 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     def _pose(self, data: Data) -> Posed:
         raise NotImplementedError
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train to the tolerance.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d); the kernel matrix (n, n) where it is precomputed
+            float32 and float64 in C or CSR order are used as they are, without a copy.
+        y : array of shape (n,), or (n, k) where the weights lie in a ball
+            One label per sample, or numbers for a regressor. In (n, k): 0 and 1, an indicator of a sample's labels; or
+            k > 1 targets, where NaN is one that was not observed: it costs nothing.
+        sample_weight : array of shape (n,), optional
+            A weight of 2 equals the sample given twice.
+        """
         return self._train(self._checked(X, y, sample_weight))
 
-    def _train(self, data: Data) -> Any:
+    def _train(self, data: Data) -> Self:
         posed = self._pose(data)
         result = self._solve(data, posed, posed.warm_point() if self.warm_start else None)
         if result.status is not Status.CONVERGED:
