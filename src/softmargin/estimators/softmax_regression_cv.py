@@ -159,7 +159,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
                     if score > best or c == r == 0:
                         best, best_point = score, result.point
             points.append(best_point)
-        warn_of_path(results, self.tol, stacklevel=3)
+        warn_of_path(results, self.tol, stacklevel=4)
         self._set_choice(grids, np.array(ratios), scores)
         self.residuals_ = residuals
         return points

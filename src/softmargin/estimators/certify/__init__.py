@@ -16,7 +16,7 @@ from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
 from softmargin.estimators.certify.kernel import certify_expansion, certify_svc
 from softmargin.estimators.certify.linear import certify_linear
-from softmargin.estimators.certify.softmax import certify_softmax, softmax_claim_of
+from softmargin.estimators.certify.softmax import certify_softmax, softmax_model_of
 from softmargin.estimators.certify.training import Training
 from softmargin.matrices.operator import canonical
 from softmargin.models import KernelExpansion
@@ -80,5 +80,5 @@ def certify(
         return certify_expansion(model, training)
     if any(base.__name__ == "SVC" for base in type(model).__mro__):
         return certify_svc(model, training)
-    claim = softmax_claim_of(model) if multiclass is None and loss is None else None
-    return certify_linear(model, training, multiclass, loss) if claim is None else certify_softmax(claim, training)
+    softmax = softmax_model_of(model) if multiclass is None and loss is None else None
+    return certify_linear(model, training, multiclass, loss) if softmax is None else certify_softmax(softmax, training)

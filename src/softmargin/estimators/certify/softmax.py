@@ -5,70 +5,42 @@ it free.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import IncompatibleError
+from softmargin.estimators.certify.linear import read_weights
 from softmargin.estimators.certify.training import Training, with_constant
-from softmargin.estimators.posing.softmax import priced_penalty, read_penalty
+from softmargin.estimators.posing.softmax import priced_penalty, read_penalty, softmax_claim
 from softmargin.models import LinearModel
 from softmargin.models.shapes import dense
 from softmargin.problems import CompositePoint, softmax_problem
 
-__all__ = ["SoftmaxClaim", "certify_softmax", "softmax_claim_of"]
+__all__ = ["certify_softmax", "softmax_model_of"]
 
-Array = NDArray[Any]
 _PEERS = ("LogisticRegression", "LogisticRegressionCV")
 _RATIOS = {"l1": 1.0, "l2": 0.0}  # scikit-learn's penalty=, where it is used
 
 
-class SoftmaxClaim(NamedTuple):
-    """Weights, and the problem they are meant to solve."""
-
-    classes: Array
-    coef: Array  # (k, d), or (1, d) for two classes
-    intercept: Array  # (k,) or (1,)
-    C: float | None
-    penalty: Any
-    fit_intercept: bool
-    class_weight: Any
-    constant: float | None  # value of the constant feature that carries a penalised intercept; None where it is free
-
-
-def softmax_claim_of(model: Any) -> SoftmaxClaim | None:
-    """Read a softmax model; None for any other."""
+def softmax_model_of(model: Any) -> LinearModel | None:
+    """Return a softmax model, of whichever library; None for any other."""
     if isinstance(model, LinearModel):
-        return _of_linear_model(model) if model.has_probabilities else None
+        return model if model.has_probabilities else None
     is_peer = any(base.__name__ in _PEERS for base in type(model).__mro__)
     return _of_logistic_regression(model) if is_peer and hasattr(model, "coef_") else None
 
 
-def _of_linear_model(model: LinearModel) -> SoftmaxClaim:
-    info = model.info
-    return SoftmaxClaim(
-        model.classes,
-        dense(model.coef).astype(np.float64, copy=False),
-        model.intercept,
-        info.get("C"),
-        read_penalty(info.get("penalty")),
-        bool(info.get("fit_intercept", True)),
-        info.get("class_weight"),
-        None,
-    )
-
-
-def _of_logistic_regression(model: Any) -> SoftmaxClaim:
-    coef = np.atleast_2d(dense(model.coef_).astype(np.float64))
+def _of_logistic_regression(model: Any) -> LinearModel:
+    n_classes = len(model.classes_)
     kind = getattr(model, "multi_class", "auto")  # gone from scikit-learn, but models of older ones have it
     is_liblinear = model.solver == "liblinear"
-    is_one_vs_rest = len(coef) > 1 and (is_liblinear or kind == "ovr")
-    if is_one_vs_rest or (len(coef) == 1 and kind == "multinomial"):
+    is_one_vs_rest = n_classes > 2 and (is_liblinear or kind == "ovr")
+    if is_one_vs_rest or (n_classes == 2 and kind == "multinomial"):
         raise IncompatibleError(
             f"this {type(model).__name__} has solver={model.solver!r}, multi_class={kind!r} and "
-            f"{len(model.classes_)} classes: it does not minimise the softmax loss that scikit-learn's default does. "
+            f"{n_classes} classes: it does not minimise the softmax loss that scikit-learn's default does. "
             "Fit it without these settings, or pass multiclass='one_vs_rest' to measure it as an SVM."
         )
     # A search by cross-validation says what it chose, once or for every class.
@@ -80,33 +52,29 @@ def _of_logistic_regression(model: Any) -> SoftmaxClaim:
         C = math.inf
     ratio = _RATIOS.get(name, ratio)
     _, penalty = priced_penalty(C, 0.0 if ratio is None else float(ratio))
-    has_constant = is_liblinear and model.fit_intercept
-    return SoftmaxClaim(
-        np.asarray(model.classes_),
-        coef,
-        np.broadcast_to(np.atleast_1d(np.asarray(model.intercept_, dtype=np.float64)), (len(coef),)),
-        C,
-        penalty,
-        bool(model.fit_intercept),
-        model.class_weight,
-        float(model.intercept_scaling) if has_constant else None,
-    )
+    info = {"fit_intercept": model.fit_intercept, "class_weight": model.class_weight}
+    if is_liblinear and model.fit_intercept:
+        info["intercept_scaling"] = model.intercept_scaling
+    return read_weights(model, {**softmax_claim(C, penalty), **info})
 
 
-def certify_softmax(claim: SoftmaxClaim, training: Training) -> Certificate:
-    """Certify the weights of a claim; the bound is the best one of a run that starts at them."""
-    codes, X = training.codes(claim.classes, claim.coef.shape[1]), training.X
-    price = training.price(claim.C)
+def certify_softmax(model: LinearModel, training: Training) -> Certificate:
+    """Certify the weights of a model; the bound is the best one of a run that starts at them."""
+    info, X = model.info, training.X
+    penalty = read_penalty(info.get("penalty"))
+    codes = training.codes(model.classes, model.n_features)
+    price = training.price(info.get("C"))
     # Without a penalty, only ratios of prices matter.
-    prices = training.prices(codes, claim.classes, 1.0 if price == math.inf else price, claim.class_weight)
-    point = CompositePoint(claim.coef.T, claim.intercept)
-    fit_intercept = claim.fit_intercept
-    if claim.constant is not None:
-        X = with_constant(X, claim.constant)
-        point = CompositePoint(np.vstack([claim.coef.T, claim.intercept / claim.constant]), np.zeros(len(claim.coef)))
+    prices = training.prices(codes, model.classes, 1.0 if price == math.inf else price, info.get("class_weight"))
+    point = CompositePoint(dense(model.coef).astype(np.float64, copy=False).T, model.intercept)
+    fit_intercept = bool(info.get("fit_intercept", True))
+    constant = info.get("intercept_scaling")
+    if constant is not None:
+        X = with_constant(X, constant)
+        point = CompositePoint(np.vstack([point.weights, point.intercept / constant]), np.zeros_like(point.intercept))
         fit_intercept = False
     problem = softmax_problem(
-        X, codes, C=prices, penalty=claim.penalty, n_classes=len(claim.classes), fit_intercept=fit_intercept
+        X, codes, C=prices, penalty=penalty, n_classes=len(model.classes), fit_intercept=fit_intercept
     )
     own = problem.certificate(point)
     if own.kind == "stationarity":
