@@ -25,9 +25,10 @@ from typing import IO, Any
 
 import numpy as np
 
+import softmargin
 from softmargin.core.errors import ModelFileError, SoftmarginError
 
-__all__ = ["FORMAT_VERSION", "archive_kind", "atomic_write", "find_target", "read_archive", "write_archive"]
+__all__ = ["archive_kind", "atomic_write", "find_target", "open_binary", "read_archive", "write_archive"]
 
 FORMAT_NAME = "softmargin-model"
 FORMAT_VERSION = 1
@@ -40,6 +41,14 @@ _ZIP_END, _ZIP_END_REACH = b"PK\x05\x06", 22 + 65535
 # The date of every zip member, so that the same model gives the same bytes.
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, NotImplementedError, RuntimeError)
+
+
+def open_binary(path: str | os.PathLike[str], *, error: type[SoftmarginError] = ModelFileError) -> IO[bytes]:
+    """Open a file for reading; say in one sentence why it cannot be."""
+    try:
+        return open(path, "rb")
+    except OSError as problem:
+        raise error(f"cannot read {os.fspath(path)!r}: {problem.strerror or problem}.") from problem
 
 
 @contextlib.contextmanager
@@ -102,13 +111,9 @@ def _renamed_at_the_end(target: Path) -> Iterator[IO[bytes]]:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    _sync_folder(target.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name survive a power failure, where the system allows it."""
+    # The new name shall survive a power failure, where the system allows it.
     with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
@@ -132,27 +137,26 @@ def write_archive(
         Numbers, text, None, lists, dicts (with any simple keys), NumPy scalars and arrays.
     """
     plain_meta = _to_json(meta, "meta")
-    packed: dict[str, np.ndarray] = {}
-    for name, array in arrays.items():
-        packed[name] = np.asarray(array)
-        if packed[name].dtype.hasobject:
+    packed = {name: np.asarray(array) for name, array in sorted(arrays.items())}
+    for name, array in packed.items():
+        if array.dtype.hasobject:
             raise ModelFileError(f"cannot store array {name!r}: its type is object. Use numbers or text.")
     header = {
         "format": FORMAT_NAME,
         "format_version": FORMAT_VERSION,
         "kind": kind,
-        "softmargin_version": _package_version(),
-        "arrays": sorted(packed),
+        "softmargin_version": softmargin.__version__,
+        "arrays": list(packed),
         "meta": plain_meta,
         "sha256": _checksum(packed, plain_meta),
     }
     with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         text = json.dumps(header, indent=1, ensure_ascii=False)
         archive.writestr(zipfile.ZipInfo(_HEADER, _ZIP_DATE), text.encode("utf-8", "surrogatepass"))
-        for name in sorted(packed):
+        for name, array in packed.items():
             info = zipfile.ZipInfo(f"{name}.npy", _ZIP_DATE)
             with archive.open(info, "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, packed[name], allow_pickle=False)
+                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def read_archive(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -179,8 +183,7 @@ def read_archive(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, 
         raise ModelFileError(
             f"{shown!r} is damaged: its checksum does not match its content. Copy it again, or train again."
         )
-    meta: dict[str, Any] = _from_json(header["meta"])
-    return arrays, meta
+    return arrays, _from_json(header["meta"])
 
 
 def archive_kind(path: str | os.PathLike[str]) -> str:
@@ -191,10 +194,8 @@ def archive_kind(path: str | os.PathLike[str]) -> str:
 
 def _open_archive(path: str | os.PathLike[str]) -> zipfile.ZipFile:
     shown = os.fspath(path)
-    try:
-        content = Path(path).read_bytes()
-    except OSError as problem:
-        raise ModelFileError(f"cannot read {shown!r}: {problem.strerror or problem}.") from problem
+    with open_binary(path) as file:
+        content = file.read()
     if not content.startswith(_ZIP_MAGIC):
         raise ModelFileError(f"{shown!r} is not a softmargin file: {_looks_like(content)}.")
     if _ZIP_END not in content[-_ZIP_END_REACH:]:
@@ -294,9 +295,3 @@ def _looks_like(content: bytes) -> str:
     if content.startswith(b"\x80"):
         return "it looks like a pickle, which softmargin does not open"
     return f"it starts with {content[:12]!r}"
-
-
-def _package_version() -> str:
-    import softmargin
-
-    return str(getattr(softmargin, "__version__", "unknown"))

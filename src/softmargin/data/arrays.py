@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from softmargin.core.errors import DataError
+from softmargin.core.files import open_binary
 
 __all__ = ["read_npy", "read_npz"]
 
@@ -78,12 +79,8 @@ _PICKLE = "which needs a pickle and is not opened. Save numbers, or text as np.a
 
 
 def _members(path: str | os.PathLike[str], source: str) -> dict[str, np.ndarray]:
-    try:
-        file = open(path, "rb")  # noqa: SIM115 - closed by the next statement; this one names the error
-    except OSError as problem:
-        raise DataError(f"cannot read {source!r}: {problem.strerror or problem}.") from problem
     # NumPy would leave a damaged file open; this block closes it.
-    with file:
+    with open_binary(path, error=DataError) as file:
         if file.read(4) != b"PK\x03\x04":
             raise DataError(f"{source}: not an .npz file (no zip archive). {_WHAT_TO_SAVE}")
         file.seek(0)
@@ -107,13 +104,11 @@ def _member(archive: Any, name: str, source: str) -> np.ndarray:
 
 
 def _load_npy(path: str | os.PathLike[str], source: str, *, mmap_mode: Any) -> np.ndarray:
+    with open_binary(path, error=DataError) as file:
+        if file.read(6) != b"\x93NUMPY":
+            raise DataError(f"{source}: not a .npy file. Write it with np.save.")
     try:
-        with open(path, "rb") as file:
-            if file.read(6) != b"\x93NUMPY":
-                raise DataError(f"{source}: not a .npy file. Write it with np.save.")
         array: np.ndarray = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
-    except DataError:
-        raise
     except ValueError as problem:
         if "allow_pickle" in str(problem) or "Python objects" in str(problem):
             raise DataError(f"{source}: an object array, {_PICKLE}") from problem
@@ -156,12 +151,10 @@ def _csr(parts: dict[str, np.ndarray], source: str) -> Any:
         raise DataError(f"{source}: indices, indptr and shape (two numbers) must be whole numbers. {_WHAT_TO_SAVE}")
     n, d = (int(size) for size in shape)
     # Check first: with a column out of range, a compiled loop would read beyond the array.
+    values = _as_floats(data[np.newaxis, :] if data.ndim == 1 else data, source)[0]
     try:
-        values = _as_floats(data[np.newaxis, :] if data.ndim == 1 else data, source)[0]
         X = csr_matrix((values, indices.astype(np.int64), indptr.astype(np.int64)), shape=(n, d))
         X.check_format(full_check=True)
-    except DataError:
-        raise
     except (ValueError, IndexError) as problem:
         raise DataError(f"{source}: the CSR parts do not fit together ({problem}). {_WHAT_TO_SAVE}") from problem
     X.sum_duplicates()

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import bz2
 import contextlib
+import gzip
 import io
+import lzma
 import os
 import zlib
 from collections.abc import Iterator
-from itertools import chain
 from typing import IO, Any, cast
 
 import numpy as np
 
 from softmargin.core.errors import DataError
-from softmargin.core.files import atomic_write
-from softmargin.data.libsvm_text import LARGEST_EXACT, Rows, parse
+from softmargin.core.files import atomic_write, open_binary
+from softmargin.data.libsvm_text import Rows, checked, parse
 
 __all__ = ["read_libsvm", "read_libsvm_chunks", "write_libsvm"]
 
+_Source = str | os.PathLike[str] | IO[bytes]
 # Small enough that the arrays of a block stay in the cache, large enough that the calls of NumPy cost nothing.
 _BLOCK_BYTES = 1 << 19
 _ROWS_PER_WRITE = 4096
@@ -65,11 +68,8 @@ def read_libsvm(
         With the line number, for a line that is not well-formed; for a truncated or damaged compressed file; for a
         file without rows.
     """
-    with _opened(path_or_file) as (file, source):
-        blocks = list(_parsed_blocks(_decompressed(file, source), source, n_features, dtype, zero_based))
-    if not blocks:
-        raise DataError(f"{source}: no rows found; the file is empty or holds only comments.")
-    return _assemble(blocks, n_features, source)
+    blocks = list(_parsed_blocks(path_or_file, n_features, dtype, zero_based))
+    return _assemble(blocks, n_features, _name(path_or_file))
 
 
 def read_libsvm_chunks(
@@ -89,21 +89,18 @@ def read_libsvm_chunks(
     """
     if n_rows < 1:
         raise DataError(f"n_rows must be at least 1; found {n_rows}.")
-    with _opened(path_or_file) as (file, source):
-        waiting: list[Rows] = []
-        n_waiting, width = 0, 0 if n_features is None else n_features
-        for block in _parsed_blocks(_decompressed(file, source), source, n_features, dtype, False):
-            for rows in _cut(block, n_rows - n_waiting, n_rows):
-                waiting.append(rows)
-                n_waiting += len(rows.labels)
-                width = max(width, int(rows.indices.max(initial=-1)) + 1)
-                if n_waiting == n_rows:
-                    yield _assemble(waiting, max(width, 1), source)
-                    waiting, n_waiting = [], 0
-        if waiting:
-            yield _assemble(waiting, max(width, 1), source)
-        elif width == 0:
-            raise DataError(f"{source}: no rows found; the file is empty or holds only comments.")
+    source, waiting = _name(path_or_file), list[Rows]()
+    n_waiting, width = 0, n_features or 1
+    for block in _parsed_blocks(path_or_file, n_features, dtype, False):
+        for rows in _cut(block, n_rows - n_waiting, n_rows):
+            waiting.append(rows)
+            n_waiting += len(rows.labels)
+            width = max(width, int(rows.indices.max(initial=-1)) + 1)
+            if n_waiting == n_rows:
+                yield _assemble(waiting, width, source)
+                waiting, n_waiting = [], 0
+    if waiting:
+        yield _assemble(waiting, width, source)
 
 
 def _cut(rows: Rows, first: int, size: int) -> Iterator[Rows]:
@@ -117,19 +114,10 @@ def _cut(rows: Rows, first: int, size: int) -> Iterator[Rows]:
         low = high
 
 
-@contextlib.contextmanager
-def _opened(path_or_file: str | os.PathLike[str] | IO[bytes]) -> Iterator[tuple[IO[bytes], str]]:
-    """Yield a binary file and its name."""
-    if not isinstance(path_or_file, str | os.PathLike):
-        yield path_or_file, str(getattr(path_or_file, "name", "the file given"))
-        return
-    source = os.fspath(path_or_file)
-    with contextlib.ExitStack() as stack:
-        try:
-            file = stack.enter_context(open(path_or_file, "rb"))
-        except OSError as problem:
-            raise DataError(f"cannot read {source!r}: {problem.strerror or problem}.") from problem
-        yield file, source
+def _name(path_or_file: _Source) -> str:
+    if isinstance(path_or_file, str | os.PathLike):
+        return os.fspath(path_or_file)
+    return str(getattr(path_or_file, "name", "the file given"))
 
 
 def _decompressed(file: IO[bytes], source: str) -> IO[bytes]:
@@ -146,34 +134,25 @@ def _decompressed(file: IO[bytes], source: str) -> IO[bytes]:
     return file if suffix is None else cast("IO[bytes]", _compressed(file, suffix, "rb"))
 
 
-def _compressed(file: Any, suffix: str, mode: Any) -> Any:
-    """Return a file that reads or writes ``file`` in the compression of that suffix."""
+def _compressed(file: Any, suffix: str | None, mode: Any) -> Any:
+    """Return a file that reads or writes ``file`` in the compression of that suffix; the caller closes ``file``."""
+    if suffix is None:
+        return contextlib.nullcontext(file)
     if suffix == ".gz":
-        import gzip
-
         return gzip.GzipFile(filename="", fileobj=file, mode=mode, mtime=0)
-    if suffix == ".bz2":
-        import bz2
-
-        return bz2.BZ2File(file, mode)
-    import lzma
-
-    return lzma.LZMAFile(file, mode)
+    return (bz2.BZ2File if suffix == ".bz2" else lzma.LZMAFile)(file, mode)
 
 
 def _blocks_of_lines(stream: IO[bytes], source: str) -> Iterator[bytes]:
-    """Yield blocks of whole lines, with the line ends of Windows converted."""
-    import lzma
-
+    """Yield blocks of whole lines."""
     unfinished: list[bytes] = []
     at_the_top = True
     while True:
         try:
             block = stream.read(_BLOCK_BYTES)
         except EOFError as problem:
-            raise DataError(
-                f"{source}: the compressed file is truncated, its end is missing. Copy it again."
-            ) from problem
+            what = "the compressed file is truncated, its end is missing"
+            raise DataError(f"{source}: {what}. Copy it again.") from problem
         except (lzma.LZMAError, zlib.error, OSError) as problem:
             raise DataError(f"{source}: the file is damaged and cannot be read ({problem}).") from problem
         if at_the_top:
@@ -182,80 +161,31 @@ def _blocks_of_lines(stream: IO[bytes], source: str) -> Iterator[bytes]:
             break
         cut = block.rfind(b"\n") + 1
         if cut:
-            yield _plain_line_ends(b"".join([*unfinished, block[:cut]]))
+            yield b"".join([*unfinished, block[:cut]])
             unfinished = []
         unfinished.append(block[cut:])
     if any(unfinished):
-        yield _plain_line_ends(b"".join(unfinished))
+        yield b"".join(unfinished)
 
 
-def _plain_line_ends(text: bytes) -> bytes:
-    return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in text else text
-
-
-def _parsed_blocks(
-    stream: IO[bytes], source: str, n_features: int | None, dtype: Any, zero_based: bool
-) -> Iterator[Rows]:
-    line = 1
-    for text in _blocks_of_lines(stream, source):
-        rows = parse(text, source=source, first_line=line)
-        line += text.count(b"\n")
-        if len(rows.labels):
-            yield _checked(rows, source, n_features, dtype, zero_based)
-
-
-def _checked(rows: Rows, source: str, n_features: int | None, dtype: Any, zero_based: bool) -> Rows:
-    """Return columns from 0, sorted, within range; values in `dtype`; labels that a float holds exactly."""
-    first = 0 if zero_based else 1
-    columns = rows.indices - first
-    row_of = np.repeat(np.arange(len(rows.counts)), rows.counts)
-
-    def line(entry: int) -> int:
-        return int(rows.lines[row_of[entry]])
-
-    if (columns < 0).any():
-        entry = int(np.argmax(columns < 0))
-        index = int(rows.indices[entry])
-        advice = "zero-based: read it with read_libsvm(..., zero_based=True), or add 1 to every index"
-        raise DataError(
-            f"{source}, line {line(entry)}: index {index} is below {first}, the first column. "
-            + (f"The file seems to be {advice}." if index == 0 else "An index cannot be negative.")
-        )
-    if n_features is not None and (columns >= n_features).any():
-        entry = int(np.argmax(columns >= n_features))
-        raise DataError(
-            f"{source}, line {line(entry)}: index {rows.indices[entry]} is out of range; "
-            f"n_features={n_features} columns were asked for. Raise n_features, or leave it out."
-        )
-    with np.errstate(over="ignore"):
-        values = rows.values.astype(dtype)
-    if values.dtype.itemsize < rows.values.dtype.itemsize and not np.isfinite(values).all():
-        entry = int(np.argmin(np.isfinite(values)))
-        raise DataError(
-            f"{source}, line {line(entry)}: value {rows.values[entry]!r} is too large for {values.dtype}. "
-            "Read it with dtype=float64, or scale the features."
-        )
-    if (np.abs(rows.labels) > LARGEST_EXACT).any():
-        row = int(np.argmax(np.abs(rows.labels) > LARGEST_EXACT))
-        raise DataError(
-            f"{source}, line {rows.lines[row]}: label {rows.labels[row]:.17g} is beyond 2**53, where whole "
-            "numbers run together. Number the classes, 1, 2, 3, ..."
-        )
-    is_first_of_row = np.ones(len(columns), dtype=bool)
-    is_first_of_row[1:] = row_of[1:] != row_of[:-1]
-    if not (is_first_of_row[1:] | (columns[1:] > columns[:-1])).all():
-        order = np.lexsort((columns, row_of))
-        columns, values = columns[order], values[order]
-        is_repeated = ~is_first_of_row[1:] & (columns[1:] == columns[:-1])
-        if is_repeated.any():
-            entry = int(np.argmax(is_repeated)) + 1
-            raise DataError(
-                f"{source}, line {line(entry)}: index {columns[entry] + first} appears twice in one row. "
-                "Keep one of the two."
-            )
-    if columns.max(initial=0) < np.iinfo(np.int32).max:
-        columns = columns.astype(np.int32)
-    return rows._replace(indices=columns, values=values)
+def _parsed_blocks(path_or_file: _Source, n_features: int | None, dtype: Any, zero_based: bool) -> Iterator[Rows]:
+    source, line, is_empty = _name(path_or_file), 1, True
+    opened: contextlib.AbstractContextManager[IO[bytes]] = (
+        open_binary(path_or_file, error=DataError)
+        if isinstance(path_or_file, str | os.PathLike)
+        else contextlib.nullcontext(path_or_file)
+    )
+    with opened as file:
+        for text in _blocks_of_lines(_decompressed(file, source), source):
+            if b"\r" in text:  # line ends of Windows
+                text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            rows = parse(text, source=source, first_line=line)
+            line += text.count(b"\n")
+            if len(rows.labels):
+                is_empty = False
+                yield checked(rows, source, n_features, dtype, zero_based)
+    if is_empty:
+        raise DataError(f"{source}: no rows found; the file is empty or holds only comments.")
 
 
 def _assemble(blocks: list[Rows], n_features: int | None, source: str) -> tuple[Any, np.ndarray]:
@@ -306,10 +236,7 @@ def write_libsvm(path: str | os.PathLike[str], X: Any, y: Any) -> None:
     if not (np.isfinite(rows.data).all() and np.isfinite(labels).all()):
         raise DataError("X or y holds NaN or infinity, which a LIBSVM file cannot. Fill in or drop these rows.")
     suffix = next((suffix for suffix in _COMPRESSIONS.values() if os.fspath(path).endswith(suffix)), None)
-    with contextlib.ExitStack() as stack:
-        out: Any = stack.enter_context(atomic_write(path, error=DataError))
-        if suffix is not None:
-            out = stack.enter_context(_compressed(out, suffix, "wb"))
+    with atomic_write(path, error=DataError) as file, _compressed(file, suffix, "wb") as out:
         for start in range(0, rows.shape[0], _ROWS_PER_WRITE):
             part = slice(start, min(start + _ROWS_PER_WRITE, rows.shape[0]))
             out.write("".join(_lines(rows[part], _numbers(labels[part]))).encode("ascii"))
@@ -328,5 +255,4 @@ def _lines(rows: Any, labels: list[str]) -> Iterator[str]:
     columns = (rows.indices.astype(np.int64) + 1).tolist()
     values = _numbers(rows.data)
     for label, start, stop in zip(labels, rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True):
-        entries = (f" {columns[at]}:{values[at]}" for at in range(start, stop))
-        yield "".join(chain((label,), entries, "\n"))
+        yield label + "".join(f" {columns[at]}:{values[at]}" for at in range(start, stop)) + "\n"

@@ -12,19 +12,19 @@ A decimal number of at most 18 characters, without exponent, is m / 10^p with m 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from softmargin.core.errors import DataError
 
-__all__ = ["LARGEST_EXACT", "Rows", "parse", "parse_arrays", "parse_lines"]
+__all__ = ["Rows", "checked", "parse", "parse_arrays", "parse_lines"]
 
 _NEWLINE, _PLUS, _MINUS, _POINT, _COLON = b"\n+-.:"
 _WELL_KNOWN = b"0123456789+-.eE: \t\n"
 _LONGEST = 18
 _PADDING = b"\n" * (_LONGEST + 1)
-LARGEST_EXACT = 2**53  # beyond it not every integer is a float64
+_LARGEST_EXACT = 2**53  # beyond it not every integer is a float64
 _POWERS = 10.0 ** np.arange(_LONGEST + 1)
 
 _COMMENT = re.compile(rb"#[^\n]*")
@@ -69,6 +69,60 @@ def parse(text: bytes, *, source: str, first_line: int) -> Rows:
         text = _QUERY.sub(b"", text)
     rows = parse_arrays(text, first_line=first_line)
     return parse_lines(text, source=source, first_line=first_line) if rows is None else rows
+
+
+def checked(rows: Rows, source: str, n_features: int | None, dtype: Any, zero_based: bool) -> Rows:
+    """Return columns from 0, sorted, within range; values in `dtype`; labels that a float holds exactly."""
+    first = 0 if zero_based else 1
+    columns = rows.indices - first
+    row_of = np.repeat(np.arange(len(rows.counts)), rows.counts)
+
+    def line(entry: int) -> int:
+        return int(rows.lines[row_of[entry]])
+
+    if (columns < 0).any():
+        entry = int(np.argmax(columns < 0))
+        index = int(rows.indices[entry])
+        advice = "zero-based: read it with read_libsvm(..., zero_based=True), or add 1 to every index"
+        raise DataError(
+            f"{source}, line {line(entry)}: index {index} is below {first}, the first column. "
+            + (f"The file seems to be {advice}." if index == 0 else "An index cannot be negative.")
+        )
+    if n_features is not None and (columns >= n_features).any():
+        entry = int(np.argmax(columns >= n_features))
+        raise DataError(
+            f"{source}, line {line(entry)}: index {rows.indices[entry]} is out of range; "
+            f"n_features={n_features} columns were asked for. Raise n_features, or leave it out."
+        )
+    with np.errstate(over="ignore"):
+        values = rows.values.astype(dtype)
+    if values.dtype.itemsize < rows.values.dtype.itemsize and not np.isfinite(values).all():
+        entry = int(np.argmin(np.isfinite(values)))
+        raise DataError(
+            f"{source}, line {line(entry)}: value {rows.values[entry]!r} is too large for {values.dtype}. "
+            "Read it with dtype=float64, or scale the features."
+        )
+    if (np.abs(rows.labels) > _LARGEST_EXACT).any():
+        row = int(np.argmax(np.abs(rows.labels) > _LARGEST_EXACT))
+        raise DataError(
+            f"{source}, line {rows.lines[row]}: label {rows.labels[row]:.17g} is beyond 2**53, where whole "
+            "numbers run together. Number the classes, 1, 2, 3, ..."
+        )
+    is_first_of_row = np.ones(len(columns), dtype=bool)
+    is_first_of_row[1:] = row_of[1:] != row_of[:-1]
+    if not (is_first_of_row[1:] | (columns[1:] > columns[:-1])).all():
+        order = np.lexsort((columns, row_of))
+        columns, values = columns[order], values[order]
+        is_repeated = ~is_first_of_row[1:] & (columns[1:] == columns[:-1])
+        if is_repeated.any():
+            entry = int(np.argmax(is_repeated)) + 1
+            raise DataError(
+                f"{source}, line {line(entry)}: index {columns[entry] + first} appears twice in one row. "
+                "Keep one of the two."
+            )
+    if columns.max(initial=0) < np.iinfo(np.int32).max:
+        columns = columns.astype(np.int32)
+    return rows._replace(indices=columns, values=values)
 
 
 def parse_arrays(text: bytes, *, first_line: int) -> Rows | None:
@@ -147,7 +201,7 @@ def _decimals(text: bytes, codes: np.ndarray, starts: np.ndarray, stops: np.ndar
         has_point |= live & (code == _POINT)
     numbers = mantissa / _POWERS[places]
     np.negative(numbers, out=numbers, where=is_negative)
-    is_plain = (digits > 0) & (digits + has_point == length) & (mantissa <= LARGEST_EXACT)
+    is_plain = (digits > 0) & (digits + has_point == length) & (mantissa <= _LARGEST_EXACT)
     for i in np.flatnonzero(~is_plain).tolist():
         numbers[i] = float(text[starts[i] : stops[i]])
     return numbers
