@@ -17,12 +17,10 @@ def run(args: Namespace) -> int:
     """List or describe."""
     if args.name is not None:
         _describe(args, load_rows(args.name, args.data_dir))
-        return 0
-    entries = available(args.data_dir)
-    if args.json:
-        print_json({"data_sets": [entry._asdict() for entry in entries]})
+    elif args.json:
+        print_json({"data_sets": [entry._asdict() for entry in available(args.data_dir)]})
     else:
-        print_table(("name", "where", "what"), entries)
+        print_table(("name", "where", "what"), available(args.data_dir))
     return 0
 
 

@@ -39,7 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail(INTERRUPTED, "interrupted: there was no result yet.")
     except BrokenPipeError:
-        _let_go_of_stdout()
+        # Python would complain once more about the broken pipe when it exits.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except MemoryError as problem:
         return _fail(ERROR, f"error: not enough memory. {problem} Use fewer rows, or train with --float32.")
@@ -74,9 +76,3 @@ def _one_line_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = show
         yield
-
-
-def _let_go_of_stdout() -> None:
-    """Point stdout elsewhere, or Python complains once more about the broken pipe when it exits."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -33,16 +33,6 @@ _OWN_OPTIONS: tuple[tuple[str, str, tuple[str, ...], Mapping[str, Any]], ...] = 
 )
 
 
-def is_kernel(args: Namespace) -> bool:
-    """Say whether a kernel model is asked for."""
-    return bool(args.model == "kernel-svc")
-
-
-def is_softmax(args: Namespace) -> bool:
-    """Say whether a softmax model is asked for."""
-    return bool(args.model == "softmax")
-
-
 def fill_defaults(args: Namespace) -> None:
     """Fill in what depends on other options; refuse those of another model."""
     for owners, lack, models, defaults in _OWN_OPTIONS:
@@ -54,7 +44,7 @@ def fill_defaults(args: Namespace) -> None:
                     f"--{name.replace('_', '-')} is an option of {owners}; {args.model} {lack}. "
                     f"Add --model {models[0]}, or leave it out."
                 )
-    if args.multiclass is None and not is_softmax(args):
+    if args.multiclass is None and args.model != "softmax":
         args.multiclass = "one_vs_rest" if args.loss == "squared_hinge" else "weston_watkins"
 
 
@@ -68,11 +58,11 @@ def build_problem(
 ) -> tuple[Any, KernelTask | None]:
     """Build the problem from rows that are ready to be trained on; with a kernel, also what makes models of points."""
     n_classes, prices = len(classes), loss_prices(codes, classes, args.C, class_weight)
-    if is_softmax(args):
+    if args.model == "softmax":
         _, penalty = priced_penalty(args.C, args.l1_ratio)
         settings = {"n_classes": n_classes, "fit_intercept": not args.no_intercept}
         return softmax_problem(X, codes, C=prices, penalty=penalty, **settings), None
-    if not is_kernel(args):
+    if args.model == "linear-svc":
         return linear_problem(X, codes, n_classes, prices, svm_settings(args)), None
     how = KernelSettings(
         kernel_of(args.kernel, args.gamma, args.degree, args.coef0, X),
@@ -85,19 +75,16 @@ def build_problem(
     return task.problem, task
 
 
-def _claim(args: Namespace) -> dict[str, Any]:
-    """Return what the model shall remember of its problem; its kernel is added by ``build_model``."""
-    if is_softmax(args):
-        return {**softmax_claim(args.C, priced_penalty(args.C, args.l1_ratio)[1]), "l1_ratio": args.l1_ratio}
-    return svm_settings(args).claim(args.C)
-
-
 def train_info(
     args: Namespace, class_weight: Any, status: Status, certificate: Certificate, data: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what the model shall remember of its training."""
+    """Return what the model shall remember of its problem and its training; ``build_model`` adds the kernel."""
+    if args.model == "softmax":
+        claim = {**softmax_claim(args.C, priced_penalty(args.C, args.l1_ratio)[1]), "l1_ratio": args.l1_ratio}
+    else:
+        claim = svm_settings(args).claim(args.C)
     own = {"fit_intercept": not args.no_intercept, "class_weight": class_weight, "tol": args.tol}
-    info = model_info(_claim(args), status=status.value, certificate=certificate, **own)
+    info = model_info(claim, status=status.value, certificate=certificate, **own)
     return {**info, "normalize": args.normalize, "float32": args.float32, "data": data}
 
 

@@ -1,6 +1,7 @@
 """What can be asked on the command line. Imports nothing heavy: `--help` is instant."""
 
 import argparse
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from softmargin import __version__
@@ -33,24 +34,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"softmargin {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for add_verb in (_train, _predict, _certify, _data, _bench):
-        add_verb(verbs)
+    for name, (add_options, summary, description) in _VERBS.items():
+        add_options(verbs.add_parser(name, help=summary, description=description, epilog=IN_WORDS))
     return parser
 
 
-def _verb(verbs: Any, name: str, summary: str, description: str) -> Any:
-    return verbs.add_parser(name, help=summary, description=description, epilog=IN_WORDS)
-
-
-def _train(verbs: Any) -> None:
-    parser = _verb(
-        verbs,
-        "train",
-        "train a classifier to a proven tolerance",
-        "Train a linear or kernel SVM, or a softmax model (multinomial logistic regression), until a duality gap "
-        "proves that its objective is within TOL of the optimum. "
-        "Accuracy is measured on the data set's test part, on --test, or on rows held out by --test-size.",
-    )
+def _train(parser: Any) -> None:
     parser.add_argument("data", metavar="DATA", help=_DATA_HELP)
     parser.add_argument("-o", "--output", metavar="MODEL", help="save the model here")
 
@@ -172,14 +161,7 @@ def _train(verbs: Any) -> None:
     _output_options(output)
 
 
-def _predict(verbs: Any) -> None:
-    parser = _verb(
-        verbs,
-        "predict",
-        "label rows with a saved model",
-        "Write one label per line for the rows of DATA; where DATA has labels, the accuracy goes to stderr. LIBSVM "
-        "files narrower or wider than the training file are padded or cut to the model's columns.",
-    )
+def _predict(parser: Any) -> None:
     parser.add_argument("data", metavar="DATA", help=_DATA_HELP)
     parser.add_argument("model_file", metavar="MODEL", help="a softmargin or LIBLINEAR model")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the labels here (default: stdout)")
@@ -196,15 +178,7 @@ def _predict(verbs: Any) -> None:
     _output_options(parser)
 
 
-def _certify(verbs: Any) -> None:
-    parser = _verb(
-        verbs,
-        "certify",
-        "prove how far from optimal a model is",
-        "Say how far a model is from the optimum of its training problem, whoever trained it: its objective on DATA, "
-        "and a lower bound on everybody's. A linear model's bound is proven by our own solver; a kernel model carries "
-        "its own.",
-    )
+def _certify(parser: Any) -> None:
     parser.add_argument("model_file", metavar="MODEL", help="a softmargin or LIBLINEAR model")
     parser.add_argument("data", metavar="DATA", help=f"the training data: {_DATA_HELP}")
     parser.add_argument(
@@ -225,26 +199,13 @@ def _certify(verbs: Any) -> None:
     _output_options(parser)
 
 
-def _data(verbs: Any) -> None:
-    parser = _verb(
-        verbs,
-        "data",
-        "list data sets, or describe one",
-        "List the data sets known by name; with NAME, its rows, features, classes, density and type.",
-    )
+def _data(parser: Any) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help=f"describe this one: {_DATA_HELP}")
     _data_dir_option(parser)
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
 
 
-def _bench(verbs: Any) -> None:
-    parser = _verb(
-        verbs,
-        "bench",
-        "race against peers at equal certified gap",
-        "Measure seconds to a proven gap beside other libraries; print the ratios, and write JSON lines, pictures and "
-        "one self-contained HTML page with the machine, the versions and the command in it.",
-    )
+def _bench(parser: Any) -> None:
     parser.add_argument(
         "name",
         metavar="NAME",
@@ -297,3 +258,38 @@ def _output_options(parser: Any) -> None:
     talk = parser.add_mutually_exclusive_group()
     talk.add_argument("-q", "--quiet", action="store_true", help="keep stderr for errors: no progress bar, no notes")
     talk.add_argument("--progress", action="store_true", help="show the progress bar even where stderr is no terminal")
+
+
+_VERBS: dict[str, tuple[Callable[[Any], None], str, str]] = {
+    "train": (
+        _train,
+        "train a classifier to a proven tolerance",
+        "Train a linear or kernel SVM, or a softmax model (multinomial logistic regression), until a duality gap "
+        "proves that its objective is within TOL of the optimum. "
+        "Accuracy is measured on the data set's test part, on --test, or on rows held out by --test-size.",
+    ),
+    "predict": (
+        _predict,
+        "label rows with a saved model",
+        "Write one label per line for the rows of DATA; where DATA has labels, the accuracy goes to stderr. LIBSVM "
+        "files narrower or wider than the training file are padded or cut to the model's columns.",
+    ),
+    "certify": (
+        _certify,
+        "prove how far from optimal a model is",
+        "Say how far a model is from the optimum of its training problem, whoever trained it: its objective on DATA, "
+        "and a lower bound on everybody's. A linear model's bound is proven by our own solver; a kernel model carries "
+        "its own.",
+    ),
+    "data": (
+        _data,
+        "list data sets, or describe one",
+        "List the data sets known by name; with NAME, its rows, features, classes, density and type.",
+    ),
+    "bench": (
+        _bench,
+        "race against peers at equal certified gap",
+        "Measure seconds to a proven gap beside other libraries; print the ratios, and write JSON lines, pictures and "
+        "one self-contained HTML page with the machine, the versions and the command in it.",
+    ),
+}

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from softmargin.cli.models import is_kernel, is_softmax
 from softmargin.cli.rows import Measured
 from softmargin.cli.show import print_json, print_table, problem_name, status_line
 from softmargin.data import Dataset
@@ -37,9 +36,9 @@ def report(args: Namespace, outcome: Outcome) -> None:
 
 def _problem_fields(args: Namespace, outcome: Outcome) -> dict[str, Any]:
     """Return what was asked for, in the words of the model."""
-    if is_softmax(args):
+    if args.model == "softmax":
         return {"l1_ratio": args.l1_ratio, "C": args.C}
-    kernel = {**kernel_claim(outcome.model.kernel), "cache_size": args.cache_size} if is_kernel(args) else {}
+    kernel = {**kernel_claim(outcome.model.kernel), "cache_size": args.cache_size} if args.model == "kernel-svc" else {}
     fields = {"multiclass": outcome.model.info["multiclass"], "loss": args.loss, "C": args.C}
     return {**kernel, **fields, "intercept_scaling": args.intercept_scaling}
 
@@ -47,7 +46,7 @@ def _problem_fields(args: Namespace, outcome: Outcome) -> dict[str, Any]:
 def _size(args: Namespace, outcome: Outcome) -> tuple[dict[str, int], tuple[str, str]]:
     """Return how large the model is, for machines and for people."""
     n, d = outcome.dataset.X.shape
-    if is_softmax(args):
+    if args.model == "softmax":
         coef = outcome.model.coef
         entries, features = int(np.count_nonzero(coef)), int(np.count_nonzero(coef.any(axis=0)))
         line = ("nonzero weights", f"{entries} of {coef.size}, in {features} of {d} features")
@@ -78,7 +77,7 @@ def _for_machines(args: Namespace, outcome: Outcome) -> dict[str, Any]:
         "certificate": result.certificate._asdict(),
         "is_proof": outcome.is_proof,
         **_size(args, outcome)[0],
-        **(log_losses if is_softmax(args) else {}),
+        **(log_losses if args.model == "softmax" else {}),
         "train_accuracy": train.accuracy,
         "accuracy": None if test is None else test.accuracy,
         "model_file": outcome.saved,

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.cli.models import is_kernel
 from softmargin.cli.show import check_writable, json_line
 from softmargin.core.errors import IncompatibleError, SoftmarginError
 from softmargin.core.files import atomic_write
@@ -24,9 +23,9 @@ def check_outputs(args: Namespace) -> None:
     if len({os.path.realpath(path) for path in outputs}) < len(outputs):
         raise IncompatibleError("-o, --checkpoint and --trace name the same file. Give each its own.")
     if _is_liblinear(args) and args.model != "linear-svc":
-        why = "is its support vectors" if is_kernel(args) else "has probabilities, which LIBLINEAR would get wrong"
+        whys = {"kernel-svc": "is its support vectors", "softmax": "has probabilities, which LIBLINEAR would get wrong"}
         raise IncompatibleError(
-            f"a LIBLINEAR file holds one weight per column of an SVM; a {args.model} model {why}. "
+            f"a LIBLINEAR file holds one weight per column of an SVM; a {args.model} model {whys[args.model]}. "
             "Leave out --format, or train --model linear-svc."
         )
 

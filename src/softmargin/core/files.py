@@ -57,18 +57,7 @@ def atomic_write(path: str | os.PathLike[str], *, error: type[SoftmarginError] =
 
     The bytes go to a temporary file in the same folder, reach the disk (fsync), and get the name in one step. If the
     block raises, or the process dies, the old file at `path` is unchanged. Links are followed; devices and pipes
-    (``/dev/null``) are written directly.
-
-    Parameters
-    ----------
-    path : path-like
-        The name of the file; no suffix is added.
-    error : type of SoftmarginError
-        What to raise when the system refuses.
-
-    Yields
-    ------
-    file : binary file, seekable
+    (``/dev/null``) are written directly. ``error`` is raised when the system refuses.
     """
     shown = os.fspath(path)
     try:
@@ -123,18 +112,11 @@ def _renamed_at_the_end(target: Path) -> Iterator[IO[bytes]]:
 def write_archive(
     path: str | os.PathLike[str], *, kind: str, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]
 ) -> None:
-    """Write arrays and a JSON-able `meta` as one archive, whole or not at all.
+    """Write arrays and a JSON-able `meta` as one archive, whole or not at all; no suffix is added to the path.
 
-    Parameters
-    ----------
-    path : path-like
-        Kept as given; no suffix is added.
-    kind : str
-        What the archive holds (``"LinearModel"``); `read_archive` requires the same word.
-    arrays : mapping of str to ndarray
-        Numbers, bools or text; object arrays, which need a pickle, are refused.
-    meta : mapping
-        Numbers, text, None, lists, dicts (with any simple keys), NumPy scalars and arrays.
+    ``kind`` says what the archive holds ("LinearModel"); `read_archive` requires the same word. Object arrays, which
+    need a pickle, are refused. ``meta`` may hold numbers, text, None, lists, dicts (with any simple keys), NumPy
+    scalars and arrays.
     """
     plain_meta = _to_json(meta, "meta")
     packed = {name: np.asarray(array) for name, array in sorted(arrays.items())}
@@ -160,18 +142,9 @@ def write_archive(
 
 
 def read_archive(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read an archive of `write_archive`, and check kind, version and checksum.
+    """Read arrays and meta of an archive.
 
-    Returns
-    -------
-    arrays : dict of str to ndarray
-    meta : dict
-
-    Raises
-    ------
-    ModelFileError
-        The file is missing, of another format, truncated, damaged, of another kind, or newer than
-        this version of softmargin.
+    ModelFileError if it is missing, of another format or kind, truncated, damaged, or newer than this softmargin.
     """
     shown = os.fspath(path)
     with _open_archive(path) as archive:

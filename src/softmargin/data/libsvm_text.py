@@ -34,34 +34,17 @@ _QUERY = re.compile(rb"(?<=[ \t])qid:[^\s]*")
 class Rows(NamedTuple):
     """A block of parsed lines; indices as in the file."""
 
-    labels: np.ndarray
-    """(n,) float64."""
-    counts: np.ndarray
-    """(n,) number of entries of each row."""
-    indices: np.ndarray
-    """(nnz,) int64."""
-    values: np.ndarray
-    """(nnz,) float64, finite."""
-    lines: np.ndarray
-    """(n,) line number of each row, from 1 at the top of the file."""
+    labels: np.ndarray  # (n,) float64
+    counts: np.ndarray  # (n,) number of entries of each row
+    indices: np.ndarray  # (nnz,) int64
+    values: np.ndarray  # (nnz,) float64, finite
+    lines: np.ndarray  # (n,) line number of each row, from 1 at the top of the file
 
 
 def parse(text: bytes, *, source: str, first_line: int) -> Rows:
     """Parse whole lines of a LIBSVM file; comments, blank lines and `qid:` tokens are skipped.
 
-    Parameters
-    ----------
-    text : bytes
-        Complete lines.
-    source : str
-        The name of the file, for messages.
-    first_line : int
-        Line number of the first line of `text`.
-
-    Raises
-    ------
-    DataError
-        Names the line, what it holds and what it should hold.
+    DataError names the file, the line (`first_line` is that of the first), what it holds and what it should hold.
     """
     if b"#" in text:
         text = _COMMENT.sub(b"", text)
@@ -209,28 +192,22 @@ def _decimals(text: bytes, codes: np.ndarray, starts: np.ndarray, stops: np.ndar
 
 def parse_lines(text: bytes, *, source: str, first_line: int) -> Rows:
     """Parse line by line; slow, and exact about what is wrong and where."""
-    labels: list[float] = []
-    counts: list[int] = []
-    indices: list[int] = []
-    values: list[float] = []
-    lines: list[int] = []
+    labels, counts, lines = list[float](), list[int](), list[int]()
+    entries: list[tuple[int, float]] = []
     for number, line in enumerate(text.split(b"\n"), first_line):
         tokens = line.split()
         if not tokens:
             continue
         where = f"{source}, line {number}"
         labels.append(_label(tokens[0], where))
-        for token in tokens[1:]:
-            index, value = _entry(token, where)
-            indices.append(index)
-            values.append(value)
+        entries += [_entry(token, where) for token in tokens[1:]]
         counts.append(len(tokens) - 1)
         lines.append(number)
     return Rows(
         np.array(labels, dtype=np.float64),
         np.array(counts, dtype=np.int64),
-        np.array(indices, dtype=np.int64),
-        np.array(values, dtype=np.float64),
+        np.array([index for index, _ in entries], dtype=np.int64),
+        np.array([value for _, value in entries], dtype=np.float64),
         np.array(lines, dtype=np.int64),
     )
 

@@ -47,12 +47,9 @@ class Trace(list[TraceRow]):
 
     def columns(self) -> dict[str, list[Any]]:
         """Return iteration, seconds, primal, bound and residual as lists of equal length."""
-        columns: dict[str, list[Any]] = {
-            name: [getattr(row, name) for row in self] for name in ("iteration", "seconds")
-        }
-        for name in ("primal", "bound", "residual"):
-            columns[name] = [getattr(row.certificate, name) for row in self]
-        return columns
+        when = {name: [getattr(row, name) for row in self] for name in ("iteration", "seconds")}
+        proven = ("primal", "bound", "residual")
+        return {**when, **{name: [getattr(row.certificate, name) for row in self] for name in proven}}
 
 
 class Result(NamedTuple):

@@ -206,11 +206,9 @@ class _Run:
         """Make one step; return how the run ended, or None to continue."""
         if interrupted.is_set():
             return Status.INTERRUPTED
-        if self.certificate is not None and self.evaluated_at == self.iteration:
-            if self.certificate.meets(self.stop.tol):
-                return Status.CONVERGED
-            if not math.isfinite(self.certificate.primal):
-                return Status.FAILED
+        verdict = self.verdict()
+        if verdict is not None:
+            return verdict
         if self.iteration >= self.stop.max_iter:
             return Status.MAX_ITER
         if time.perf_counter() - self.began >= self.stop.max_seconds:
@@ -232,8 +230,15 @@ class _Run:
             *(self.seconds, self.certificate, estimate, self.schedule),
         )
         asked = [watcher.watch(progress) for watcher in self.watchers]
-        converged = self.evaluated_at == self.iteration and self.certificate and self.certificate.meets(self.stop.tol)
-        return Status.STOPPED if any(asked) and not converged else None
+        return Status.STOPPED if any(asked) and self.verdict() is not Status.CONVERGED else None
+
+    def verdict(self) -> Status | None:
+        """Return how the certificate of the current state ends the run; None without one, or if the run goes on."""
+        if self.certificate is None or self.evaluated_at != self.iteration:
+            return None
+        if self.certificate.meets(self.stop.tol):
+            return Status.CONVERGED
+        return None if math.isfinite(self.certificate.primal) else Status.FAILED
 
     def evaluate(self) -> None:
         """Evaluate the certificate at the solver's point, off the solver's clock."""
@@ -249,12 +254,9 @@ class _Run:
         if self.certificate is None or self.evaluated_at != self.iteration:
             self.evaluate()
         assert self.certificate is not None
-        if self.certificate.meets(self.stop.tol):
-            status = Status.CONVERGED
-        elif not math.isfinite(self.certificate.primal):
-            status = Status.FAILED
+        how = self.verdict() or status
         return Result(
-            self.point, self.certificate, status, self.trace, self.iteration, self.seconds, self.certificate_seconds
+            self.point, self.certificate, how, self.trace, self.iteration, self.seconds, self.certificate_seconds
         )
 
 
@@ -262,12 +264,9 @@ class _Run:
 def _interrupts() -> Iterator[threading.Event]:
     """Turn Ctrl-C into a flag that is read between steps, so that no step is cut short; a second one is immediate."""
     flag = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield flag  # only the main thread receives signals
-        return
-    previous = signal.getsignal(signal.SIGINT)
-    if previous is not signal.default_int_handler:
-        yield flag  # the program has its own handler of Ctrl-C
+    is_main = threading.current_thread() is threading.main_thread()  # only it receives signals
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield flag  # a program with its own handler of Ctrl-C keeps it
         return
 
     def on_interrupt(signum: int, frame: Any) -> None:
@@ -279,4 +278,4 @@ def _interrupts() -> Iterator[threading.Event]:
     try:
         yield flag
     finally:
-        signal.signal(signal.SIGINT, previous)
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -32,18 +32,14 @@ class ProgressBar:
 
     def __init__(self, console: Any = None) -> None:
         self._console = console
-        self._bar: Any = None
-        self._first = math.nan
-        self._tol = math.nan
 
     def begin(self, problem: Any, solver: Any, stop: Any) -> None:
         """Show the bar."""
-        self._first = math.nan
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
 
-        self._tol = stop.tol
+        self._first, self._tol = math.nan, stop.tol
         columns = (
             TextColumn("{task.fields[what]}"),
             BarColumn(),
@@ -62,14 +58,13 @@ class ProgressBar:
         if progress.certificate is None:
             self._show(progress.iteration, progress.estimate, "~")
         else:
-            self._show(progress.iteration, progress.certificate.residual, "")
+            self._show(progress.iteration, progress.certificate.residual)
 
-    def _show(self, iteration: int, gap: float, mark: str) -> None:
+    def _show(self, iteration: int, gap: float, mark: str = "") -> None:
         if not math.isfinite(self._first) and math.isfinite(gap):
             self._first = gap
-        self._bar.update(
-            self._task, completed=self._done(gap), iteration=iteration, gap=f"{mark}{gap:.1e}", refresh=False
-        )
+        done = self._done(gap)
+        self._bar.update(self._task, completed=done, iteration=iteration, gap=f"{mark}{gap:.1e}", refresh=False)
 
     def _done(self, gap: float) -> float:
         if not gap > self._tol:
@@ -81,7 +76,7 @@ class ProgressBar:
     def end(self, result: Any) -> None:
         """Leave the last line on the screen."""
         if result is not None:
-            self._show(result.n_iter, result.certificate.residual, "")
+            self._show(result.n_iter, result.certificate.residual)
         self._bar.stop()
 
 
@@ -116,15 +111,13 @@ class Checkpoint:
         self.path = Path(path)
         self.every = every
         self._report = report or (lambda text: warnings.warn(text, RuntimeWarning, stacklevel=2))
-        self._saved_at = -math.inf
         self._fingerprint = ""
-        self._last: Progress | None = None
 
     def begin(self, problem: Any, solver: Any, stop: Any) -> None:
         """Start the clock."""
         self._saved_at = time.perf_counter()
         self._fingerprint = problem.fingerprint()
-        self._last = None
+        self._last: Progress | None = None
 
     def watch(self, progress: Progress) -> None:
         """Save if ``every`` seconds have passed."""
