@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import Certificate
 
 __all__ = [
+    "Array",
     "Atom",
     "BlockDualProblem",
     "CompositeProblem",

@@ -17,18 +17,16 @@ of one shape, or broadcast to it; nothing is written in place.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, xlogy
 
-from softmargin.core.protocols import EntrywiseLoss
+from softmargin.core.protocols import Array, EntrywiseLoss
 from softmargin.losses.compiled_entries import LogisticEntropy, PiecewiseQuadratic
 
 __all__ = ["ENTRYWISE", "Logistic", "SmoothHinge", "Squared", "SquaredHinge"]
 
-Array = NDArray[Any]
 _MAX_STEPS = 60  # of Newton's method in a bracket, which halves at worst
 _ROUNDING = 4e-16
 

@@ -7,14 +7,11 @@
 Everything here is NumPy on whole blocks of rows, for certificates: they share no code with the compiled solvers.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+
+from softmargin.core.protocols import Array
 
 __all__ = ["CrammerSinger", "WestonWatkins", "margins"]
-
-Array = NDArray[Any]
 
 
 def margins(scores: Array, y: Array) -> Array:

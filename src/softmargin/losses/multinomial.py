@@ -10,10 +10,9 @@ Everything here is NumPy on whole blocks of rows, for the certificate; solvers h
 only the step of the intercept.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+
+from softmargin.core.protocols import Array
 
 __all__ = [
     "balanced",
@@ -26,7 +25,6 @@ __all__ = [
     "softmax",
 ]
 
-Array = NDArray[Any]
 MAX_STEPS = 100
 MAX_HALVINGS = 40
 SAFE_STEP = 1.0  # where no two scores move apart by more, the curvature changes too little for a Newton step to fail

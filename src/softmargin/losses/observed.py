@@ -6,13 +6,10 @@ With X = I the scores are the weights themselves, and their loss over the observ
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from softmargin.core.protocols import EntrywiseLoss
+from softmargin.core.protocols import Array, EntrywiseLoss
 
 __all__ = ["Observed"]
-
-Array = NDArray[Any]
 
 
 class Observed(NamedTuple):

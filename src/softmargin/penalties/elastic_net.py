@@ -15,9 +15,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.backends.jit import compiled_struct
+from softmargin.core.protocols import Array
 from softmargin.penalties.parts import (
     demand,
     demand_strengths,
@@ -28,8 +28,6 @@ from softmargin.penalties.parts import (
 )
 
 __all__ = ["L1", "L2", "Box", "ElasticNet", "Nonnegative"]
-
-Array = NDArray[Any]
 
 
 @compiled_struct("prox_row")

@@ -17,14 +17,12 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.backends.jit import compiled_struct
+from softmargin.core.protocols import Array
 from softmargin.penalties.parts import TINY, demand, demand_strengths, entry_by_entry, row_norms, sublinear
 
 __all__ = ["L0", "MCP", "SCAD", "GroupL0", "GroupMCP", "GroupSCAD", "Grouped"]
-
-Array = NDArray[Any]
 
 
 @sublinear

@@ -9,12 +9,11 @@ import numbers
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import pointer
 from softmargin.core.errors import DataError
-from softmargin.core.protocols import Penalty
+from softmargin.core.protocols import Array, Penalty
 
 __all__ = [
     "TINY",
@@ -32,7 +31,6 @@ __all__ = [
     "sums_over_entries",
 ]
 
-Array = NDArray[Any]
 T = TypeVar("T")
 
 TINY = float(np.finfo(np.float64).tiny)

@@ -11,14 +11,13 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.backends.jit import compiled_struct
+from softmargin.core.protocols import Array
 from softmargin.penalties.parts import TINY, demand_strengths, elastic_value, off_subdifferential, row_norms, soft
 
 __all__ = ["Group", "SparseGroup"]
 
-Array = NDArray[Any]
 EPS = float(np.finfo(np.float64).eps)
 
 

@@ -11,12 +11,11 @@ All know their shape, ``toarray()``, ``times(X)`` = X W, ``inner(G)`` = <W, G>, 
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import qr, svd
 
-__all__ = ["LowRank", "SingleEntry", "Whole"]
+from softmargin.core.protocols import Array
 
-Array = NDArray[Any]
+__all__ = ["LowRank", "SingleEntry", "Whole"]
 
 
 class SingleEntry(NamedTuple):

@@ -11,14 +11,13 @@ g is piecewise linear and non-increasing. The same root, with w = C, is the best
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from softmargin.core.protocols import Array
 
 __all__ = ["BALANCERS", "balance_by_bisection", "balance_by_newton", "balance_by_sort", "project_balanced"]
 
-Array = NDArray[Any]
 _ROUNDING = 4e-16
 _MAX_PASSES = 200  # bisection alone needs fewer
 

@@ -12,15 +12,14 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.backends.jit import inline, jit
 from softmargin.core.errors import DataError
+from softmargin.core.protocols import Array
 from softmargin.sets.atoms import SingleEntry, Whole
 
 __all__ = ["Box", "L1Ball", "Simplex", "checked_radius", "nearest_level", "threshold"]
 
-Array = NDArray[Any]
 _ROUNDING = 1e-9  # relative: how far the sum over a simplex may be from its radius
 
 

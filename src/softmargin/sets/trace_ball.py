@@ -7,17 +7,16 @@ those above a common threshold remain. The corners are the matrices radius * u v
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import svd, svdvals
 from scipy.sparse.linalg import svds
 
+from softmargin.core.protocols import Array
 from softmargin.sets.atoms import LowRank
 from softmargin.sets.balls import L1Ball, threshold
 from softmargin.sets.truncated import Triples
 
 __all__ = ["TraceBall"]
 
-Array = NDArray[Any]
 SMALL = 64  # a matrix with at most so many rows or columns gets a full decomposition; by hand
 
 

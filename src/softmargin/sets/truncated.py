@@ -14,17 +14,16 @@ From half of all triples on, M is formed and decomposed in full.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import qr, svd
 
+from softmargin.core.protocols import Array
 from softmargin.sets.atoms import LowRank
 
 __all__ = ["Matrix", "Triples", "TruncationTuning", "first_basis", "is_whole", "leading"]
 
-Array = NDArray[Any]
 _ROUNDING = 1e-13  # singular values and errors below this share of the largest value are zero
 
 

@@ -8,18 +8,16 @@ Sliding (Lan and Zhou 2016, procedure CndG) solves a projected-gradient step by 
     minimise over the ball  <g, W> + beta / 2 |W - W0|^2 ,   by Frank-Wolfe until its gap is at most ``tol``
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import ConstrainedProblem, ConvexSet
+from softmargin.core.protocols import Array, ConstrainedProblem, ConvexSet
 from softmargin.matrices.operator import adjoint_product, product, row_squares
 
 __all__ = ["Anchor", "Averaging", "SlidingPlan", "batch_gradient", "check_counts", "sampling", "slide", "sliding_step"]
 
-Array = NDArray[Any]
 _SCAN_COST = 0.5  # of a corner per entry of the weights, in entries of X read; by hand
 
 

@@ -3,15 +3,12 @@
 import math
 from typing import Any, NamedTuple
 
-from numpy.typing import NDArray
-
 from softmargin.backends.jit import jit
 from softmargin.backends.loops import shuffle
+from softmargin.core.protocols import Array
 from softmargin.sets.balls import nearest_level
 
 __all__ = ["AscentProblem", "ascend"]
-
-Array = NDArray[Any]
 
 
 class AscentProblem(NamedTuple):

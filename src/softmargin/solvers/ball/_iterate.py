@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.core.certificate import duality_gap
-from softmargin.core.protocols import Atom, ConstrainedProblem, EntrywiseLoss
+from softmargin.core.protocols import Array, Atom, ConstrainedProblem, EntrywiseLoss
 from softmargin.matrices.operator import adjoint_product, product
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import TraceBall
@@ -21,7 +20,6 @@ from softmargin.sets.trace_ball import SMALL
 
 __all__ = ["BallIterate", "BallIterateSolver", "BallIterateTuning", "BallSolver", "Line", "line_along"]
 
-Array = NDArray[Any]
 AnyState = TypeVar("AnyState")
 State = TypeVar("State", bound="BallIterate")
 

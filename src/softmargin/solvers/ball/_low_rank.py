@@ -4,10 +4,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigvalsh
 
-from softmargin.core.protocols import ConstrainedProblem
+from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import adjoint_product, product
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank, TraceBall
@@ -15,8 +14,6 @@ from softmargin.sets.truncated import Triples
 from softmargin.solvers.ball._objective import checked_ball
 
 __all__ = ["StepMatrix", "distance", "first_factors", "singular_values", "stack", "trace_ball", "zero_factors"]
-
-Array = NDArray[Any]
 
 
 class StepMatrix:

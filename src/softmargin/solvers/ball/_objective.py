@@ -14,12 +14,11 @@ lanes that the last tile repeats have no weight in sums. With fewer than four cl
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.backends.jit import inline, jit
 from softmargin.backends.lanes import WIDTH, load, maximum, pointer, splat, store, total
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import ConstrainedProblem, ConvexSet
+from softmargin.core.protocols import Array, ConstrainedProblem, ConvexSet
 from softmargin.matrices.operator import adjoint_product, product
 from softmargin.matrices.rows import as_rows
 from softmargin.sets import L1Ball
@@ -43,7 +42,6 @@ __all__ = [
     "square_of_norm",
 ]
 
-Array = NDArray[Any]
 Ball = TypeVar("Ball", bound=ConvexSet)
 _N_PRODUCTS = 30  # of the power method, maths: ball, section 9
 _BLOCK = 4096  # entries of a block: its tiles share cache lines, which are read while they are still in the cache

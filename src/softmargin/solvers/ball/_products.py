@@ -11,14 +11,13 @@ classes are visited one by one.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.backends.jit import inline, jit
 from softmargin.backends.lanes import WIDTH, any_nonzero, load, pointer, splat, store
+from softmargin.core.protocols import Array
 
 __all__ = ["add_rows", "fresh_lanes", "tile_at", "times"]
 
-Array = NDArray[Any]
 _FRESH = np.repeat([0.0, 1.0], WIDTH)
 
 

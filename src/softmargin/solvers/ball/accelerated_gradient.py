@@ -24,13 +24,12 @@ in Scheinberg, Goldfarb and Bai (2014) (``common.momentum``). Maths: ball, eq. 1
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.core.certificate import duality_gap
-from softmargin.core.protocols import ConstrainedProblem
+from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import Box, L1Ball, Simplex
@@ -50,7 +49,6 @@ from softmargin.solvers.common.momentum import extrapolate, next_momentum
 
 __all__ = ["BallGradient", "BallGradientState", "BallGradientTuning"]
 
-Array = NDArray[Any]
 LEAST_SHARE = 1e-20  # L stays above this share of a bound that always holds: where gradients vanish it would underflow
 
 

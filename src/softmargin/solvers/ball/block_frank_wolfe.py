@@ -20,13 +20,12 @@ mu / (2 L).
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import ConstrainedProblem, ConvexSet
+from softmargin.core.protocols import Array, ConstrainedProblem, ConvexSet
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import L1Ball, LowRank, TraceBall
@@ -34,8 +33,6 @@ from softmargin.solvers.ball._iterate import BallIterate, BallIterateSolver, Bal
 from softmargin.solvers.ball._objective import checked_ball, smoothness
 
 __all__ = ["BallBlockFrankWolfe", "BallBlockFrankWolfeTuning", "BallBlockState"]
-
-Array = NDArray[Any]
 
 
 class BallBlockFrankWolfeTuning(NamedTuple):

@@ -22,13 +22,12 @@ eq. 18 takes the same steps for a block at once. Needs l2 > 0 and no intercept.
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import ConstrainedProblem
+from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import L1Ball
@@ -37,8 +36,6 @@ from softmargin.solvers.ball._iterate import BallSolver
 from softmargin.solvers.ball._objective import check_dual, compiled_loss, fill_adjoint, n_numbers
 
 __all__ = ["BallDualDescent", "BallDualDescentTuning", "BallDualState"]
-
-Array = NDArray[Any]
 
 
 class BallDualDescentTuning(NamedTuple):

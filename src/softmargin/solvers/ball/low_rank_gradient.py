@@ -25,12 +25,11 @@ Source: maths: ball, section 4; Beck and Teboulle (2009), restarted as in O'Dono
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from softmargin.core.protocols import ConstrainedProblem
+from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import row_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank
@@ -42,7 +41,6 @@ from softmargin.solvers.common.momentum import extrapolate, next_momentum
 
 __all__ = ["LowRankGradient", "LowRankGradientTuning", "LowRankState"]
 
-Array = NDArray[Any]
 _LEAST_SHARE = 1e-20  # L stays above this share of a bound that always holds: where slopes vanish it would underflow
 _ROUNDING = 1e-14  # a step of this share of W says nothing about the curvature
 

@@ -32,10 +32,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import ConstrainedProblem
+from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import adjoint_product, row_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank
@@ -54,7 +53,6 @@ from softmargin.solvers.ball.primal_dual_bfw import DualStepTuning, keep_largest
 
 __all__ = ["LowRankPDBFW", "LowRankPDBFWTuning", "PDBFWState"]
 
-Array = NDArray[Any]
 _ROUNDING = 1e-14  # singular values below this share of the largest are zero
 
 

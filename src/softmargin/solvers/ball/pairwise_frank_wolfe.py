@@ -25,10 +25,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
-from softmargin.core.protocols import ConstrainedProblem
+from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import L1Ball, Simplex
@@ -37,7 +36,6 @@ from softmargin.solvers.ball._objective import checked_ball
 
 __all__ = ["BallPairwise", "BallPairwiseState", "BallPairwiseTuning"]
 
-Array = NDArray[Any]
 _ROUNDING = 1e-12  # share of the radius below which weight on the origin is rounding
 
 

@@ -27,14 +27,13 @@ Source: Lei, Zhuo, Caramanis, Dhillon, Dimakis (2019), Algorithm 1, eqs. (8)-(12
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.core.certificate import duality_gap
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import ConstrainedProblem
+from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import row_squares
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.constrained import BallPoint
@@ -52,7 +51,6 @@ from softmargin.solvers.ball._products import add_rows
 
 __all__ = ["DualStepTuning", "PrimalDualBFW", "PrimalDualBFWTuning", "PrimalDualState", "keep_largest_rows"]
 
-Array = NDArray[Any]
 _LONGEST = 1e12  # a dual step of this length already goes all the way
 _LEAST_RISE = 1e-14  # of the dual value, relative: below it, rounding decides whether a step is accepted
 _TINY = float(np.finfo(float).tiny)

@@ -24,12 +24,11 @@ the ridge is never sampled; an iteration uses at most ``max_corners`` corners; e
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from softmargin.core.protocols import ConstrainedProblem
+from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
 from softmargin.solvers.ball._batches import SlidingPlan, check_counts, sampling, sliding_step
@@ -38,7 +37,6 @@ from softmargin.solvers.ball._objective import smoothness
 
 __all__ = ["Scgs", "ScgsState"]
 
-Array = NDArray[Any]
 _LEAST_EXCESS = 1e-300  # a tolerance below rounding changes nothing, but zero would be divided by
 
 

@@ -25,13 +25,12 @@ iteration uses at most ``max_corners`` corners; every W0 gets the best intercept
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import ConstrainedProblem
+from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
 from softmargin.solvers.ball._batches import Anchor, SlidingPlan, check_counts, sampling, sliding_step
@@ -39,8 +38,6 @@ from softmargin.solvers.ball._iterate import BallIterate, BallIterateSolver
 from softmargin.solvers.ball._objective import smoothness
 
 __all__ = ["Storc", "StorcState", "StorcTuning"]
-
-Array = NDArray[Any]
 
 
 class StorcTuning(NamedTuple):

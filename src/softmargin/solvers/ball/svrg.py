@@ -20,12 +20,11 @@ expectation falls.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from softmargin.core.protocols import ConstrainedProblem
+from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
 from softmargin.solvers.ball._batches import batch_gradient, check_counts, sampling
@@ -33,8 +32,6 @@ from softmargin.solvers.ball._iterate import BallIterate, BallIterateSolver
 from softmargin.solvers.ball._objective import smoothness
 
 __all__ = ["BallSvrg", "BallSvrgState", "BallSvrgTuning"]
-
-Array = NDArray[Any]
 
 
 class BallSvrgTuning(NamedTuple):

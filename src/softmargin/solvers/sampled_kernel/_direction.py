@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.core.certificate import duality_gap
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import SampledProblem
+from softmargin.core.protocols import Array, SampledProblem
 from softmargin.problems.kernel_hinge import ExpansionPoint
 from softmargin.solvers.sampled_kernel._line_search import (
     HingeLine,
@@ -28,7 +27,6 @@ from softmargin.solvers.sampled_kernel._line_search import (
 
 __all__ = ["KERNEL", "SampleState", "SubgradientMethod"]
 
-Array = NDArray[Any]
 KERNEL, EUCLIDEAN = "kernel", "euclidean"
 
 

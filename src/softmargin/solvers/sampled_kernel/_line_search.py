@@ -8,14 +8,14 @@ places and finds where the slope changes sign (maths: sampled kernel, section 4)
 Algorithm 2 with the constants the right way round (maths: errata 002.4).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HingeLine", "HingeSearchTuning", "active_losses", "exact_search", "wolfe_search"]
+from softmargin.core.protocols import Array
 
-Array = NDArray[Any]
+__all__ = ["HingeLine", "HingeSearchTuning", "active_losses", "exact_search", "wolfe_search"]
 
 
 class HingeSearchTuning(NamedTuple):

@@ -25,19 +25,16 @@ S are the same mean of act as d is of -g, so that the gap on the sample costs no
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from softmargin.core.protocols import SampledProblem
+from softmargin.core.protocols import Array, SampledProblem
 from softmargin.problems.kernel_hinge import ExpansionPoint
 from softmargin.solvers.sampled_kernel._direction import KERNEL, SampleState, SubgradientMethod
 from softmargin.solvers.sampled_kernel._line_search import HingeSearchTuning, active_losses
 
 __all__ = ["ConjugateSubgradient", "ConjugateSubgradientTuning"]
-
-Array = NDArray[Any]
 
 
 class ConjugateSubgradientTuning(NamedTuple):

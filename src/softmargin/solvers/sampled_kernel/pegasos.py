@@ -14,15 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
-from softmargin.core.protocols import SampledProblem
+from softmargin.core.protocols import Array, SampledProblem
 from softmargin.problems.kernel_hinge import ExpansionPoint
 
 __all__ = ["Pegasos", "PegasosState"]
-
-Array = NDArray[Any]
 
 
 @dataclass
