@@ -25,10 +25,10 @@ import numpy as np
 from softmargin.backends.jit import compiled_struct, inline
 from softmargin.backends.lanes import exp, log1p_exp, maximum, splat, where_greater
 
-__all__ = ["LogisticEntropy", "PiecewiseQuadratic"]
+__all__ = ["MAX_STEPS", "ROUNDING", "LogisticEntropy", "PiecewiseQuadratic"]
 
-_MAX_STEPS = 60
-_ROUNDING = 4e-16
+MAX_STEPS = 60  # of Newton's method in a bracket, which halves at worst
+ROUNDING = 4e-16
 _ODD = tuple(2.0 / odd for odd in range(33, 0, -2))  # terms of the series of log((1 + r) / (1 - r)), the last one first
 _METHODS = ("folded", "slope_and_bend", "loss_and_conjugate", "dual_entry", "loss_entry", "slack_entry")
 
@@ -41,7 +41,7 @@ class PiecewiseQuadratic(NamedTuple):
     high: float
     is_margin: bool
 
-    def folded(self, t: float) -> tuple[float, float]:
+    def folded(self, t: Any) -> tuple[Any, Any]:
         """Return sign and m."""
         return (t, 1.0) if self.is_margin else (1.0, t)
 
@@ -78,7 +78,7 @@ class LogisticEntropy(NamedTuple):
 
     low: float = -1.0  # of the domain of f*; a struct needs a field
 
-    def folded(self, t: float) -> tuple[float, float]:
+    def folded(self, t: Any) -> tuple[Any, Any]:
         """Return sign and m, which is not used."""
         return t, 1.0
 
@@ -99,7 +99,7 @@ class LogisticEntropy(NamedTuple):
         low, high = w + y * q, w + (1.0 + y) * q
         v = min(max(w, low), high)
         e = 1.0 / (1.0 + math.exp(v))
-        for _ in range(_MAX_STEPS):
+        for _ in range(MAX_STEPS):
             g = v - w - q * (e + y)
             if g < 0.0:
                 low = v
@@ -108,7 +108,7 @@ class LogisticEntropy(NamedTuple):
             new = v - g / (1.0 + q * e * (1.0 - e))
             if not low <= new <= high:
                 new = 0.5 * (low + high)
-            is_done = abs(new - v) <= _ROUNDING * (1.0 + abs(v))
+            is_done = abs(new - v) <= ROUNDING * (1.0 + abs(v))
             v = new
             e = 1.0 / (1.0 + math.exp(v))
             if is_done:

@@ -23,51 +23,48 @@ import numpy as np
 from scipy.special import expit, xlogy
 
 from softmargin.core.protocols import Array, EntrywiseLoss
-from softmargin.losses.compiled_entries import LogisticEntropy, PiecewiseQuadratic
+from softmargin.losses.compiled_entries import MAX_STEPS, ROUNDING, LogisticEntropy, PiecewiseQuadratic
 
 __all__ = ["ENTRYWISE", "Logistic", "SmoothHinge", "Squared", "SquaredHinge"]
 
-_MAX_STEPS = 60  # of Newton's method in a bracket, which halves at worst
-_ROUNDING = 4e-16
-
-
-class _Hinge:
-    """Hinges whose slope is clip(w - 1, low, 0): quadratic from the margin 1 + low to 1, linear below."""
-
-    low: ClassVar[float]
-
-    @property
-    def compiled(self) -> PiecewiseQuadratic:
-        """The loss in compiled loops."""
-        return PiecewiseQuadratic(self.low, 0.0, is_margin=True)
-
-    def slope(self, scores: Array, target: Array) -> Array:
-        """Return df/ds."""
-        return target * np.clip(target * scores - 1.0, self.low, 0.0)
-
-    def bend(self, scores: Array, target: Array) -> Array:
-        """Return the second derivative, where there is one."""
-        w = target * scores
-        return ((w > 1.0 + self.low) & (w < 1.0)).astype(np.float64)
-
-    def conjugate(self, u: Array, target: Array) -> Array:
-        """Return f*."""
-        y = target * u
-        return np.where((y >= self.low) & (y <= 0.0), 0.5 * y**2 + y, np.inf)
-
-    def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
-        """Return the dual step of length r from u."""
-        return target * np.clip((target * u + r * (target * scores - 1.0)) / (1.0 + r), self.low, 0.0)
-
 
 @dataclass(frozen=True)
-class SmoothHinge(_Hinge):
-    """The hinge with a rounded corner: linear below the margin 0, quadratic up to 1."""
+class _Clipped:
+    """Losses with the slope sign clip(w - m, low, high), w = sign s: piecewise quadratic."""
 
     curvature: float = 1.0
     is_margin: bool = True
 
-    low: ClassVar[float] = -1.0
+    compiled: ClassVar[PiecewiseQuadratic]
+
+    def slope(self, scores: Array, target: Array) -> Array:
+        """Return df/ds."""
+        sign, m = self.compiled.folded(target)
+        return np.asarray(sign * np.clip(sign * scores - m, self.compiled.low, self.compiled.high))
+
+    def bend(self, scores: Array, target: Array) -> Array:
+        """Return the second derivative, where there is one."""
+        sign, m = self.compiled.folded(target)
+        w = sign * scores
+        return np.asarray((w > m + self.compiled.low) & (w < m + self.compiled.high), dtype=np.float64)
+
+    def conjugate(self, u: Array, target: Array) -> Array:
+        """Return f*."""
+        sign, m = self.compiled.folded(target)
+        y = sign * u
+        return np.where((y >= self.compiled.low) & (y <= self.compiled.high), 0.5 * y**2 + m * y, np.inf)
+
+    def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
+        """Return the dual step of length r from u."""
+        sign, m = self.compiled.folded(target)
+        y = (sign * u + r * (sign * scores - m)) / (1.0 + r)
+        return np.asarray(sign * np.clip(y, self.compiled.low, self.compiled.high))
+
+
+class SmoothHinge(_Clipped):
+    """The hinge with a rounded corner: linear below the margin 0, quadratic up to 1."""
+
+    compiled: ClassVar = PiecewiseQuadratic(-1.0, 0.0, is_margin=True)
 
     def value(self, scores: Array, target: Array) -> Array:
         """Return f."""
@@ -75,18 +72,27 @@ class SmoothHinge(_Hinge):
         return np.where(w < 0.0, 0.5 - w, 0.5 * (1.0 - w) ** 2)
 
 
-@dataclass(frozen=True)
-class SquaredHinge(_Hinge):
+class SquaredHinge(_Clipped):
     """Half the square of the hinge."""
 
-    curvature: float = 1.0
-    is_margin: bool = True
-
-    low: ClassVar[float] = -np.inf
+    compiled: ClassVar = PiecewiseQuadratic(-np.inf, 0.0, is_margin=True)
 
     def value(self, scores: Array, target: Array) -> Array:
         """Return f."""
         return 0.5 * np.maximum(1.0 - target * scores, 0.0) ** 2
+
+
+@dataclass(frozen=True)
+class Squared(_Clipped):
+    """Half the squared difference."""
+
+    is_margin: bool = False
+
+    compiled: ClassVar = PiecewiseQuadratic(-np.inf, np.inf, is_margin=False)
+
+    def value(self, scores: Array, target: Array) -> Array:
+        """Return f."""
+        return 0.5 * (scores - target) ** 2
 
 
 @dataclass(frozen=True)
@@ -96,10 +102,7 @@ class Logistic:
     curvature: float = 0.25
     is_margin: bool = True
 
-    @property
-    def compiled(self) -> LogisticEntropy:
-        """The loss in compiled loops."""
-        return LogisticEntropy()
+    compiled: ClassVar = LogisticEntropy()
 
     def value(self, scores: Array, target: Array) -> Array:
         """Return f."""
@@ -131,50 +134,17 @@ class Logistic:
         # expit lies in (0, 1), which brackets the root.
         low, high = w + y0 / r, w + (1.0 + y0) / r
         v = np.clip(w, low, high)
-        for _ in range(_MAX_STEPS):
+        for _ in range(MAX_STEPS):
             q = expit(-v)
             g = v - w - (q + y0) / r
             low, high = np.where(g < 0.0, v, low), np.where(g > 0.0, v, high)
             new = v - g / (1.0 + q * (1.0 - q) / r)
             new = np.where((new > low) & (new < high), new, 0.5 * (low + high))
-            is_done = np.abs(new - v) <= _ROUNDING * (1.0 + np.abs(v))
+            is_done = np.abs(new - v) <= ROUNDING * (1.0 + np.abs(v))
             v = np.where(g == 0.0, v, new)
             if (is_done | (g == 0.0)).all():
                 break
         return np.asarray(-target * expit(-v))
-
-
-@dataclass(frozen=True)
-class Squared:
-    """Half the squared difference."""
-
-    curvature: float = 1.0
-    is_margin: bool = False
-
-    @property
-    def compiled(self) -> PiecewiseQuadratic:
-        """The loss in compiled loops."""
-        return PiecewiseQuadratic(-np.inf, np.inf, is_margin=False)
-
-    def value(self, scores: Array, target: Array) -> Array:
-        """Return f."""
-        return 0.5 * (scores - target) ** 2
-
-    def slope(self, scores: Array, target: Array) -> Array:
-        """Return df/ds."""
-        return scores - target
-
-    def bend(self, scores: Array, target: Array) -> Array:
-        """Return the second derivative."""
-        return np.ones(np.broadcast_shapes(np.shape(scores), np.shape(target)))
-
-    def conjugate(self, u: Array, target: Array) -> Array:
-        """Return f*."""
-        return np.asarray(0.5 * u**2 + target * u)
-
-    def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
-        """Return the dual step of length r from u."""
-        return (u + r * (scores - target)) / (1.0 + r)
 
 
 ENTRYWISE: dict[str, EntrywiseLoss] = {

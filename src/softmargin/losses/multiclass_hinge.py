@@ -29,9 +29,16 @@ def _off_label(alpha: Array, y: Array) -> Array:
     return rest
 
 
-def _relative(outside: Array, C: Array) -> float:
-    """Return the largest violation, as a share of its sample's C; NaN stays NaN."""
+def _relative(outside: Array, alpha: Array, C: Array) -> float:
+    """Return the largest violation, also of sum_j alpha_ij = 0, as a share of its sample's C; NaN stays NaN."""
+    outside = np.maximum(outside, np.abs(alpha.sum(axis=1)))
     return float((outside / np.maximum(C, np.finfo(float).tiny)).max())
+
+
+def _balanced(rest: Array, y: Array) -> Array:
+    """Set the label's own entry, which is zero, so that the row sums to zero."""
+    rest[np.arange(len(y)), y] = -rest.sum(axis=1)
+    return rest
 
 
 class WestonWatkins:
@@ -47,14 +54,11 @@ class WestonWatkins:
     def infeasibility(self, alpha: Array, y: Array, C: Array) -> float:
         """Return how far alpha is outside its dual set, relative to C."""
         rest = _off_label(alpha, y)
-        outside = np.maximum(rest.max(axis=1), -C - rest.min(axis=1))
-        return _relative(np.maximum(outside, np.abs(alpha.sum(axis=1))), C)
+        return _relative(np.maximum(rest.max(axis=1), -C - rest.min(axis=1)), alpha, C)
 
     def project(self, alpha: Array, y: Array, C: Array) -> Array:
         """Return a feasible point near alpha (it need not be the nearest)."""
-        rest = np.clip(_off_label(alpha, y), -C[:, None], 0.0)
-        rest[np.arange(len(y)), y] = -rest.sum(axis=1)
-        return rest
+        return _balanced(np.clip(_off_label(alpha, y), -C[:, None], 0.0), y)
 
     def at_zero_scores(self, y: Array, C: Array, k: int) -> Array:
         """Return the optimal dual rows of samples whose scores are zero for all W (x_i = 0)."""
@@ -69,9 +73,7 @@ class WestonWatkins:
         h[np.arange(len(y)), y] = np.inf
         rows = np.flatnonzero((np.abs(h) > radius[:, None]).all(axis=1))
         violated = (h[rows] > 0) & np.isfinite(h[rows])
-        alpha = np.where(violated, -C[rows, None], 0.0)
-        alpha[np.arange(len(rows)), y[rows]] = -alpha.sum(axis=1)
-        return rows, alpha
+        return rows, _balanced(np.where(violated, -C[rows, None], 0.0), y[rows])
 
 
 class CrammerSinger:
@@ -86,16 +88,14 @@ class CrammerSinger:
     def infeasibility(self, alpha: Array, y: Array, C: Array) -> float:
         """Return how far alpha is outside its dual set, relative to C."""
         own = alpha[np.arange(len(y)), y]
-        outside = np.maximum(_off_label(alpha, y).max(axis=1), own - C)
-        return _relative(np.maximum(outside, np.abs(alpha.sum(axis=1))), C)
+        return _relative(np.maximum(_off_label(alpha, y).max(axis=1), own - C), alpha, C)
 
     def project(self, alpha: Array, y: Array, C: Array) -> Array:
         """Return a feasible point near alpha (it need not be the nearest)."""
         rest = np.minimum(_off_label(alpha, y), 0.0)
         own = -rest.sum(axis=1)
         rest *= np.divide(C, own, out=np.ones_like(own), where=own > C)[:, None]
-        rest[np.arange(len(y)), y] = -rest.sum(axis=1)
-        return rest
+        return _balanced(rest, y)
 
     def at_zero_scores(self, y: Array, C: Array, k: int) -> Array:
         """Return optimal dual rows of samples whose scores are zero for all W (x_i = 0)."""

@@ -3,6 +3,7 @@
 With X = I the scores are the weights themselves, and their loss over the observed entries is matrix completion.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,31 +35,27 @@ class Observed(NamedTuple):
 
     def value(self, scores: Array, target: Array) -> Array:
         """Return f."""
-        missing, target = _split(target)
-        return np.where(missing, 0.0, self.inner.value(scores, target))
+        return _where_observed(target, lambda t: self.inner.value(scores, t))
 
     def slope(self, scores: Array, target: Array) -> Array:
         """Return df/ds."""
-        missing, target = _split(target)
-        return np.where(missing, 0.0, self.inner.slope(scores, target))
+        return _where_observed(target, lambda t: self.inner.slope(scores, t))
 
     def bend(self, scores: Array, target: Array) -> Array:
         """Return the second derivative, where there is one."""
-        missing, target = _split(target)
-        return np.where(missing, 0.0, self.inner.bend(scores, target))
+        return _where_observed(target, lambda t: self.inner.bend(scores, t))
 
     def conjugate(self, u: Array, target: Array) -> Array:
         """Return f*: finite only at 0 where the target is missing."""
-        missing, target = _split(target)
-        return np.where(missing, np.where(u == 0.0, 0.0, np.inf), self.inner.conjugate(u, target))
+        seen = _where_observed(target, lambda t: self.inner.conjugate(u, t))
+        return np.where(np.isnan(target) & (u != 0.0), np.inf, seen)
 
     def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
         """Return the dual step of length r from u."""
-        missing, target = _split(target)
-        return np.where(missing, 0.0, self.inner.dual_step(u, scores, target, r))
+        return _where_observed(target, lambda t: self.inner.dual_step(u, scores, t, r))
 
 
-def _split(target: Array) -> tuple[Array, Array]:
-    """Return which targets are missing, and the targets with +1 in their place."""
+def _where_observed(target: Array, function: Callable[[Array], Array]) -> Array:
+    """Return a function of the targets; 0 where there is none, with +1 in its place."""
     missing = np.isnan(target)
-    return missing, np.where(missing, 1.0, target)
+    return np.where(missing, 0.0, function(np.where(missing, 1.0, target)))

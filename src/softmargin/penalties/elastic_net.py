@@ -19,6 +19,7 @@ import numpy as np
 from softmargin.backends.jit import compiled_struct
 from softmargin.core.protocols import Array
 from softmargin.penalties.parts import (
+    convex,
     demand,
     demand_strengths,
     elastic_value,
@@ -30,31 +31,13 @@ from softmargin.penalties.parts import (
 __all__ = ["L1", "L2", "Box", "ElasticNet", "Nonnegative"]
 
 
+@convex
 @compiled_struct("prox_row")
 class ElasticNet(NamedTuple):
     """l1 |W|_1 + l2 / 2 |W|^2."""
 
     l1: float = 1.0
     l2: float = 1.0
-
-    def check(self) -> None:
-        """Refuse invalid numbers."""
-        demand_strengths(self, "l1", "l2")
-
-    @property
-    def is_convex(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def is_entrywise(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def has_bound(self) -> bool:
-        """Whether any strength is positive."""
-        return self.l1 > 0.0 or self.l2 > 0.0
 
     @property
     def ridge(self) -> float | None:
@@ -92,6 +75,7 @@ class ElasticNet(NamedTuple):
         return np.asarray(np.linalg.norm(off_subdifferential(V - self.l2 * W, W, self.l1), axis=1))
 
 
+@convex
 @compiled_struct("prox_row")
 class Box(NamedTuple):
     """low <= W <= high, plus l1 |W|_1 + l2 / 2 |W|^2; an end may be infinite."""
@@ -106,16 +90,6 @@ class Box(NamedTuple):
         demand_strengths(self, "l1", "l2")
         demand(self.low <= self.high, self, "low must not be above high")
         demand(self.low < math.inf and self.high > -math.inf, self, "the box must hold a finite number")
-
-    @property
-    def is_convex(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def is_entrywise(self) -> bool:
-        """Yes."""
-        return True
 
     @property
     def has_bound(self) -> bool:

@@ -18,6 +18,7 @@ from softmargin.core.protocols import Array, Penalty
 __all__ = [
     "TINY",
     "checked",
+    "convex",
     "demand",
     "demand_strengths",
     "elastic_value",
@@ -162,10 +163,28 @@ def sublinear(cls: type[T]) -> type[T]:
         """Return the distance of each row of V to the (Frechet) subdifferential at W; shape (d,)."""
         return np.asarray(np.linalg.norm(off_subdifferential(V, W, self.slope(np.abs(W))), axis=1))
 
-    shared = {"is_convex": False, "has_bound": False, "conjugate": conjugate, "reach": reach, "prox": prox_by_rows}
-    is_entrywise = not hasattr(cls, "distance")
-    if is_entrywise:
-        shared["distance"] = distance
-    for name, member in {**shared, "is_entrywise": is_entrywise}.items():
-        setattr(cls, name, member)
+    found = {"is_convex": False, "has_bound": False, "conjugate": conjugate, "reach": reach, "prox": prox_by_rows}
+    return _completed(cls, {**found, "is_entrywise": not hasattr(cls, "distance"), "distance": distance})
+
+
+def convex(cls: type[T]) -> type[T]:
+    """Complete a convex penalty: by default all its fields are strengths, and it penalises entries one by one."""
+
+    def has_bound(self: Any) -> bool:
+        """Whether any strength is positive."""
+        return bool(max(self) > 0.0)
+
+    def check(self: Any) -> None:
+        """Refuse invalid numbers."""
+        demand_strengths(self, *self._fields)
+
+    found = {"is_convex": True, "is_entrywise": True, "has_bound": property(has_bound), "check": check}
+    return _completed(cls, found)
+
+
+def _completed(cls: type[T], members: dict[str, Any]) -> type[T]:
+    """Give a class the members that it lacks."""
+    for name, member in members.items():
+        if not hasattr(cls, name):
+            setattr(cls, name, member)
     return cls

@@ -14,13 +14,14 @@ import numpy as np
 
 from softmargin.backends.jit import compiled_struct
 from softmargin.core.protocols import Array
-from softmargin.penalties.parts import TINY, demand_strengths, elastic_value, off_subdifferential, row_norms, soft
+from softmargin.penalties.parts import TINY, convex, elastic_value, off_subdifferential, row_norms, soft
 
 __all__ = ["Group", "SparseGroup"]
 
 EPS = float(np.finfo(np.float64).eps)
 
 
+@convex
 @compiled_struct("prox_row")
 class SparseGroup(NamedTuple):
     """group sum_j |W_j|_2 + l1 |W|_1 + l2 / 2 |W|^2."""
@@ -29,24 +30,10 @@ class SparseGroup(NamedTuple):
     l1: float = 1.0
     l2: float = 0.0
 
-    def check(self) -> None:
-        """Refuse invalid numbers."""
-        demand_strengths(self, "group", "l1", "l2")
-
-    @property
-    def is_convex(self) -> bool:
-        """Yes."""
-        return True
-
     @property
     def is_entrywise(self) -> bool:
         """Whether the norm of rows is left out."""
         return self.group == 0.0
-
-    @property
-    def has_bound(self) -> bool:
-        """Whether any strength is positive."""
-        return self.group > 0.0 or self.l1 > 0.0 or self.l2 > 0.0
 
     def value(self, W: Array) -> float:
         """Return g(W)."""

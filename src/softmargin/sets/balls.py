@@ -9,7 +9,8 @@ W, V, G and Z are arrays (d, k); the l1 ball and the simplex constrain all entri
 """
 
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from softmargin.core.errors import DataError
 from softmargin.core.protocols import Array
 from softmargin.sets.atoms import SingleEntry, Whole
 
-__all__ = ["Box", "L1Ball", "Simplex", "checked_radius", "nearest_level", "threshold"]
+__all__ = ["Ball", "Box", "L1Ball", "Simplex", "checked_radius", "nearest_level", "threshold"]
 
 _ROUNDING = 1e-9  # relative: how far the sum over a simplex may be from its radius
 
@@ -39,13 +40,6 @@ def threshold(sizes: Array, radius: float) -> float:
         if len(rest) == len(active) or len(rest) == 0:
             return float(theta)
         active = rest
-
-
-def _least(ball: Any, Z: Array, l2: float) -> float:
-    if l2 == 0.0:
-        return float(ball.lmo(Z).inner(Z))
-    W = ball.project(-Z / l2)
-    return 0.5 * l2 * float(np.vdot(W, W)) + float(np.vdot(Z, W))
 
 
 @inline
@@ -94,10 +88,26 @@ def _shrunk(V: Array, theta: float, scale: float, radius: float, out: Array) -> 
             out[j] *= radius / total
 
 
-class L1Ball(NamedTuple):
-    """All W with sum |W_jc| <= radius."""
+@dataclass(frozen=True)
+class Ball:
+    """What sets of a radius share; the simplex is one, too."""
 
     radius: float
+
+    def least(self: Any, Z: Array, l2: float) -> float:
+        """Return the least value of l2 / 2 |W|^2 + <Z, W>."""
+        if l2 == 0.0:
+            return float(self.lmo(Z).inner(Z))
+        W = self.project(-Z / l2)
+        return 0.5 * l2 * float(np.vdot(W, W)) + float(np.vdot(Z, W))
+
+    def squared_diameter(self, shape: tuple[int, int]) -> float:
+        """Return a bound on |V - W|^2 over the set."""
+        return 4.0 * self.radius**2
+
+
+class L1Ball(Ball):
+    """All W with sum |W_jc| <= radius."""
 
     def project(self, V: Array) -> Array:
         """Return the nearest point: every entry shrinks by the same amount."""
@@ -136,19 +146,13 @@ class L1Ball(NamedTuple):
         R = np.maximum(sizes - theta, 0.0)
         return -float(np.vdot(R, R)) / (2.0 * l2) - theta * self.radius
 
-    def squared_diameter(self, shape: tuple[int, int]) -> float:
-        """Return a bound on |V - W|^2 over the set."""
-        return 4.0 * self.radius**2
-
     def size(self, W: Array) -> float:
         """Return sum |W_jc| / radius."""
         return float(np.abs(W).sum()) / self.radius
 
 
-class Simplex(NamedTuple):
+class Simplex(Ball):
     """All W >= 0 with sum W_jc = radius."""
-
-    radius: float
 
     def project(self, V: Array) -> Array:
         """Return the nearest point."""
@@ -162,24 +166,19 @@ class Simplex(NamedTuple):
         j, c = np.unravel_index(int(G.argmin()), G.shape)
         return SingleEntry(int(j), int(c), self.radius, G.shape)
 
-    def least(self, Z: Array, l2: float) -> float:
-        """Return the least value of l2 / 2 |W|^2 + <Z, W>."""
-        return _least(self, Z, l2)
-
-    def squared_diameter(self, shape: tuple[int, int]) -> float:
-        """Return a bound on |V - W|^2 over the set."""
-        return 4.0 * self.radius**2
-
     def size(self, W: Array) -> float:
         """Return 1: every point is on the boundary; inf outside."""
         return 1.0 if W.min() >= 0.0 and abs(W.sum() - self.radius) <= _ROUNDING * self.radius else np.inf
 
 
-class Box(NamedTuple):
+@dataclass(frozen=True)
+class Box:
     """All W with low <= W_jc <= high."""
 
     low: float
     high: float
+
+    least = Ball.least
 
     def project(self, V: Array) -> Array:
         """Return the nearest point."""
@@ -188,10 +187,6 @@ class Box(NamedTuple):
     def lmo(self, G: Array) -> Whole:
         """Return the corner against the signs of G."""
         return Whole(np.where(G > 0.0, self.low, self.high))
-
-    def least(self, Z: Array, l2: float) -> float:
-        """Return the least value of l2 / 2 |W|^2 + <Z, W>."""
-        return _least(self, Z, l2)
 
     def squared_diameter(self, shape: tuple[int, int]) -> float:
         """Return a bound on |V - W|^2 over the set."""

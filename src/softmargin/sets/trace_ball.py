@@ -4,7 +4,7 @@ The nearest point has the same singular vectors; its singular values are the pro
 those above a common threshold remain. The corners are the matrices radius * u v' of rank one.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import svd, svdvals
@@ -12,7 +12,7 @@ from scipy.sparse.linalg import svds
 
 from softmargin.core.protocols import Array
 from softmargin.sets.atoms import LowRank
-from softmargin.sets.balls import L1Ball, threshold
+from softmargin.sets.balls import Ball, L1Ball, threshold
 from softmargin.sets.truncated import Triples
 
 __all__ = ["TraceBall"]
@@ -20,10 +20,8 @@ __all__ = ["TraceBall"]
 SMALL = 64  # a matrix with at most so many rows or columns gets a full decomposition; by hand
 
 
-class TraceBall(NamedTuple):
+class TraceBall(Ball):
     """All W with sum of singular values <= radius."""
-
-    radius: float
 
     def project(self, V: Array) -> Array:
         """Return the nearest point, by all singular values."""
@@ -69,10 +67,6 @@ class TraceBall(NamedTuple):
     def least_by(self, s: Array, l2: float) -> float:
         """Do the same, given the singular values of Z; those that shrink to zero may be left out."""
         return L1Ball(self.radius).least(s, l2)
-
-    def squared_diameter(self, shape: tuple[int, int]) -> float:
-        """Return a bound on |V - W|^2 over the set."""
-        return 4.0 * self.radius**2
 
     def size(self, W: Any) -> float:
         """Return the sum of singular values / radius."""
