@@ -36,7 +36,8 @@ T = TypeVar("T")
 
 TINY = float(np.finfo(np.float64).tiny)
 _OPTIONAL = "is_entrywise"
-_REQUIRED = [name for name in vars(Penalty) if not name.startswith("_") and name != _OPTIONAL]
+_MEMBERS = (*Penalty.__annotations__, *vars(Penalty))
+_REQUIRED = [name for name in _MEMBERS if not name.startswith("_") and name != _OPTIONAL]
 
 
 def checked(penalty: Any) -> Any:
