@@ -8,17 +8,19 @@ Sliding (Lan and Zhou 2016, procedure CndG) solves a projected-gradient step by 
     minimise over the ball  <g, W> + beta / 2 |W - W0|^2 ,   by Frank-Wolfe until its gap is at most ``tol``
 """
 
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import Array, ConstrainedProblem, ConvexSet
 from softmargin.matrices.operator import adjoint_product, product, row_squares
+from softmargin.problems.constrained import BallPoint
+from softmargin.solvers.ball._iterate import BallSolver
+from softmargin.solvers.ball._objective import smoothness
 
-__all__ = ["Anchor", "Averaging", "SlidingPlan", "batch_gradient", "check_counts", "sampling", "slide", "sliding_step"]
-
-_SCAN_COST = 0.5  # of a corner per entry of the weights, in entries of X read; by hand
+__all__ = ["SlidingPlan", "SlidingSolver", "SlidingState", "batch_gradient", "check_counts", "sampling", "slide"]
 
 
 class SlidingPlan(NamedTuple):
@@ -28,22 +30,20 @@ class SlidingPlan(NamedTuple):
     beta: float
     tol: float
     batch: int  # n: the exact gradient
-    max_corners: int
 
 
-class Anchor(NamedTuple):
-    """The full gradient at another point, which reduces the variance of a batch."""
+@dataclass(kw_only=True)
+class SlidingState:
+    """Both points of acceleration, what is known of the problem, and how it draws."""
 
-    slopes: Array  # (n, k)
-    Z: Array  # (d, k) X' slopes
-
-
-class Averaging(Protocol):
-    """What sliding reads and moves of a solver's state."""
-
+    V: Array  # (d, k) where it slides from
     Y: Array  # (d, k) the average of the points
     intercept: Array  # (k,)
     chances: Array  # (n,) the probabilities q
+    lipschitz: float
+    seed: int
+    t: int = 1
+    n_drawn: int = 0
 
 
 def check_counts(**counts: int | None) -> None:
@@ -73,34 +73,6 @@ def batch_gradient(
     return np.asarray(rows.T @ U)
 
 
-def sliding_step(
-    problem: ConstrainedProblem,
-    state: Averaging,
-    V: Array,
-    plan: SlidingPlan,
-    rng: np.random.Generator,
-    anchor: Anchor | None = None,
-) -> tuple[Array, float]:
-    """Take the gradient between V and Y, slide from V, and average into Y; return the new V and the cost.
-
-    The cost counts entries of X read.
-    """
-    n, X, Y = len(problem.target), problem.X, state.Y
-    M = (1.0 - plan.gamma) * Y + plan.gamma * V
-    n_products = 1.0 if plan.batch < n and anchor is None else 2.0
-    if plan.batch < n:
-        drawn = rng.choice(n, size=plan.batch, p=state.chances)
-        g = batch_gradient(problem, drawn, state.chances, M, state.intercept, None if anchor is None else anchor.slopes)
-        if anchor is not None:
-            g += anchor.Z
-    else:
-        g = adjoint_product(X, problem.slopes(product(X, M), state.intercept))
-    g += problem.l2 * M
-    V, n_corners = slide(problem.ball, g, V, plan.beta, plan.tol, plan.max_corners)
-    Y += plan.gamma * (V - Y)
-    return V, n_products * X.size * plan.batch / n + _SCAN_COST * n_corners * V.size
-
-
 def slide(ball: ConvexSet, g: Array, start: Array, beta: float, tol: float, max_corners: int) -> tuple[Array, int]:
     """Return a point of the ball near the minimum of <g, W> + beta / 2 |W - start|^2, and how many corners it took."""
     W, h = start.copy(), g.copy()
@@ -117,3 +89,53 @@ def slide(ball: ConvexSet, g: Array, start: Array, beta: float, tol: float, max_
         h *= beta
         h += g
     return W, max_corners
+
+
+class SlidingSolver(BallSolver):
+    """Accelerated gradient on batches, with corners instead of projections."""
+
+    max_corners: int
+    tuning: Any  # with a scan_cost: of a corner per entry of the weights, in entries of X read
+
+    def point(self, problem: ConstrainedProblem, state: SlidingState) -> BallPoint:
+        """Return the averaged weights and the intercept."""
+        return BallPoint(state.Y.copy(), state.intercept.copy())
+
+    def measured(self, problem: ConstrainedProblem, rng: np.random.Generator) -> dict[str, Any]:
+        """Return what a first state knows of the problem, and its seed."""
+        lipschitz = (smoothness(problem, rng) + problem.l2) or 1.0
+        return {"chances": sampling(problem)[0], "lipschitz": lipschitz, "seed": int(rng.integers(1 << 62))}
+
+    def next_rng(self, state: SlidingState) -> np.random.Generator:
+        """Return the generator of the next step."""
+        state.n_drawn += 1
+        return np.random.default_rng([state.seed, state.n_drawn - 1])
+
+    def advance(
+        self,
+        problem: ConstrainedProblem,
+        state: SlidingState,
+        plan: SlidingPlan,
+        rng: np.random.Generator,
+        anchor: tuple[Array, Array] | None = None,
+    ) -> float:
+        """Take the gradient between V and Y, slide from V, and average into Y; return how many entries of X it read.
+
+        ``anchor`` is all slopes at another point and the full gradient there, which reduces the variance of a batch.
+        """
+        n, X, Y = len(problem.target), problem.X, state.Y
+        M = (1.0 - plan.gamma) * Y + plan.gamma * state.V
+        n_products = 2.0
+        if plan.batch < n:
+            drawn = rng.choice(n, size=plan.batch, p=state.chances)
+            g = batch_gradient(problem, drawn, state.chances, M, state.intercept, anchor[0] if anchor else None)
+            if anchor:
+                g += anchor[1]
+            else:
+                n_products = 1.0
+        else:
+            g = adjoint_product(X, problem.slopes(product(X, M), state.intercept))
+        g += problem.l2 * M
+        state.V, n_corners = slide(problem.ball, g, state.V, plan.beta, plan.tol, self.max_corners)
+        Y += plan.gamma * (state.V - Y)
+        return float(n_products * X.size * plan.batch / n + self.tuning.scan_cost * n_corners * Y.size)

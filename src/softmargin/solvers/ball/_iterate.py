@@ -6,26 +6,24 @@ The search is Newton's method on phi', inside a bracket; on losses that are piec
 few trials. The intercept moves along the line by ``shift``, its Newton step for the move of the scores.
 """
 
+import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from softmargin.core.certificate import duality_gap
-from softmargin.core.protocols import Array, Atom, ConstrainedProblem, EntrywiseLoss
+from softmargin.core.protocols import Array, Atom, ConstrainedProblem, EntrywiseLoss, Resumable
 from softmargin.matrices.operator import adjoint_product, product
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import TraceBall
 from softmargin.sets.trace_ball import SMALL
 
-__all__ = ["BallIterate", "BallIterateSolver", "BallIterateTuning", "BallSolver", "Line", "line_along"]
-
-AnyState = TypeVar("AnyState")
-State = TypeVar("State", bound="BallIterate")
+__all__ = ["BallIterate", "BallIterateTuning", "BallSolver", "Line", "line_along"]
 
 
 class BallIterateTuning(NamedTuple):
-    """Constants that methods with an ``BallIterate`` share."""
+    """Constants that methods with a ``BallIterate`` share."""
 
     # Steps after which the scores are computed afresh, against rounding; maths: ball, section 9: every 50 to 100
     refresh: int = 50
@@ -45,6 +43,7 @@ class BallIterate:
     intercept: Array  # (k,)
     Z: Array  # (d, k) X' slopes
     n_steps: int = field(default=0, kw_only=True)
+    gap: float = field(default=math.inf, kw_only=True)  # relative, of the last update
 
     @classmethod
     def at(cls, problem: ConstrainedProblem, init: BallPoint | None, **more: Any) -> Self:
@@ -52,22 +51,26 @@ class BallIterate:
         W, intercept, _ = problem.checked_point(init)
         W, scores = np.ascontiguousarray(W), np.ascontiguousarray(problem.scores(W))
         b = problem.best_intercept(scores, intercept)
-        return cls(W, scores, b, adjoint_product(problem.X, problem.slopes(scores, b)), **more)
+        Z = adjoint_product(problem.X, problem.slopes(scores, b))
+        state = cls(W=W, scores=scores, intercept=b, Z=Z, **more)
+        state.gap = state.relative_gap(problem)
+        return state
 
     def update(self, problem: ConstrainedProblem, refresh: int = _TUNING.refresh) -> None:
-        """Bring the intercept and Z up to date with the scores; every ``refresh`` steps compute those afresh."""
+        """Bring intercept, Z and gap up to date with the scores; every ``refresh`` steps compute those afresh."""
         self.n_steps += 1
         if self.n_steps % refresh == 0:
             self.scores = product(problem.X, self.W)
         self.intercept = problem.best_intercept(self.scores, self.intercept)
         self.Z = adjoint_product(problem.X, problem.slopes(self.scores, self.intercept))
+        self.gap = self.relative_gap(problem)
 
     def primal(self, problem: ConstrainedProblem) -> float:
         """Return the objective."""
         return problem.losses(self.scores, self.intercept) + 0.5 * problem.l2 * float(np.vdot(self.W, self.W))
 
     def relative_gap(self, problem: ConstrainedProblem, corner: Atom | None = None) -> float:
-        """Return the relative gap after an update; the Frank-Wolfe gap where all singular values cost too much."""
+        """Return the relative gap; the Frank-Wolfe gap where all singular values cost too much, or with a corner."""
         W, ball = self.W, problem.ball
         if not isinstance(ball, TraceBall) or (corner is None and min(W.shape) <= SMALL):
             return problem.relative_gap(W, self.scores, self.intercept, self.Z)
@@ -77,28 +80,18 @@ class BallIterate:
         return duality_gap(primal, primal - float(np.vdot(G, W)) + corner.inner(G)).residual
 
 
-class BallSolver(Generic[AnyState]):
-    """What all solvers over a ball share: the problems they solve, and how a state is rebuilt from a checkpoint."""
+class BallSolver(Resumable):
+    """What all solvers over a ball share: the problems they solve, and what they know of a state."""
 
     needs: ClassVar[tuple[type, ...]] = (ConstrainedProblem,)
-    state: ClassVar[type[Any]]
 
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> AnyState:
-        """Rebuild the state from a checkpoint."""
-        made: AnyState = self.state(**arrays, **plain)
-        return made
-
-
-class BallIterateSolver(BallSolver[State]):
-    """What solvers with an ``BallIterate`` share."""
-
-    def point(self, problem: ConstrainedProblem, state: State) -> BallPoint:
+    def point(self, problem: ConstrainedProblem, state: Any) -> BallPoint:
         """Return the weights and the intercept."""
         return BallPoint(state.W.copy(), state.intercept.copy())
 
-    def estimate(self, problem: ConstrainedProblem, state: State) -> float:
-        """Return the gap of the last update."""
-        return state.relative_gap(problem)
+    def estimate(self, problem: ConstrainedProblem, state: Any) -> float:
+        """Return the last gap computed."""
+        return float(state.gap)
 
 
 class Line(NamedTuple):
@@ -107,19 +100,19 @@ class Line(NamedTuple):
     loss: EntrywiseLoss
     weights: Array
     target: Array
-    scores: Array  # at t = 0, with the intercept
+    start: Array  # scores at t = 0, with the intercept
     move: Array
     cross: float  # l2 <W, D>
     square: float  # l2 |D|^2
 
     def slope(self, t: float) -> float:
         """Return phi'(t)."""
-        slopes = self.weights * self.loss.slope(self.scores + t * self.move, self.target)
+        slopes = self.weights * self.loss.slope(self.start + t * self.move, self.target)
         return float(np.vdot(slopes, self.move)) + self.cross + t * self.square
 
     def bend(self, t: float) -> float:
         """Return phi''(t)."""
-        bends = self.weights * self.loss.bend(self.scores + t * self.move, self.target)
+        bends = self.weights * self.loss.bend(self.start + t * self.move, self.target)
         return float(np.vdot(bends, self.move * self.move)) + self.square
 
     def search(self, largest: float, tuning: BallIterateTuning = _TUNING) -> float:

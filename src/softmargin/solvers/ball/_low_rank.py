@@ -1,6 +1,7 @@
 """What solvers with weights of low rank share: the matrix of a step by its products; sums and distances of factors."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,14 @@ from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import adjoint_product, product
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank, TraceBall
-from softmargin.sets.truncated import Triples
+from softmargin.sets.truncated import Triples, leading
+from softmargin.solvers.ball._iterate import BallSolver
 from softmargin.solvers.ball._objective import checked_ball
 
-__all__ = ["StepMatrix", "distance", "first_factors", "singular_values", "stack", "trace_ball", "zero_factors"]
+__all__ = [
+    *("FactorSolver", "FactorState", "StepMatrix"),
+    *("distance", "first_factors", "singular_values", "stack", "zero_factors"),
+]
 
 
 class StepMatrix:
@@ -56,9 +61,52 @@ class StepMatrix:
         return np.asarray(np.max([singular_values(G) for G in self._products], axis=0))
 
 
-def trace_ball(problem: ConstrainedProblem, name: str) -> TraceBall:
-    """Return the problem's trace ball, whose points have few singular values; refuse other sets."""
-    return checked_ball(problem, TraceBall, name, "BallGradient")
+@dataclass
+class FactorState:
+    """Weights U diag(s) V' with their scores. No factor is ever changed in place."""
+
+    U: Array  # (d, r)
+    s: Array  # (r,)
+    V: Array  # (k, r)
+    scores: Array  # (n, k), without the intercept
+    basis: Array  # (k, b) right singular vectors of the last matrix
+    length: float  # |D| of the last step
+
+    @property
+    def weights(self) -> LowRank:
+        """W."""
+        return LowRank(self.U, self.s, self.V)
+
+    def move(self, W: LowRank, basis: Array) -> None:
+        """Replace the weights, and copy the first columns of a basis."""
+        self.U, self.s, self.V = W
+        self.basis = basis.copy()
+
+
+class FactorSolver(BallSolver):
+    """What solvers with weights of low rank share; their tuning has the accuracy of triples, and that of sweeps."""
+
+    tuning: Any
+
+    def ball(self, problem: ConstrainedProblem) -> TraceBall:
+        """Return the problem's trace ball, whose points have few singular values; refuse other sets."""
+        return checked_ball(problem, TraceBall, type(self).__name__, "BallGradient")
+
+    def nearest(
+        self,
+        ball: TraceBall,
+        matrix: StepMatrix,
+        state: FactorState,
+        most: int | None,
+        out: Array,
+        rank: int | None = None,
+    ) -> tuple[Triples, LowRank]:
+        """Return the leading triples of M, and the point of the ball nearest to M, whose scores it writes."""
+        accuracy, tuning = self.tuning.accuracy * state.length, self.tuning.triples
+        top = leading(matrix, state.basis, lambda s: ball.theta(s[:rank]), accuracy=accuracy, most=most, tuning=tuning)
+        new = ball.shrink(top, rank)
+        matrix.scores(top, new, out)
+        return top, new
 
 
 def first_factors(problem: ConstrainedProblem, ball: TraceBall, init: BallPoint | None) -> tuple[LowRank, Array]:

@@ -11,7 +11,7 @@ A compiled pass allocates no array of the size of the scores. It reads rows in t
 lanes that the last tile repeats have no weight in sums. With fewer than four classes, four samples make one row.
 """
 
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -43,10 +43,19 @@ __all__ = [
 ]
 
 Ball = TypeVar("Ball", bound=ConvexSet)
-_N_PRODUCTS = 30  # of the power method, maths: ball, section 9
-_BLOCK = 4096  # entries of a block: its tiles share cache lines, which are read while they are still in the cache
-_FEWEST = 4 * WIDTH  # rows of a block
-_MARGIN = 1.02  # the power method approaches the norm from below, maths: ball, section 9
+
+
+class ObjectiveTuning(NamedTuple):
+    """Constants of the power method, and of compiled passes."""
+
+    n_products: int = 30  # of the power method; maths: ball, section 9
+    margin: float = 1.02  # the power method approaches the norm from below; maths: ball, section 9
+    # Entries of a block, and the fewest rows: its tiles share cache lines, still in the cache when read again; by hand
+    block: int = 4096
+    fewest_rows: int = 4 * WIDTH
+
+
+_TUNING = ObjectiveTuning()  # constants of compiled loops, too
 
 
 def checked_ball(problem: ConstrainedProblem, kinds: type[Ball] | tuple[type[Ball], ...], name: str, use: str) -> Ball:
@@ -79,12 +88,14 @@ def square_of_norm(problem: ConstrainedProblem, rng: np.random.Generator) -> flo
     """Return about |diag(p)^(1/2) X|_2^2, from below."""
     X, p = problem.X, problem.weights[:, None]
     start = rng.standard_normal(X.shape[1])
-    return largest_eigenvalue(lambda v: adjoint_product(X, p * product(X, v[:, None]))[:, 0], start, steps=_N_PRODUCTS)
+    return largest_eigenvalue(
+        lambda v: adjoint_product(X, p * product(X, v[:, None]))[:, 0], start, steps=_TUNING.n_products
+    )
 
 
 def smoothness(problem: ConstrainedProblem, rng: np.random.Generator) -> float:
     """Return a Lipschitz constant of the gradient of the losses, without the ridge penalty."""
-    return problem.loss.curvature * _MARGIN * square_of_norm(problem, rng)
+    return problem.loss.curvature * _TUNING.margin * square_of_norm(problem, rng)
 
 
 def fill_scores(X: Any, W: Array, out: Array) -> None:
@@ -217,7 +228,7 @@ def _intercept_sums(loss: Any, b: Array, p: Array, T: Array, S: Array, out: Arra
     """Write the sums over rows of p f', p |f'| and p f'', one after the other; (3 * k,)."""
     p_, T_, S_, b_, out_ = pointer(p), pointer(T), pointer(S), pointer(b), pointer(out)
     k, is_by_entry = b.shape[0], p.shape[0] == S.shape[0]
-    n, rows = S.shape[0] // k, max(_BLOCK // k, _FEWEST)
+    n, rows = S.shape[0] // k, max(_TUNING.block // k, _TUNING.fewest_rows)
     out[:] = 0.0
     for first in range(0, n, rows):
         for c in range(0, k, WIDTH):

@@ -23,7 +23,7 @@ in Scheinberg, Goldfarb and Bai (2014) (``common.momentum``). Maths: ball, eq. 1
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -75,11 +75,6 @@ class BallGradientState:
     theta: float = 0.0  # threshold of the last projection
     gap: float = math.inf
     n_done: int = 0
-    V: Array = field(init=False, repr=False)  # scratch from here on
-    V_scores: Array = field(init=False, repr=False)
-    U: Array = field(init=False, repr=False)
-    G: Array = field(init=False, repr=False)
-    D: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""
@@ -88,7 +83,7 @@ class BallGradientState:
 
 
 @dataclass(frozen=True)
-class BallGradient(BallSolver[BallGradientState]):
+class BallGradient(BallSolver):
     """Settings of accelerated projected gradient. One step is one iteration.
 
     Parameters
@@ -100,7 +95,7 @@ class BallGradient(BallSolver[BallGradientState]):
     restart: bool = True
     tuning: BallGradientTuning = BallGradientTuning()
 
-    state: ClassVar = BallGradientState
+    state_type: ClassVar = BallGradientState
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> BallGradientState:
         """Allocate, from a first point or from zero."""
@@ -153,11 +148,3 @@ class BallGradient(BallSolver[BallGradientState]):
         state.intercept = intercept
         state.n_done += 1
         return state
-
-    def point(self, problem: ConstrainedProblem, state: BallGradientState) -> BallPoint:
-        """Return the weights and the intercept."""
-        return BallPoint(state.W.copy(), state.intercept.copy())
-
-    def estimate(self, problem: ConstrainedProblem, state: BallGradientState) -> float:
-        """Return the last gap computed."""
-        return state.gap

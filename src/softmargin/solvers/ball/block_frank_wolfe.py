@@ -29,7 +29,7 @@ from softmargin.core.protocols import Array, ConstrainedProblem, ConvexSet
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import L1Ball, LowRank, TraceBall
-from softmargin.solvers.ball._iterate import BallIterate, BallIterateSolver, BallIterateTuning, line_along
+from softmargin.solvers.ball._iterate import BallIterate, BallIterateTuning, BallSolver, line_along
 from softmargin.solvers.ball._objective import checked_ball, smoothness
 
 __all__ = ["BallBlockFrankWolfe", "BallBlockFrankWolfeTuning", "BallBlockState"]
@@ -53,11 +53,10 @@ class BallBlockState(BallIterate):
     lipschitz: float = field(kw_only=True)
     eta: float = field(kw_only=True)
     size: int = field(kw_only=True)
-    gap: float = field(kw_only=True)
 
 
 @dataclass(frozen=True)
-class BallBlockFrankWolfe(BallIterateSolver[BallBlockState]):
+class BallBlockFrankWolfe(BallSolver):
     """Settings of block Frank-Wolfe.
 
     Parameters
@@ -72,7 +71,7 @@ class BallBlockFrankWolfe(BallIterateSolver[BallBlockState]):
     eta: Literal["search", "paper"] = "search"
     tuning: BallBlockFrankWolfeTuning = BallBlockFrankWolfeTuning()
 
-    state: ClassVar = BallBlockState
+    state_type: ClassVar = BallBlockState
 
     def __post_init__(self) -> None:
         """Refuse meaningless settings."""
@@ -88,16 +87,13 @@ class BallBlockFrankWolfe(BallIterateSolver[BallBlockState]):
             raise IncompatibleError("eta='paper' needs l2 > 0: it is l2 / (2 L). Use eta='search'.")
         lipschitz = smoothness(problem, rng) + problem.l2
         is_trace = isinstance(problem.ball, TraceBall)
-        state = BallBlockState.at(
+        return BallBlockState.at(
             problem,
             init,
             lipschitz=lipschitz or 1.0,
             eta=problem.l2 / (2.0 * lipschitz) if self.eta == "paper" else 1.0,
             size=self.size or (self.tuning.first_rank if is_trace else self.tuning.first_entries),
-            gap=np.inf,
         )
-        state.gap = state.relative_gap(problem)
-        return state
 
     def step(self, problem: ConstrainedProblem, state: BallBlockState) -> BallBlockState:
         """Find W~ and go towards it."""
@@ -113,11 +109,10 @@ class BallBlockFrankWolfe(BallIterateSolver[BallBlockState]):
         length = self._search(problem, state, D, move) if self.eta == "search" else state.eta
         W += length * D
         state.scores += length * move
+        before = state.gap
         state.update(problem, self.tuning.iterate.refresh)
-        gap = state.relative_gap(problem)
-        if self.size is None and is_short and gap > self.tuning.enough * state.gap:
+        if self.size is None and is_short and state.gap > self.tuning.enough * before:
             state.size *= 2
-        state.gap = gap
         return state
 
     def _search(self, problem: ConstrainedProblem, state: BallBlockState, D: Array, move: Array) -> float:
@@ -127,8 +122,8 @@ class BallBlockFrankWolfe(BallIterateSolver[BallBlockState]):
         length = line.search(1.0, self.tuning.iterate)
         state.eta = 1.0
         if length > 0.0:
-            end = line.scores + length * line.move
-            change = problem.loss.slope(end, problem.target) - problem.loss.slope(line.scores, problem.target)
+            end = line.start + length * line.move
+            change = problem.loss.slope(end, problem.target) - problem.loss.slope(line.start, problem.target)
             bend = float(np.vdot(line.weights * change, move)) / length + line.square
             state.eta = min(max(bend / (square * state.lipschitz), self.tuning.least_eta), 1.0)
         state.intercept = state.intercept + length * shift
@@ -140,10 +135,6 @@ class BallBlockFrankWolfe(BallIterateSolver[BallBlockState]):
         if len(used) > self.tuning.few * len(W):
             return product(problem.X, W)
         return np.asarray(problem.columns()[:, used] @ W[used])
-
-    def estimate(self, problem: ConstrainedProblem, state: BallBlockState) -> float:
-        """Return the gap of the last update."""
-        return state.gap
 
 
 def _with_few_entries(ball: ConvexSet, V: Array, size: int) -> tuple[Array, bool]:

@@ -63,12 +63,12 @@ class BallDualState:
 
 
 @dataclass(frozen=True)
-class BallDualDescent(BallSolver[BallDualState]):
+class BallDualDescent(BallSolver):
     """Dual coordinate ascent; it has no settings. One step is one pass over the samples."""
 
     tuning: BallDualDescentTuning = BallDualDescentTuning()
 
-    state: ClassVar = BallDualState
+    state_type: ClassVar = BallDualState
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> BallDualState:
         """Allocate, from the slopes at a first point or from zero."""

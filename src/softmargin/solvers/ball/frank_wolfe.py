@@ -26,7 +26,7 @@ import numpy as np
 from softmargin.core.protocols import Atom, ConstrainedProblem
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import SingleEntry
-from softmargin.solvers.ball._iterate import BallIterate, BallIterateSolver, BallIterateTuning, line_along
+from softmargin.solvers.ball._iterate import BallIterate, BallIterateTuning, BallSolver, line_along
 
 __all__ = ["BallCornerState", "BallFrankWolfe"]
 
@@ -37,14 +37,19 @@ class BallCornerState(BallIterate):
 
     corner: Atom | None = field(init=False, repr=False, default=None)  # scratch: found again after a restart
 
+    def relative_gap(self, problem: ConstrainedProblem, corner: Atom | None = None) -> float:
+        """Find the next corner, and return the gap by it."""
+        self.corner = problem.ball.lmo(self.Z + problem.l2 * self.W)
+        return super().relative_gap(problem, self.corner)
+
 
 @dataclass(frozen=True)
-class BallFrankWolfe(BallIterateSolver[BallCornerState]):
+class BallFrankWolfe(BallSolver):
     """Frank-Wolfe with an exact line search; it has no settings."""
 
     tuning: BallIterateTuning = BallIterateTuning()
 
-    state: ClassVar = BallCornerState
+    state_type: ClassVar = BallCornerState
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> BallCornerState:
         """Compute the scores and the gradient of a first point, or of the one nearest to zero."""
@@ -52,7 +57,7 @@ class BallFrankWolfe(BallIterateSolver[BallCornerState]):
 
     def step(self, problem: ConstrainedProblem, state: BallCornerState) -> BallCornerState:
         """Go towards the corner, and find the next one."""
-        W, corner = state.W, self._corner(problem, state)
+        W, corner = state.W, state.corner or problem.ball.lmo(state.Z + problem.l2 * state.W)
         X = problem.columns() if isinstance(corner, SingleEntry) else problem.X  # a single entry reads one column
         move = np.asarray(corner.times(X)) - state.scores
         inner, square = corner.inner(W), float(np.vdot(W, W))
@@ -65,14 +70,4 @@ class BallFrankWolfe(BallIterateSolver[BallCornerState]):
         state.scores += length * move
         state.intercept = state.intercept + length * shift
         state.update(problem, self.tuning.refresh)
-        state.corner = None
         return state
-
-    def estimate(self, problem: ConstrainedProblem, state: BallCornerState) -> float:
-        """Return the gap of the last update."""
-        return state.relative_gap(problem, self._corner(problem, state))
-
-    def _corner(self, problem: ConstrainedProblem, state: BallCornerState) -> Atom:
-        if state.corner is None:
-            state.corner = problem.ball.lmo(state.Z + problem.l2 * state.W)
-        return state.corner

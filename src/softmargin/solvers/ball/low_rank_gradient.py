@@ -24,7 +24,7 @@ Source: maths: ball, section 4; Beck and Teboulle (2009), restarted as in O'Dono
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -33,15 +33,14 @@ from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import row_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank
-from softmargin.sets.truncated import TruncationTuning, first_basis, leading
-from softmargin.solvers.ball._iterate import BallSolver
-from softmargin.solvers.ball._low_rank import StepMatrix, distance, first_factors, stack, trace_ball
+from softmargin.sets.truncated import TruncationTuning, first_basis
+from softmargin.solvers.ball._low_rank import FactorSolver, FactorState, StepMatrix, distance, first_factors, stack
 from softmargin.solvers.ball._objective import best_intercept, fill_slopes, losses, slope_rise
+from softmargin.solvers.ball.accelerated_gradient import LEAST_SHARE
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
 
 __all__ = ["LowRankGradient", "LowRankGradientTuning", "LowRankState"]
 
-_LEAST_SHARE = 1e-20  # L stays above this share of a bound that always holds: where slopes vanish it would underflow
 _ROUNDING = 1e-14  # a step of this share of W says nothing about the curvature
 
 
@@ -57,76 +56,57 @@ class LowRankGradientTuning(NamedTuple):
 
 
 @dataclass
-class LowRankState:
-    """Everything a run needs to go on: arrays and plain numbers, so that a checkpoint can hold it, and scratch."""
+class LowRankState(FactorState):
+    """Two points, the best intercept, and the constant of the next step."""
 
-    U: Array  # (d, r)
-    s: Array  # (r,)
-    V: Array  # (k, r)
-    scores: Array  # (n, k)
     last_U: Array  # one iteration ago
     last_s: Array
     last_V: Array
     last_scores: Array
     intercept: Array  # (k,) the best at the last Z
-    basis: Array  # (k, b) right singular vectors of the last M
     lipschitz: float
     ceiling: float  # a constant that holds anywhere
     momentum: float = 1.0
-    length: float = math.inf  # |D| of the last step
     gap: float = math.inf  # about P(W) - D, D being the dual value at the last Z
     primal: float = math.inf  # P when the gap was ...
     gap_then: float = math.inf
-    Z_scores: Array = field(init=False, repr=False)  # scratch from here on
-    change: Array = field(init=False, repr=False)
-    R: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""
         self.Z_scores, self.change, self.R = (np.empty_like(self.scores) for _ in range(3))
 
-    @property
-    def weights(self) -> LowRank:
-        """W."""
-        return LowRank(self.U, self.s, self.V)
-
 
 @dataclass(frozen=True)
-class LowRankGradient(BallSolver[LowRankState]):
-    """Settings of accelerated gradient with factors. One step is one iteration.
-
-    Parameters
-    ----------
-    restart : bool
-        Drop the momentum when a step turns back.
-    """
+class LowRankGradient(FactorSolver):
+    """Settings of accelerated gradient with factors; ``restart`` drops the momentum when a step turns back."""
 
     restart: bool = True
     tuning: LowRankGradientTuning = LowRankGradientTuning()
 
-    state: ClassVar = LowRankState
+    state_type: ClassVar = LowRankState
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> LowRankState:
         """Allocate, from a first point or from zero."""
-        W, intercept = first_factors(problem, trace_ball(problem, "LowRankGradient"), init)
+        W, intercept = first_factors(problem, self.ball(problem), init)
         scores = np.ascontiguousarray(problem.scores(W))
         # The square of the norm of X lies between the sum of the squares and its share of the smaller side.
         most = problem.loss.curvature * float(problem.weights @ row_squares(problem.X)) or 1.0
         return LowRankState(
             *W,
             scores,
+            first_basis(W, self.tuning.triples),
+            math.inf,
             *W,
             scores.copy(),
             best_intercept(problem, scores, intercept),
-            first_basis(W, self.tuning.triples),
             most / min(problem.X.shape) + problem.l2,
             most + problem.l2,
         )
 
     def step(self, problem: ConstrainedProblem, state: LowRankState) -> LowRankState:
         """Make one iteration."""
-        ball, tuning, before = trace_ball(problem, "LowRankGradient"), self.tuning, state.lipschitz
-        state.lipschitz = max(tuning.shrink * before, _LEAST_SHARE * state.ceiling)
+        ball, tuning, before = self.ball(problem), self.tuning, state.lipschitz
+        state.lipschitz = max(tuning.shrink * before, LEAST_SHARE * state.ceiling)
         momentum, beta = next_momentum(state.momentum, state.lipschitz / before)
         S, change, R = state.Z_scores, state.change, state.R
         extrapolate(state.scores, state.last_scores, beta, S)
@@ -139,16 +119,8 @@ class LowRankGradient(BallSolver[LowRankState]):
         while True:
             L = state.lipschitz
             matrix = StepMatrix(problem.X, Z._replace(s=(1.0 - problem.l2 / L) * Z.s), R, 1.0 / L)
-            top = leading(
-                matrix,
-                state.basis,
-                ball.theta,
-                accuracy=tuning.accuracy * state.length,
-                most=tuning.more_triples * state.basis.shape[1],
-                tuning=tuning.triples,
-            )
-            new = ball.shrink(top)
-            matrix.scores(top, new, new_scores)
+            most = tuning.more_triples * state.basis.shape[1]
+            top, new = self.nearest(ball, matrix, state, most, new_scores)
             np.subtract(new_scores, S, out=change)
             bend = _most_bend(problem, change)
             length = distance(new, Z)
@@ -171,16 +143,14 @@ class LowRankGradient(BallSolver[LowRankState]):
         turn = float(problem.weights @ np.einsum("ic,ic->i", change, moved))
         state.momentum = 1.0 if self.restart and turn < 0.0 else momentum
         state.length = length
-        state.basis = top.V[:, : new.rank + tuning.triples.spare].copy()
         state.last_U, state.last_s, state.last_V = W
-        state.U, state.s, state.V = new
+        state.move(new, top.V[:, : new.rank + tuning.triples.spare])
         state.scores, state.last_scores = new_scores, state.scores
         return state
 
     def point(self, problem: ConstrainedProblem, state: LowRankState) -> BallPoint:
         """Return the weights by their factors, and the best intercept for them."""
-        W = LowRank(*(factor.copy() for factor in state.weights))
-        return BallPoint(W, best_intercept(problem, state.scores, state.intercept))
+        return BallPoint(state.weights, best_intercept(problem, state.scores, state.intercept))
 
     def estimate(self, problem: ConstrainedProblem, state: LowRankState) -> float:
         """Estimate the relative gap by the singular values of the last sweep."""

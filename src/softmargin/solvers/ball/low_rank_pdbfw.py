@@ -28,7 +28,7 @@ same sequence, as W_1 = 0; the triples are exact (sets.truncated) where ``rank``
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -38,15 +38,15 @@ from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import adjoint_product, row_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank
-from softmargin.sets.truncated import TruncationTuning, first_basis, leading
-from softmargin.solvers.ball._iterate import BallSolver
+from softmargin.sets.truncated import TruncationTuning, first_basis
 from softmargin.solvers.ball._low_rank import (
+    FactorSolver,
+    FactorState,
     StepMatrix,
     distance,
     first_factors,
     singular_values,
     stack,
-    trace_ball,
     zero_factors,
 )
 from softmargin.solvers.ball.primal_dual_bfw import DualStepTuning, keep_largest_rows
@@ -65,33 +65,21 @@ class LowRankPDBFWTuning(NamedTuple):
 
 
 @dataclass
-class PDBFWState:
-    """Everything a run needs to go on: arrays and plain numbers, so that a checkpoint can hold it."""
+class PDBFWState(FactorState):
+    """Both variables, and the length of dual steps."""
 
-    U: Array  # (d, r)
-    s: Array  # (r,)
-    V: Array  # (k, r)
-    scores: Array  # (n, k)
     Y: Array  # (n, k)
-    basis: Array  # (k, b) right singular vectors of the last matrix
     r: float  # length of dual steps, where delta is not set
     q: float  # min over W of l2 / 2 |W|^2 + <Z, W>, where eta = 1
-    length: float  # |W_{t+1} - W_t|; at first the radius
     taken: int = 0  # accepted steps in a row
-    room: Array = field(init=False, repr=False)  # scratch, for scores
 
     def __post_init__(self) -> None:
-        """Allocate the scratch."""
+        """Allocate the scratch, for scores."""
         self.room = np.empty_like(self.scores)
-
-    @property
-    def weights(self) -> LowRank:
-        """W."""
-        return LowRank(self.U, self.s, self.V)
 
 
 @dataclass(frozen=True)
-class LowRankPDBFW(BallSolver[PDBFWState]):
+class LowRankPDBFW(FactorSolver):
     """Settings of primal-dual block Frank-Wolfe. One step is one iteration.
 
     Parameters
@@ -112,7 +100,7 @@ class LowRankPDBFW(BallSolver[PDBFWState]):
     eta: float = 1.0
     tuning: LowRankPDBFWTuning = LowRankPDBFWTuning()
 
-    state: ClassVar = PDBFWState
+    state_type: ClassVar = PDBFWState
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -134,7 +122,7 @@ class LowRankPDBFW(BallSolver[PDBFWState]):
                 f"LowRankPDBFW needs l2 > 0 and no intercept; found l2={problem.l2} and "
                 f"fit_intercept={problem.fit_intercept}. Use LowRankGradient."
             )
-        ball = trace_ball(problem, "LowRankPDBFW")
+        ball = self.ball(problem)
         W, _ = first_factors(problem, ball, init)
         scores = problem.scores(W)
         Y = np.zeros(scores.shape)
@@ -144,34 +132,25 @@ class LowRankPDBFW(BallSolver[PDBFWState]):
         r = problem.l2 / largest if largest > 0.0 else 1.0
         # The first step of a warm start is always accepted: it finds the W and q that belong to Y.
         q = 0.0 if init is None else -math.inf
-        return PDBFWState(*W, scores, Y, first_basis(W, self.tuning.triples), r, q, ball.radius)
+        return PDBFWState(*W, scores, first_basis(W, self.tuning.triples), ball.radius, Y, r, q)
 
     def step(self, problem: ConstrainedProblem, state: PDBFWState) -> PDBFWState:
         """Move rows of Y, then W."""
         p, l2, eta, tuning = problem.weights[:, None], problem.l2, self.eta, self.tuning
-        ball, before, spare = trace_ball(problem, "LowRankPDBFW"), state.weights, tuning.triples.spare
+        ball, before, spare = self.ball(problem), state.weights, tuning.triples.spare
         old = zero_factors(problem.shape) if eta == 1.0 else before._replace(s=(1.0 - 1.0 / eta) * before.s)
+        most, scores = None if self.rank is None else self.rank + spare, state.room
         while True:
             dY = self._dual_move(problem, state)
             Y = state.Y + dY
             matrix = StepMatrix(problem.X, old, p * Y, 1.0 / (l2 * eta))
-            top = leading(
-                matrix,
-                state.basis,
-                lambda s: ball.theta(s[: self.rank]),
-                accuracy=tuning.accuracy * state.length,
-                most=None if self.rank is None else self.rank + spare,
-                tuning=tuning.triples,
-            )
-            new = ball.shrink(top, self.rank)
+            top, new = self.nearest(ball, matrix, state, most, scores, self.rank)
             q = 0.5 * l2 * float(new.s @ new.s) - l2 * float(top.s[: new.rank] @ new.s)
-            scores = state.room
-            matrix.scores(top, new, scores)
             if self.delta is not None or _is_accepted(state, q, scores, p * dY, dY):
                 break
             state.r *= tuning.dual_step.shorter
             state.taken = 0
-        state.basis = top.V[:, : new.rank + spare].copy()
+        basis = top.V[:, : new.rank + spare]
         if eta < 1.0:
             scores += (1.0 / eta - 1.0) * state.scores
             scores *= eta
@@ -180,7 +159,7 @@ class LowRankPDBFW(BallSolver[PDBFWState]):
         if state.taken == tuning.dual_step.patience:
             state.r, state.taken = tuning.dual_step.longer * state.r, 0
         state.length = distance(new, before)
-        state.U, state.s, state.V = new
+        state.move(new, basis)
         state.scores, state.room, state.Y, state.q = scores, state.scores, Y, q
         return state
 
@@ -197,15 +176,13 @@ class LowRankPDBFW(BallSolver[PDBFWState]):
 
     def point(self, problem: ConstrainedProblem, state: PDBFWState) -> BallPoint:
         """Return the weights by their factors, and the dual variables."""
-        W = LowRank(*(factor.copy() for factor in state.weights))
-        return BallPoint(W, np.zeros(problem.shape[1]), state.Y.copy())
+        return BallPoint(state.weights, np.zeros(problem.shape[1]), state.Y.copy())
 
     def estimate(self, problem: ConstrainedProblem, state: PDBFWState) -> float:
         """Estimate the gap between W and the slopes at W, or Y, whichever is smaller, as the certificate does."""
         none = np.zeros(problem.shape[1])
         R = problem.slopes(state.scores, none)
-        ball = trace_ball(problem, "LowRankPDBFW")
-        least = ball.least_by(singular_values(adjoint_product(problem.X, R @ state.basis)), problem.l2)
+        least = self.ball(problem).least_by(singular_values(adjoint_product(problem.X, R @ state.basis)), problem.l2)
         ridge = 0.5 * problem.l2 * float(state.s @ state.s)
         primal = problem.losses(state.scores, none) + ridge
         gap = float(np.vdot(R, state.scores)) + ridge - least

@@ -21,7 +21,7 @@ Source: Lacoste-Julien and Jaggi (2015), Algorithm 2; maths: ball, eq. 22. Linea
 cut short.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -31,7 +31,7 @@ from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import L1Ball, Simplex
-from softmargin.solvers.ball._iterate import BallIterate, BallIterateSolver, BallIterateTuning, Line
+from softmargin.solvers.ball._iterate import BallIterate, BallIterateTuning, BallSolver, Line
 from softmargin.solvers.ball._objective import checked_ball
 
 __all__ = ["BallPairwise", "BallPairwiseState", "BallPairwiseTuning"]
@@ -48,10 +48,7 @@ class BallPairwiseTuning(NamedTuple):
 
 @dataclass
 class BallPairwiseState(BallIterate):
-    """Where the run stands."""
-
-    move: Array = field(init=False, repr=False)  # (n * k,) scratch, zero between moves
-    is_touched: Array = field(init=False, repr=False)  # (n * k,) scratch, False between moves
+    """Where the run stands, and scratch (n * k,) that is zero, or False, between moves."""
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""
@@ -60,12 +57,12 @@ class BallPairwiseState(BallIterate):
 
 
 @dataclass(frozen=True)
-class BallPairwise(BallIterateSolver[BallPairwiseState]):
+class BallPairwise(BallSolver):
     """Pairwise Frank-Wolfe with an exact line search; it has no settings."""
 
     tuning: BallPairwiseTuning = BallPairwiseTuning()
 
-    state: ClassVar = BallPairwiseState
+    state_type: ClassVar = BallPairwiseState
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> BallPairwiseState:
         """Compute the scores and the gradient of a first point, or of the one nearest to zero."""

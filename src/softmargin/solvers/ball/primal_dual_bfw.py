@@ -26,7 +26,7 @@ Source: Lei, Zhuo, Caramanis, Dhillon, Dimakis (2019), Algorithm 1, eqs. (8)-(12
 001.2 and 001.5: (9) with A x~, (10) with 1/n, (12) with rows; rows of several targets are ranked by their norm.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -88,9 +88,6 @@ class PrimalDualState:
     theta: float = 0.0
     n_allowed: int = 0
     n_done: int = 0
-    new_Z: Array = field(init=False, repr=False)  # scratch from here on
-    new_W: Array = field(init=False, repr=False)
-    D: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""
@@ -99,7 +96,7 @@ class PrimalDualState:
 
 
 @dataclass(frozen=True)
-class PrimalDualBFW(BallSolver[PrimalDualState]):
+class PrimalDualBFW(BallSolver):
     """Settings of primal-dual block Frank-Wolfe. One step is as many iterations as cost about one pass.
 
     Without settings it is automatic; with any setting it is the paper's Algorithm 1, in which a missing setting means
@@ -123,7 +120,7 @@ class PrimalDualBFW(BallSolver[PrimalDualState]):
     eta: float | None = None
     tuning: PrimalDualBFWTuning = PrimalDualBFWTuning()
 
-    state: ClassVar = PrimalDualState
+    state_type: ClassVar = PrimalDualState
 
     def __post_init__(self) -> None:
         """Refuse settings without a step."""

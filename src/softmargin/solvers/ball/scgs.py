@@ -2,9 +2,9 @@
 
     minimise over W in the ball:   F(W) = sum_i p_i sum_c f(s_ic, t_ic) + l2 / 2 |W|^2 ,     s = X W + b
 
-    M = (1 - gamma) Y + gamma W ;   g = the gradient at M, by a batch
-    W <- argmin over the ball of <g, W'> + beta / 2 |W' - W|^2 , by corners up to ``tol``
-    Y <- (1 - gamma) Y + gamma W
+    M = (1 - gamma) Y + gamma V ;   g = the gradient at M, by a batch
+    V <- argmin over the ball of <g, V'> + beta / 2 |V' - V|^2 , by corners up to ``tol``
+    Y <- (1 - gamma) Y + gamma V
 
     iteration t     gamma       beta            tol                         batch
     l2 = 0          3/(t + 2)   4 L / (t + 2)   L D^2 / (t (t + 1))         v (t + 2)^3 / (L D)^2
@@ -13,7 +13,7 @@
 With l2 > 0 a phase has N = 4 sqrt(2 L / l2) iterations, begins again at Y with t = 1, and halves e, a bound on F - F*.
 
     Lan, Zhou       here                shape
-    x, y, z         W, Y, M             (d, k)
+    x, y, z         V, Y, M             (d, k)
     L, mu           lipschitz, l2       ()
     D               diameter            ()         of the ball
     sigma^2         v = variance        ()         of a gradient by one sample, at the first point
@@ -24,41 +24,37 @@ the ridge is never sampled; an iteration uses at most ``max_corners`` corners; e
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from softmargin.core.protocols import Array, ConstrainedProblem
+from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
-from softmargin.solvers.ball._batches import SlidingPlan, check_counts, sampling, sliding_step
-from softmargin.solvers.ball._iterate import BallSolver
-from softmargin.solvers.ball._objective import smoothness
+from softmargin.solvers.ball._batches import SlidingPlan, SlidingSolver, SlidingState, check_counts, sampling
 
-__all__ = ["Scgs", "ScgsState"]
+__all__ = ["Scgs", "ScgsState", "ScgsTuning"]
 
 _LEAST_EXCESS = 1e-300  # a tolerance below rounding changes nothing, but zero would be divided by
 
 
-@dataclass
-class ScgsState:
-    """Both points of acceleration, the phase, and what is known of the problem."""
+class ScgsTuning(NamedTuple):
+    """Constants of stochastic conditional gradient sliding."""
 
-    W: Array  # (d, k)
-    Y: Array  # (d, k)
-    intercept: Array  # (k,)
-    chances: Array  # (n,)
-    lipschitz: float
+    scan_cost: float = 0.5  # of a corner per entry of the weights, in entries of X read; by hand
+
+
+@dataclass(kw_only=True)
+class ScgsState(SlidingState):
+    """Where the run stands, and the phase."""
+
     variance: float
     excess: float  # e at the start of the first phase
-    seed: int
     phase: int = 0
-    t: int = 1
-    n_steps: int = 0
 
 
 @dataclass(frozen=True)
-class Scgs(BallSolver[ScgsState]):
+class Scgs(SlidingSolver):
     """Settings of stochastic conditional gradient sliding. One step is about a pass.
 
     Parameters
@@ -68,8 +64,9 @@ class Scgs(BallSolver[ScgsState]):
     """
 
     max_corners: int = 100
+    tuning: ScgsTuning = ScgsTuning()
 
-    state: ClassVar = ScgsState
+    state_type: ClassVar = ScgsState
 
     def __post_init__(self) -> None:
         """Refuse an iteration without a corner."""
@@ -80,31 +77,25 @@ class Scgs(BallSolver[ScgsState]):
         weights, intercept, _ = problem.checked_point(init)
         scores = problem.scores(weights)
         b = problem.best_intercept(scores, intercept)
-        chances, total = sampling(problem)
         slopes = problem.loss.slope(scores + b, problem.target)
         return ScgsState(
-            weights,
-            weights.copy(),
-            b,
-            chances,
-            lipschitz=(smoothness(problem, rng) + problem.l2) or 1.0,
-            variance=total * float(problem.weights @ (slopes**2).sum(axis=1)),
+            V=weights,
+            Y=weights.copy(),
+            intercept=b,
+            variance=sampling(problem)[1] * float(problem.weights @ (slopes**2).sum(axis=1)),
             excess=problem.losses(scores, b) + 0.5 * problem.l2 * float(np.vdot(weights, weights)),
-            seed=int(rng.integers(1 << 62)),
+            **self.measured(problem, rng),
         )
 
     def step(self, problem: ConstrainedProblem, state: ScgsState) -> ScgsState:
-        """BallIterate for about a pass, then find the intercept."""
-        rng = np.random.default_rng([state.seed, state.n_steps])
-        state.n_steps += 1
-        total = 0.0
+        """Slide for about a pass, then find the intercept."""
+        rng, total = self.next_rng(state), 0.0
         while total < problem.X.size:
             plan, is_last = self._plan(problem, state)
-            state.W, cost = sliding_step(problem, state, state.W, plan, rng)
-            total += cost
+            total += self.advance(problem, state, plan, rng)
             state.t += 1
             if is_last:
-                state.W, state.t = state.Y.copy(), 1
+                state.V, state.t = state.Y.copy(), 1
                 state.phase += 1
         if problem.fit_intercept:
             state.intercept = problem.best_intercept(product(problem.X, state.Y), state.intercept)
@@ -122,11 +113,7 @@ class Scgs(BallSolver[ScgsState]):
             e = max(state.excess * 0.5**state.phase, _LEAST_EXCESS)
             gamma, beta, tol = 2.0 / (t + 1), 2.0 * L / t, 8.0 * L * e / (l2 * N * t)
             batch = l2 * v * N * (t + 1) ** 2 / (4.0 * L**2 * e)
-        return SlidingPlan(gamma, beta, tol, max(1, math.ceil(min(batch, n))), self.max_corners), t >= N
-
-    def point(self, problem: ConstrainedProblem, state: ScgsState) -> BallPoint:
-        """Return the averaged weights and the intercept."""
-        return BallPoint(state.Y.copy(), state.intercept.copy())
+        return SlidingPlan(gamma, beta, tol, max(1, math.ceil(min(batch, n)))), t >= N
 
     def estimate(self, problem: ConstrainedProblem, state: ScgsState) -> float:
         """Return inf: without a full gradient nothing is known."""

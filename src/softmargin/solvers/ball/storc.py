@@ -24,18 +24,17 @@ iteration uses at most ``max_corners`` corners; every W0 gets the best intercept
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import Array, ConstrainedProblem
+from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
-from softmargin.solvers.ball._batches import Anchor, SlidingPlan, check_counts, sampling, sliding_step
-from softmargin.solvers.ball._iterate import BallIterate, BallIterateSolver
-from softmargin.solvers.ball._objective import smoothness
+from softmargin.solvers.ball._batches import SlidingPlan, SlidingSolver, SlidingState, check_counts
+from softmargin.solvers.ball._iterate import BallIterate
 
 __all__ = ["Storc", "StorcState", "StorcTuning"]
 
@@ -44,25 +43,18 @@ class StorcTuning(NamedTuple):
     """Constants of STORC."""
 
     batch_share: int = 96  # a batch holds so many times N samples; maths: ball, section 9
+    scan_cost: float = 0.5  # of a corner per entry of the weights, in entries of X read; by hand
 
 
-@dataclass
-class StorcState(BallIterate):
+@dataclass(kw_only=True)
+class StorcState(BallIterate, SlidingState):
     """The start of the round with its full gradient, and how far the round is."""
 
-    V: Array = field(kw_only=True)  # (d, k)
-    Y: Array = field(kw_only=True)  # (d, k)
-    chances: Array = field(kw_only=True)  # (n,)
-    lipschitz: float = field(kw_only=True)
-    gap: float = field(kw_only=True)
-    seed: int = field(kw_only=True)
     round: int = 1
-    t: int = 1
-    n_drawn: int = 0
 
 
 @dataclass(frozen=True)
-class Storc(BallIterateSolver[StorcState]):
+class Storc(SlidingSolver):
     """Settings of variance-reduced conditional gradient sliding. One step is about a pass, or the end of a round.
 
     Parameters
@@ -80,7 +72,7 @@ class Storc(BallIterateSolver[StorcState]):
     max_corners: int = 100
     tuning: StorcTuning = StorcTuning()
 
-    state: ClassVar = StorcState
+    state_type: ClassVar = StorcState
 
     def __post_init__(self) -> None:
         """Refuse meaningless settings."""
@@ -92,40 +84,28 @@ class Storc(BallIterateSolver[StorcState]):
             raise IncompatibleError(
                 "strongly_convex=True needs l2 > 0; found l2 = 0. Use strongly_convex=False, or give an l2."
             )
-        state = StorcState.at(
-            problem,
-            init,
-            V=np.zeros(problem.shape),
-            Y=np.zeros(problem.shape),
-            chances=sampling(problem)[0],
-            lipschitz=(smoothness(problem, rng) + problem.l2) or 1.0,
-            gap=math.inf,
-            seed=int(rng.integers(1 << 62)),
-        )
+        empty = np.empty(0)
+        state = StorcState.at(problem, init, V=empty, Y=empty, **self.measured(problem, rng))
         state.V, state.Y = state.W.copy(), state.W.copy()
-        state.gap = state.relative_gap(problem)
         return state
 
     def step(self, problem: ConstrainedProblem, state: StorcState) -> StorcState:
-        """BallIterate for about a pass, or until the round ends."""
+        """Slide for about a pass, or until the round ends."""
         n, L = len(problem.target), state.lipschitz
-        rng = np.random.default_rng([state.seed, state.n_drawn])
-        state.n_drawn += 1
+        rng = self.next_rng(state)
         N, square = self._round(problem, state)
         batch = min(n, self.batch or self.tuning.batch_share * N)
-        anchor = Anchor(problem.slopes(state.scores, state.intercept), state.Z)
+        anchor = problem.slopes(state.scores, state.intercept), state.Z
         total = 0.0
         while total < problem.X.size and state.t <= N:
             t = state.t
-            plan = SlidingPlan(2.0 / (t + 1), 3.0 * L / t, 2.0 * L * square / (N * t), batch, self.max_corners)
-            state.V, cost = sliding_step(problem, state, state.V, plan, rng, anchor)
-            total += cost
+            plan = SlidingPlan(2.0 / (t + 1), 3.0 * L / t, 2.0 * L * square / (N * t), batch)
+            total += self.advance(problem, state, plan, rng, anchor)
             state.t += 1
         if state.t > N:
             state.W, state.V = state.Y.copy(), state.Y.copy()
             state.scores = product(problem.X, state.W)
             state.update(problem)
-            state.gap = state.relative_gap(problem)
             state.round += 1
             state.t = 1
         return state
@@ -137,10 +117,6 @@ class Storc(BallIterateSolver[StorcState]):
             return math.ceil(2.0 ** (state.round / 2 + 2)), square
         known = 2.0 * state.gap * state.primal(problem) / problem.l2 if math.isfinite(state.gap) else square
         return math.ceil(math.sqrt(32.0 * state.lipschitz / problem.l2)), min(known, square)
-
-    def point(self, problem: ConstrainedProblem, state: StorcState) -> BallPoint:
-        """Return the average of the round so far."""
-        return BallPoint(state.Y.copy(), state.intercept.copy())
 
     def estimate(self, problem: ConstrainedProblem, state: StorcState) -> float:
         """Return the gap where a round begins; within one there is no full gradient, and nothing is known."""

@@ -18,7 +18,6 @@ differ: their proofs need shorter steps, which we take only after the gap has gr
 expectation falls.
 """
 
-import math
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
@@ -28,7 +27,7 @@ from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
 from softmargin.solvers.ball._batches import batch_gradient, check_counts, sampling
-from softmargin.solvers.ball._iterate import BallIterate, BallIterateSolver
+from softmargin.solvers.ball._iterate import BallIterate, BallSolver
 from softmargin.solvers.ball._objective import smoothness
 
 __all__ = ["BallSvrg", "BallSvrgState", "BallSvrgTuning"]
@@ -47,12 +46,11 @@ class BallSvrgState(BallIterate):
     chances: Array = field(kw_only=True)  # (n,)
     batch: int = field(kw_only=True)
     length: float = field(kw_only=True)
-    gap: float = field(kw_only=True)
     seed: int = field(kw_only=True)
 
 
 @dataclass(frozen=True)
-class BallSvrg(BallIterateSolver[BallSvrgState]):
+class BallSvrg(BallSolver):
     """Settings of projected stochastic variance reduced gradient. One step is n samples and a full gradient.
 
     Parameters
@@ -64,7 +62,7 @@ class BallSvrg(BallIterateSolver[BallSvrgState]):
     batch: int | None = None
     tuning: BallSvrgTuning = BallSvrgTuning()
 
-    state: ClassVar = BallSvrgState
+    state_type: ClassVar = BallSvrgState
 
     def __post_init__(self) -> None:
         """Refuse an empty batch."""
@@ -76,17 +74,14 @@ class BallSvrg(BallIterateSolver[BallSvrgState]):
         n, (d, k) = len(problem.target), problem.shape
         batch = min(n, self.batch or max(1, round(n * d * k / max(problem.X.size, 1))))
         curvature = (1.0 - 1.0 / batch) * smoothness(problem, rng) + problem.loss.curvature * total / batch
-        state = BallSvrgState.at(
+        return BallSvrgState.at(
             problem,
             init,
             chances=chances,
             batch=batch,
             length=1.0 / ((curvature + problem.l2) or 1.0),
-            gap=math.inf,
             seed=int(rng.integers(1 << 62)),
         )
-        state.gap = state.relative_gap(problem)
-        return state
 
     def step(self, problem: ConstrainedProblem, state: BallSvrgState) -> BallSvrgState:
         """Take batches of n samples in all, then compute the full gradient."""
@@ -100,14 +95,8 @@ class BallSvrg(BallIterateSolver[BallSvrgState]):
             V *= -state.length
             V += state.W
             state.W = problem.ball.project(V)
-        state.scores = product(problem.X, state.W)
+        state.scores, before = product(problem.X, state.W), state.gap
         state.update(problem)
-        gap = state.relative_gap(problem)
-        if gap > state.gap:
+        if state.gap > before:
             state.length *= self.tuning.shorter
-        state.gap = gap
         return state
-
-    def estimate(self, problem: ConstrainedProblem, state: BallSvrgState) -> float:
-        """Return the gap of the last update."""
-        return state.gap

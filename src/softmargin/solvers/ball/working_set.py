@@ -52,12 +52,12 @@ class BallWorkingSetState(BallGradientState):
 
 
 @dataclass(frozen=True)
-class BallWorkingSet(BallSolver[BallWorkingSetState]):
+class BallWorkingSet(BallSolver):
     """Accelerated gradient on a working set; it has no settings. One step is one round, or one plain iteration."""
 
     tuning: BallWorkingSetTuning = BallWorkingSetTuning()
 
-    state: ClassVar = BallWorkingSetState
+    state_type: ClassVar = BallWorkingSetState
 
     def start(
         self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator
@@ -103,18 +103,10 @@ class BallWorkingSet(BallSolver[BallWorkingSetState]):
             inner = _PLAIN.step(part, inner)
             if inner.gap <= target_gap:
                 break
-        state.gap = max(inner.gap, target_gap)
+        state.gap = max(inner.gap, target_gap)  # at least: the gap on all features is not known
         state.W[:] = 0.0
         state.W[features] = inner.W
         state.S[:] = inner.S
         state.last_W[:], state.last_S[:] = state.W, state.S
         state.intercept, state.lipschitz = inner.intercept, inner.lipschitz
         return state
-
-    def point(self, problem: ConstrainedProblem, state: BallGradientState) -> BallPoint:
-        """Return the weights and the intercept."""
-        return _PLAIN.point(problem, state)
-
-    def estimate(self, problem: ConstrainedProblem, state: BallGradientState) -> float:
-        """Return the gap on the working set, or the target of its round if larger; after a plain step, the true gap."""
-        return state.gap

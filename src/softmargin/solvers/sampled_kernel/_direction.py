@@ -9,13 +9,13 @@ subgradient is Q g.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from softmargin.core.certificate import duality_gap
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import Array, SampledProblem
+from softmargin.core.protocols import Array, Resumable, SampledProblem
 from softmargin.problems.kernel_hinge import ExpansionPoint
 from softmargin.solvers.sampled_kernel._line_search import (
     HingeLine,
@@ -49,11 +49,14 @@ class SampleState:
     points: Any = field(default=None, init=False, repr=False)
 
 
-class SubgradientMethod:
+class SubgradientMethod(Resumable):
     """The parts of the methods; a method has these two settings."""
 
     geometry: str
     search: str
+
+    needs: ClassVar[tuple[type, ...]] = (SampledProblem,)
+    state_type: ClassVar = SampleState
 
     def start_at(self, problem: SampledProblem, index: Array, alpha: Array, *, radius: float, seed: int) -> SampleState:
         """Return the state at some coefficients, with no direction yet; refuse unknown settings."""
@@ -126,7 +129,3 @@ class SubgradientMethod:
         square = float((shares * y * state.dual) @ state.dual_scores)
         bound = problem.best_bound(float(shares @ state.dual), square, float(state.dual.max(initial=0.0)))
         return duality_gap(primal, bound).residual
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> SampleState:
-        """Rebuild the state from a checkpoint."""
-        return SampleState(**arrays, **plain)

@@ -25,7 +25,7 @@ S are the same mean of act as d is of -g, so that the gap on the sample costs no
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -72,8 +72,6 @@ class ConjugateSubgradient(SubgradientMethod):
     search: str = "exact"
     reset: bool = True
     tuning: ConjugateSubgradientTuning = ConjugateSubgradientTuning()
-
-    needs: ClassVar[tuple[type, ...]] = (SampledProblem,)
 
     def start(self, problem: SampledProblem, init: ExpansionPoint | None, rng: np.random.Generator) -> SampleState:
         """Draw the first sample; a first point has its own."""

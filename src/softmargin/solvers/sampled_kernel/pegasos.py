@@ -11,12 +11,12 @@ Source: Shalev-Shwartz, Singer, Srebro and Cotter (2011), Figure 3; paper 002's 
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from softmargin.backends.jit import jit
-from softmargin.core.protocols import Array, SampledProblem
+from softmargin.core.protocols import Array, Resumable, SampledProblem
 from softmargin.problems.kernel_hinge import ExpansionPoint
 
 __all__ = ["Pegasos", "PegasosState"]
@@ -39,7 +39,7 @@ class PegasosState:
 
 
 @dataclass(frozen=True)
-class Pegasos:
+class Pegasos(Resumable):
     """Settings of Pegasos. One step draws ``block`` samples.
 
     Parameters
@@ -50,6 +50,7 @@ class Pegasos:
     block: int = 256
 
     needs: ClassVar[tuple[type, ...]] = (SampledProblem,)
+    state_type: ClassVar = PegasosState
 
     def start(self, problem: SampledProblem, init: ExpansionPoint | None, rng: np.random.Generator) -> PegasosState:
         """Begin at zero: a step's length depends on the number of earlier steps, so that ``init`` is of no use."""
@@ -86,10 +87,6 @@ class Pegasos:
     def estimate(self, problem: SampledProblem, state: PegasosState) -> float:
         """Return infinity: the gap is not known without evaluating all samples."""
         return math.inf
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> PegasosState:
-        """Rebuild the state from a checkpoint."""
-        return PegasosState(**arrays, **plain)
 
 
 @jit

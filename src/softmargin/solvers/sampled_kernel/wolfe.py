@@ -10,7 +10,6 @@ By default lengths are those of the kernel's space and the search is exact (math
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -35,8 +34,6 @@ class Wolfe(SubgradientMethod):
     geometry: str = KERNEL
     search: str = "exact"
     tuning: HingeSearchTuning = HingeSearchTuning()
-
-    needs: ClassVar[tuple[type, ...]] = (SampledProblem,)
 
     def start(self, problem: SampledProblem, init: ExpansionPoint | None, rng: np.random.Generator) -> SampleState:
         """Take all samples."""
