@@ -1,19 +1,12 @@
 """Losses of one score against one target, entry by entry: value, slope, curvature, conjugate and dual step.
 
-    f(s, t)          a score s and its target t;  a matrix of them is a sum over its entries
+    f(s, t)          a score s and its target t;  a matrix of them is a sum over its entries      maths: ball, section 2
     f*(u, t)         sup over s of u s - f(s, t);  inf outside its domain, which always holds 0
     dual step        argmax over u of  s u - f*(u, t) - (u - u0)^2 / (2 r)
 
-    margin losses, t = -1 or +1, w = t s, f(s, t) = h(w), f*(u, t) = h*(t u)                      maths: ball, section 2
-
-    loss             h(w)                                     h*(y)                                 domain of y
-    smooth hinge     1/2 - w | (1 - w)^2 / 2 | 0              y^2 / 2 + y                           [-1, 0]
-    squared hinge    [1 - w]_+^2 / 2                          y^2 / 2 + y                           y <= 0
-    logistic         log(1 + exp(-w))                         -y log(-y) + (1 + y) log(1 + y)       [-1, 0]
-    squared          (s - t)^2 / 2, any t                     u^2 / 2 + t u                         all u
-
-``curvature`` bounds the second derivative; ``compiled`` is the same loss for compiled loops. All arguments are arrays
-of one shape, or broadcast to it; nothing is written in place.
+For margin losses t = -1 or +1, f(s, t) = h(w) and f*(u, t) = h*(t u) with w = t s. ``curvature`` bounds the second
+derivative; ``compiled`` is the same loss for compiled loops. All arguments are arrays of one shape, or broadcast to it;
+nothing is written in place.
 """
 
 from dataclasses import dataclass

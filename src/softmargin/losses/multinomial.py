@@ -115,12 +115,10 @@ def best_intercept(scores: Array, y: Array, C: Array, P: Array, loss: float) -> 
 
 def _shortened(scores: Array, step: Array, y: Array, C: Array, loss: float) -> tuple[float, float]:
     """Return the longest of 1, 1/2, 1/4, ... of the step that does not raise the losses, or 0; and the losses there."""
-    length = 1.0
-    for _ in range(MAX_HALVINGS):
+    for length in (0.5**halvings for halvings in range(MAX_HALVINGS)):
         new = float(C @ cross_entropy(scores + length * step, y))
         if new <= loss:
             return length, new
-        length /= 2.0
     return 0.0, loss
 
 

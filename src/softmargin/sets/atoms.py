@@ -1,10 +1,9 @@
 """Matrices that are cheap to multiply and to add: corners of sets, and weights of low rank.
 
     SingleEntry   value at (j, c), zero elsewhere              a corner of the l1 ball or of the simplex
-    LowRank       U diag(s) V'                                 a corner of the trace ball has rank 1
-    Whole         an array                                     a corner of a box
+    LowRank       U diag(s) V'                                 a corner of the trace ball has rank 1; of a box, any
 
-All know their shape, ``toarray()``, ``times(X)`` = X W, ``inner(G)`` = <W, G>, ``sqnorm()`` = |W|^2 and
+Both know their shape, ``toarray()``, ``times(X)`` = X W, ``inner(G)`` = <W, G>, ``sqnorm()`` = |W|^2 and
 ``add_to(W, step)``: W += step * it.
 """
 
@@ -15,7 +14,7 @@ from scipy.linalg import qr, svd
 
 from softmargin.core.protocols import Array
 
-__all__ = ["LowRank", "SingleEntry", "Whole"]
+__all__ = ["LowRank", "SingleEntry"]
 
 
 class SingleEntry(NamedTuple):
@@ -95,34 +94,3 @@ class LowRank(NamedTuple):
         left, right = (qr(factor, mode="economic", check_finite=False) for factor in (self.U, self.V))
         U, s, Vt = svd((left[1] * self.s) @ right[1].T, full_matrices=False, check_finite=False)
         return LowRank(left[0] @ U, s, right[0] @ Vt.T)
-
-
-class Whole(NamedTuple):
-    """An array, with the methods of the others."""
-
-    W: Array
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(d, k)."""
-        return self.W.shape
-
-    def toarray(self) -> Array:
-        """Return a copy of the array."""
-        return self.W.copy()
-
-    def times(self, X: Any) -> Array:
-        """Return X W."""
-        return np.asarray(X @ self.W)
-
-    def inner(self, G: Array) -> float:
-        """Return <W, G>."""
-        return float(np.vdot(self.W, G))
-
-    def sqnorm(self) -> float:
-        """Return |W|^2."""
-        return float(np.vdot(self.W, self.W))
-
-    def add_to(self, W: Array, step: float) -> None:
-        """Add a multiple of it to an array."""
-        W += step * self.W

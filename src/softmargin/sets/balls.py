@@ -17,7 +17,7 @@ import numpy as np
 from softmargin.backends.jit import inline, jit
 from softmargin.core.errors import DataError
 from softmargin.core.protocols import Array
-from softmargin.sets.atoms import SingleEntry, Whole
+from softmargin.sets.atoms import LowRank, SingleEntry
 
 __all__ = ["Ball", "Box", "L1Ball", "Simplex", "checked_radius", "nearest_level", "threshold"]
 
@@ -184,9 +184,10 @@ class Box:
         """Return the nearest point."""
         return np.clip(V, self.low, self.high)
 
-    def lmo(self, G: Array) -> Whole:
+    def lmo(self, G: Array) -> LowRank:
         """Return the corner against the signs of G."""
-        return Whole(np.where(G > 0.0, self.low, self.high))
+        k = G.shape[1]
+        return LowRank(np.where(G > 0.0, self.low, self.high), np.ones(k), np.eye(k))
 
     def squared_diameter(self, shape: tuple[int, int]) -> float:
         """Return a bound on |V - W|^2 over the set."""

@@ -45,15 +45,12 @@ class Matrix(Protocol):
 
     def times(self, V: Array) -> Array:
         """Return M V; (d, b)."""
-        ...
 
     def adjoint(self, Q: Array) -> Array:
         """Return M' Q; (k, b)."""
-        ...
 
     def toarray(self) -> Array:
         """Return M."""
-        ...
 
 
 class Triples(NamedTuple):
@@ -84,21 +81,11 @@ def leading(
     most: int | None = None,
     tuning: TruncationTuning = _TUNING,
 ) -> Triples:
-    """Return all singular triples above the threshold, and a few more.
+    """Return all singular triples of M above the threshold, and a few more.
 
-    Parameters
-    ----------
-    matrix : Matrix
-        M (d, k).
-    basis : array of shape (k, b)
-        Orthonormal columns, near the right singular vectors where these are known.
-    theta : callable
-        The threshold for given singular values, sorted.
-    accuracy : float
-        Bound on |M' u - s v| over all triples above the threshold.
-    most : int, optional
-        The columns do not double beyond these: then the least value may stay above the threshold.
-    tuning : TruncationTuning
+    ``basis`` is (k, b), with orthonormal columns near the right singular vectors where these are known; ``theta`` gives
+    the threshold for singular values; ``accuracy`` bounds |M' u - s v| over all triples above it. The columns do not
+    double beyond ``most``: then the least value may stay above the threshold.
     """
     V = basis
     while not is_whole(V.shape[1], matrix.shape, tuning):

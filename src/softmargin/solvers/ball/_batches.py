@@ -20,8 +20,6 @@ from softmargin.problems.constrained import BallPoint
 from softmargin.solvers.ball._iterate import BallSolver
 from softmargin.solvers.ball._objective import smoothness
 
-__all__ = ["SlidingPlan", "SlidingSolver", "SlidingState", "batch_gradient", "check_counts", "sampling", "slide"]
-
 
 class SlidingPlan(NamedTuple):
     """The numbers of one iteration of accelerated sliding."""

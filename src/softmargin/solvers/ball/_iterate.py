@@ -7,7 +7,7 @@ few trials. The intercept moves along the line by ``shift``, its Newton step for
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -18,8 +18,6 @@ from softmargin.matrices.operator import adjoint_product, product
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import TraceBall
 from softmargin.sets.trace_ball import SMALL
-
-__all__ = ["BallIterate", "BallIterateTuning", "BallSolver", "Line", "line_along"]
 
 
 class BallIterateTuning(NamedTuple):
@@ -34,7 +32,7 @@ class BallIterateTuning(NamedTuple):
 _TUNING = BallIterateTuning()
 
 
-@dataclass
+@dataclass(kw_only=True)
 class BallIterate:
     """A point of the ball with its scores, the best intercept for them, and the gradient of the losses there."""
 
@@ -42,8 +40,8 @@ class BallIterate:
     scores: Array  # (n, k) X W
     intercept: Array  # (k,)
     Z: Array  # (d, k) X' slopes
-    n_steps: int = field(default=0, kw_only=True)
-    gap: float = field(default=math.inf, kw_only=True)  # relative, of the last update
+    n_steps: int = 0
+    gap: float = math.inf  # relative, of the last update
 
     @classmethod
     def at(cls, problem: ConstrainedProblem, init: BallPoint | None, **more: Any) -> Self:

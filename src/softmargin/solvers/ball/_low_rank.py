@@ -15,11 +15,6 @@ from softmargin.sets.truncated import Triples, leading
 from softmargin.solvers.ball._iterate import BallSolver
 from softmargin.solvers.ball._objective import checked_ball
 
-__all__ = [
-    *("FactorSolver", "FactorState", "StepMatrix"),
-    *("distance", "first_factors", "singular_values", "stack", "zero_factors"),
-]
-
 
 class StepMatrix:
     """The matrix M = W - step X' R, by its products; W of low rank."""

@@ -25,23 +25,6 @@ from softmargin.sets import L1Ball
 from softmargin.solvers.ball._products import add_rows, fresh_lanes, tile_at, times
 from softmargin.solvers.common.power_method import largest_eigenvalue
 
-__all__ = [
-    "best_intercept",
-    "check_dual",
-    "checked_ball",
-    "compiled_loss",
-    "conjugates",
-    "fill_adjoint",
-    "fill_scores",
-    "fill_slopes",
-    "losses",
-    "n_numbers",
-    "project_into",
-    "slope_rise",
-    "smoothness",
-    "square_of_norm",
-]
-
 Ball = TypeVar("Ball", bound=ConvexSet)
 
 
@@ -77,11 +60,6 @@ def check_dual(problem: ConstrainedProblem, name: str) -> L1Ball:
             f"{name} fits no intercept; fit_intercept is True. Use BallGradient or BallWorkingSet, or centre the data."
         )
     return ball
-
-
-def n_numbers(X: Any) -> int:
-    """Return how many numbers X stores."""
-    return int(X.size if isinstance(X, np.ndarray) else X.nnz)
 
 
 def square_of_norm(problem: ConstrainedProblem, rng: np.random.Generator) -> float:

@@ -16,8 +16,6 @@ from softmargin.backends.jit import inline, jit
 from softmargin.backends.lanes import WIDTH, any_nonzero, load, pointer, splat, store
 from softmargin.core.protocols import Array
 
-__all__ = ["add_rows", "fresh_lanes", "tile_at", "times"]
-
 _FRESH = np.repeat([0.0, 1.0], WIDTH)
 
 

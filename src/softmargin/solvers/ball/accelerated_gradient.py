@@ -1,22 +1,14 @@
 """Accelerated projected gradient over a convex set, with adaptive restart.
 
-    minimise over W in the ball:   F(W) = f(W) + l2 / 2 |W|^2 ,     f(W) = min over b of sum_i p_i loss(W' x_i + b, t_i)
-
     V = W_t + beta (W_t - W_{t-1});   W_{t+1} = the point of the ball nearest to V - F'(V) / (L + l2)
 
-Scores are linear in W, so those of V are combined from those of two points: an iteration makes one product with X and
-one with X'. The intercept is no coordinate of the descent: every V gets the best intercept for its scores.
+Scores of V are combined from those of two points: an iteration makes one product with X and one with X'. The intercept
+is no coordinate of the descent: every V gets the best one for its scores. L bounds the curvature of the losses along
+the last step, measured in the scores: it shrinks a little before every iteration, and grows where
+<f'(W_{t+1}) - f'(V), D> > L |D|^2 with D = W_{t+1} - V. No norm of X is computed. The slopes at V are a dual point too:
+P(W) - D(U) is a duality gap for one more projection, computed every few steps.
 
-L bounds the curvature of f along the last step, measured in the scores: it shrinks a little before every iteration, and
-grows where <f'(W_{t+1}) - f'(V), D> > L |D|^2 with D = W_{t+1} - V. No norm of X is computed.
-
-    maths            here
-    x, v             W, V
-    y                U (n, k), weighted: the slopes at V
-    z                G (d, k), with the 1/n: X' U
-    mu, tau          l2, ball.radius
-
-The slopes at V are a dual point too: P(W) - D(U) is a duality gap for one more projection, computed every few steps.
+Here U (n, k) are the weighted slopes at V and G = X' U.
 
 Source: Beck and Teboulle (2009) with the restart of O'Donoghue and Candes (2015); the momentum follows a changing L as
 in Scheinberg, Goldfarb and Bai (2014) (``common.momentum``). Maths: ball, eq. 14.
@@ -33,18 +25,8 @@ from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import Box, L1Ball, Simplex
+from softmargin.solvers.ball import _objective as objective
 from softmargin.solvers.ball._iterate import BallSolver
-from softmargin.solvers.ball._objective import (
-    best_intercept,
-    checked_ball,
-    conjugates,
-    fill_adjoint,
-    fill_scores,
-    fill_slopes,
-    losses,
-    project_into,
-    slope_rise,
-)
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
 
 __all__ = ["BallGradient", "BallGradientState", "BallGradientTuning"]
@@ -99,7 +81,7 @@ class BallGradient(BallSolver):
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> BallGradientState:
         """Allocate, from a first point or from zero."""
-        checked_ball(problem, (L1Ball, Simplex, Box), "BallGradient", "LowRankGradient")
+        objective.checked_ball(problem, (L1Ball, Simplex, Box), "BallGradient", "LowRankGradient")
         point = problem.checked_point(init)
         W = np.array(point.weights, dtype=np.float64)
         S = np.ascontiguousarray(problem.scores(W))
@@ -119,27 +101,27 @@ class BallGradient(BallSolver):
         V, S, U, G, D = state.V, state.V_scores, state.U, state.G, state.D
         extrapolate(state.W, state.last_W, beta, V)
         extrapolate(state.S, state.last_S, beta, S)
-        state.intercept = best_intercept(problem, S, state.intercept)
-        fill_slopes(problem, S, state.intercept, U)
-        fill_adjoint(problem.X, U, G)
+        state.intercept = objective.best_intercept(problem, S, state.intercept)
+        objective.fill_slopes(problem, S, state.intercept, U)
+        objective.fill_adjoint(problem.X, U, G)
         # The new point overwrites the one before last.
         new, new_S = state.last_W, state.last_S
         while True:
             length = 1.0 / (state.lipschitz + l2)
             np.multiply(G, -length, out=D)
             D += (1.0 - length * l2) * V
-            state.theta = project_into(problem.ball, D, state.theta, new)
+            state.theta = objective.project_into(problem.ball, D, state.theta, new)
             np.subtract(new, V, out=D)
-            fill_scores(problem.X, new, new_S)
-            intercept = best_intercept(problem, new_S, state.intercept)
-            rise = slope_rise(problem, new_S, intercept, U, S)
+            objective.fill_scores(problem.X, new, new_S)
+            intercept = objective.best_intercept(problem, new_S, state.intercept)
+            rise = objective.slope_rise(problem, new_S, intercept, U, S)
             square = float(np.vdot(D, D))
             if square == 0.0 or not rise > state.lipschitz * square or state.lipschitz >= state.ceiling:
                 break
             state.lipschitz = min(max(self.tuning.growth * state.lipschitz, rise / square), state.ceiling)
         if state.n_done % self.tuning.gap_every == 0:
-            primal = losses(problem, new_S, intercept) + 0.5 * l2 * float(np.vdot(new, new))
-            bound = problem.ball.least(G, l2) - conjugates(problem, S, state.intercept)
+            primal = objective.losses(problem, new_S, intercept) + 0.5 * l2 * float(np.vdot(new, new))
+            bound = problem.ball.least(G, l2) - objective.conjugates(problem, S, state.intercept)
             state.gap = duality_gap(primal, bound).residual
         turned = float(np.vdot(D, new)) < float(np.vdot(D, state.W))
         state.momentum = 1.0 if self.restart and turned else momentum

@@ -1,25 +1,18 @@
 """Block Frank-Wolfe: towards a point with few entries, or of low rank, instead of one corner.
 
-    minimise over W in the ball:   F(W) = sum_i p_i sum_c f(s_ic, t_ic) + l2 / 2 |W|^2 ,     s = X W + b
-
-    W~ = argmin { <G, W~> + L eta / 2 |W~ - W|^2 :  W~ in the ball, at most s entries, or rank s }                   (3)
+    W~ = argmin { <G, W~> + L eta / 2 |W~ - W|^2 :  W~ in the ball, at most s entries, or rank s }
     W <- W + length (W~ - W)
 
 In the l1 ball W~ keeps the s largest entries of V = W - G / (L eta) and projects them; in the trace ball it keeps the s
-largest singular values. Both are exact (maths: ball, eq. 12).
-
-    paper 001       here                shape
-    x, x~           W, towards          (d, k)
-    eta             eta                 ()     share of L in (3)
-    s               size                ()     doubled where it was too small and the gap did not fall
-    L, mu           lipschitz, l2       ()     L of F, ridge included
+largest singular values. Both are exact (maths: ball, eq. 12). The paper's x~ is ``towards``, its s ``size``: it doubles
+where it was too small and the gap did not fall; L, of F with the ridge, is ``lipschitz``.
 
 Source: paper 001, eq. (3); Allen-Zhu, Hazan, Hu and Li (2017), Algorithm 1; maths: ball, eqs. 12 and 23. We differ: the
 length comes from a line search, and L eta is the curvature of F along the last line; ``eta="paper"`` fixes both at
 mu / (2 L).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -46,13 +39,13 @@ class BallBlockFrankWolfeTuning(NamedTuple):
     iterate: BallIterateTuning = BallIterateTuning()
 
 
-@dataclass
+@dataclass(kw_only=True)
 class BallBlockState(BallIterate):
     """Where the run stands, and how large a step may be."""
 
-    lipschitz: float = field(kw_only=True)
-    eta: float = field(kw_only=True)
-    size: int = field(kw_only=True)
+    lipschitz: float
+    eta: float
+    size: int
 
 
 @dataclass(frozen=True)

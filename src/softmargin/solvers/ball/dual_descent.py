@@ -1,39 +1,33 @@
 """Dual coordinate ascent over the l1 ball: one sample after another, with updates of the ball's threshold in between.
 
     maximise over U and theta >= 0:   D(U, theta) = -|R|^2 / (2 l2) - theta radius - sum_i p_i sum_c f*(u_ic, t_ic) ,
-                                      Z = X' (p U) ,   R = [|Z| - theta]_+
-    whose inner maximum over theta is the dual value of maths: ball, eq. 2; the weights are W = -sign(Z) R / l2.
+                                      Z = X' (p U) ,   R = [|Z| - theta]_+ ;    W = -sign(Z) R / l2
 
 Each u_ic moves to the maximum of D under the curvature p_i |x_i|^2 / l2, where only those features count that can be
 weights after the step; theta moves to its own maximum, one Newton pass over Z, several times per pass. Both raise D.
-The ridge makes D smooth in every u_ic, and every update acts on the next sample at once: the number of passes depends
-on p_i |x_i|^2 / l2 and not, as for gradient methods, on the norm of the whole X.
-
-    maths            here
-    y                U (n, k)
-    z                Z (d, k), with the 1/n
-    x = xb(y)        weights (d, k)
-    theta            theta: the threshold of the projection of -Z / l2, times l2
-    mu, tau          l2, ball.radius
+Every update acts on the next sample at once: the number of passes depends on p_i |x_i|^2 / l2 and not, as for gradient
+methods, on the norm of the whole X.
 
 Source: the elastic-net ascent of Shalev-Shwartz and Zhang (2014), with theta as one more coordinate; maths: ball,
-eq. 18 takes the same steps for a block at once. Needs l2 > 0 and no intercept.
+section 6. Needs l2 > 0 and no intercept.
 """
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from softmargin.backends.jit import jit
+from softmargin.backends.loops import shuffle
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import L1Ball
-from softmargin.solvers.ball._dual_loop import AscentProblem, ascend
+from softmargin.sets.balls import nearest_level
 from softmargin.solvers.ball._iterate import BallSolver
-from softmargin.solvers.ball._objective import check_dual, compiled_loss, fill_adjoint, n_numbers
+from softmargin.solvers.ball._objective import check_dual, compiled_loss, fill_adjoint
 
 __all__ = ["BallDualDescent", "BallDualDescentTuning", "BallDualState"]
 
@@ -93,8 +87,8 @@ class BallDualDescent(BallSolver):
         state.n_done += 1
         if state.n_done % tuning.refresh == 0:
             fill_adjoint(X, problem.weights[:, None] * state.U, state.Z)
-        n_levels = min(max(n_numbers(X) // (tuning.numbers_per_level * state.Z.size), 1), tuning.most_levels)
-        fixed = AscentProblem(
+        n_levels = min(max(X.size // (tuning.numbers_per_level * state.Z.size), 1), tuning.most_levels)
+        fixed = _Fixed(
             compiled_loss(problem),
             problem.target.reshape(-1),
             problem.weights,
@@ -103,7 +97,7 @@ class BallDualDescent(BallSolver):
             longest=1.0 if problem.loss.is_margin else max(1.0, float(np.abs(problem.target).max())),
             chunk=-(-len(state.order) // n_levels),
         )
-        state.theta, losses, slacks = ascend(
+        state.theta, losses, slacks = _ascend(
             as_rows(X), fixed, state.U.reshape(-1), state.Z.reshape(-1), state.theta, state.order, state.random
         )
         ball.shrink_into(state.Z, state.theta, -1.0 / l2, state.W)
@@ -117,6 +111,59 @@ class BallDualDescent(BallSolver):
 
     def estimate(self, problem: ConstrainedProblem, state: BallDualState) -> float:
         """Predict the gap after this pass: the gap met during it, times its fall since the pass before."""
-        if not math.isfinite(state.last_gap):
-            return state.gap
-        return state.gap * min(1.0, state.gap / state.last_gap) if state.last_gap > 0.0 else state.gap
+        fall = state.gap / state.last_gap if 0.0 < state.last_gap < math.inf else 1.0
+        return state.gap * min(1.0, fall)
+
+
+class _Fixed(NamedTuple):
+    """What stays the same during a pass."""
+
+    loss: Any  # of losses.compiled_entries
+    target: Array  # (n * k,)
+    weights: Array  # (n,)
+    l2: float
+    radius: float
+    longest: float  # a dual variable moves by at most this
+    chunk: int  # samples between two updates of theta
+
+
+@jit
+def _ascend(
+    rows: Any, problem: _Fixed, U: Array, Z: Array, theta: float, order: Array, random: Array
+) -> tuple[float, float, float]:
+    """Visit every sample once; return theta and the sums of all losses and all slacks, each before its update.
+
+    The weights are W = -sign(Z) [|Z| - theta]_+ / l2 and never stored. As a dual variable moves by at most ``longest``,
+    only entries of Z within reach of theta can become weights, and only those shorten the step.
+    """
+    bare, loss, target, l2, longest = rows.bare(), problem.loss, problem.target, problem.l2, problem.longest
+    n, size = order.shape[0], l2 * problem.radius
+    k = U.shape[0] // n
+    losses, slacks = 0.0, 0.0
+    shuffle(order, n, random)
+    for a in range(n):
+        i = order[a]
+        begin, end = bare.entries(i)
+        weight = problem.weights[i]
+        for c in range(k):
+            score, square = 0.0, 0.0
+            for p in range(begin, end):
+                z, x = Z[bare.column(i, p) * k + c], bare.value(p)
+                rest = abs(z) - theta
+                score -= x * math.copysign(max(rest, 0.0), z)
+                square += x * x * (rest + weight * longest * abs(x) > 0.0)
+            e = i * k + c
+            sign, m = loss.folded(target[e])
+            y, w = sign * U[e], sign * score / l2
+            losses += weight * loss.loss_entry(w, m)
+            slacks += weight * loss.slack_entry(w, m, y)
+            new = loss.dual_entry(w, m, y, weight * square / l2)
+            new = min(max(new, y - longest), y + longest)
+            if new != y:
+                U[e] = sign * new
+                step = weight * sign * (new - y)
+                for p in range(begin, end):
+                    Z[bare.column(i, p) * k + c] += step * bare.value(p)
+        if (a + 1) % problem.chunk == 0 or a + 1 == n:
+            theta = nearest_level(Z, size, theta)
+    return theta, losses, slacks

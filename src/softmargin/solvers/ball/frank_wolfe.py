@@ -1,21 +1,12 @@
 """Frank-Wolfe for a loss over a convex set: towards the corner that minimises the linearised objective.
 
-    minimise over W in the ball:   sum_i p_i sum_c f(s_ic, t_ic) + l2 / 2 |W|^2 ,     s = X W + b                    (2)
-
     S = the corner with the least <G, S> ;    W <- W + eta (S - W) ,   eta in [0, 1] the best on the line
 
-One step is one corner, and computes the full gradient: it costs a pass whatever the set. The scores of the corner alone
-update those of W: one column of X, or X times one singular vector.
+One step is one corner, and computes the full gradient G = Z + l2 W, Z = X' slopes: it costs a pass whatever the set.
+The scores of the corner alone update those of W: one column of X, or X times one singular vector.
 
-    paper 001       here                shape
-    x               W                   (d, k)
-    grad f          G = Z + l2 W        (d, k)     Z = X' slopes
-    x~              corner
-    eta             length              ()
-    Ax              scores              (n, k)     kept up to date
-
-Source: Frank and Wolfe (1956); paper 001, eq. (2); maths: ball, eq. 21. We differ: eta comes from a line search. The
-rate is 1 / t; the estimate is the gap of the certificate, or the Frank-Wolfe gap for a trace ball.
+Source: Frank and Wolfe (1956); paper 001, eq. (2); maths: ball, eq. 21. We differ: eta, here ``length``, comes from a
+line search. The rate is 1 / t; the estimate is the gap of the certificate, or the Frank-Wolfe gap for a trace ball.
 """
 
 from dataclasses import dataclass, field

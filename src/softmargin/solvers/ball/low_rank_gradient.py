@@ -1,7 +1,5 @@
 """Accelerated projected gradient over the trace-norm ball, with weights kept as factors of low rank.
 
-    minimise over W in the ball:   f(W) + l2 / 2 |W|^2 ,     f(W) = min over b of sum_i p_i loss(W' x_i + b, t_i)
-
     Z = W_t + beta (W_t - W_{t-1});   W_{t+1} = nearest point of the ball to M = Z - (X' R + l2 Z) / L , R: slopes at Z
 
 W is U diag(s) V', so Z is two such matrices stacked, and M is known by its products: one or two sweeps of subspace
@@ -13,11 +11,6 @@ L shrinks a little every time and doubles where <R(W_{t+1}) - R(Z), X D> + l2 |D
 The error of the triples, M' u - s v, is at most a share of the last |D|. A step computes at most a few times more
 triples than the last one, so that first steps, whose rank may be high, stay cheap; such a step leads to a point of
 lower rank, and the next one computes more.
-
-    maths        here              shape
-    X            U, s, V           (d, r), (r,), (k, r)
-    W = A X      scores            (n, k)     without the intercept
-    TSVD         leading           right basis kept in ``basis`` (k, b)
 
 Source: maths: ball, section 4; Beck and Teboulle (2009), restarted as in O'Donoghue and Candes (2015) where
 <Z - W_{t+1}, W_{t+1} - W_t> > 0; momentum follows a changing L as in Scheinberg, Goldfarb and Bai (2014).

@@ -1,26 +1,18 @@
 """Primal-dual block Frank-Wolfe over the trace-norm ball, with weights kept as factors of low rank.
 
-    L(W, Y) = l2 / 2 |W|^2 + <X' (p Y), W> - sum_i p_i sum_c f*(y_ic, t_ic) ,   W in the ball;   min over W, max over Y
-
     Y~ = argmax of <S, Y> - f*(Y) - |Y - Y_t|^2 / (2 r) ,  S = X W;   Y_{t+1} = Y~ in the rows that move most, else Y_t
     W~ = nearest point of the ball, of rank s at most, to W_t - (Z + l2 W_t) / (l2 eta) ,   Z = X' (p Y_{t+1})
     W_{t+1} = (1 - eta) W_t + eta W~ ,   S = (1 - eta) S + eta X W~
 
-By default eta = 1: W is the minimiser for Y, the nearest point to -Z / l2. Then q(Y) = min over W of L + f* is known,
-and a test controls r, common to all samples: a step is accepted where
+By default eta = 1: W is the minimiser for Y, the nearest point to -Z / l2. Then q(Y) = min over W of L + f* is known
+(maths: ball, eq. 16), and a test controls r, common to all samples: a step is accepted where
 
     q(Y_{t+1}) >= q(Y_t) + <p S, dY> - sum_i p_i |dY_i|^2 / (2 r) ,   so that the dual value rises;   else r is halved
 
 and r grows after several accepted steps in a row. Z is never formed: products with it are products with X and Y, which
 cost what the paper's updates cost with the number of rows it recommends. So by default all rows move.
 
-    paper 001     here            shape
-    X             U, s, V         (d, r), (r,), (k, r)
-    Y             Y               (n, k)
-    W = A X       scores          (n, k)
-    s, k          rank, rows      settings
-    delta, eta    delta, eta      settings; r = delta p_i, so delta / n
-    mu = L        l2
+The paper's X, W = A X and mu = L are here U diag(s) V', scores and l2; its s, k and delta are rank, rows and n r.
 
 Source: paper 001, Algorithm 2 with maths: errata 001.1 to 001.5 (A X~ in (13), 1/n in (14) and (16), rows of (15) by
 |Y~_i - Y_i|); the test of r is maths: ball, eq. 18. We differ: the dual step comes before the primal one, which is the
@@ -39,16 +31,8 @@ from softmargin.matrices.operator import adjoint_product, row_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank
 from softmargin.sets.truncated import TruncationTuning, first_basis
-from softmargin.solvers.ball._low_rank import (
-    FactorSolver,
-    FactorState,
-    StepMatrix,
-    distance,
-    first_factors,
-    singular_values,
-    stack,
-    zero_factors,
-)
+from softmargin.solvers.ball import _low_rank as factors
+from softmargin.solvers.ball._low_rank import FactorSolver, FactorState
 from softmargin.solvers.ball.primal_dual_bfw import DualStepTuning, keep_largest_rows
 
 __all__ = ["LowRankPDBFW", "LowRankPDBFWTuning", "PDBFWState"]
@@ -123,7 +107,7 @@ class LowRankPDBFW(FactorSolver):
                 f"fit_intercept={problem.fit_intercept}. Use LowRankGradient."
             )
         ball = self.ball(problem)
-        W, _ = first_factors(problem, ball, init)
+        W, _ = factors.first_factors(problem, ball, init)
         scores = problem.scores(W)
         Y = np.zeros(scores.shape)
         if init is not None:
@@ -138,12 +122,12 @@ class LowRankPDBFW(FactorSolver):
         """Move rows of Y, then W."""
         p, l2, eta, tuning = problem.weights[:, None], problem.l2, self.eta, self.tuning
         ball, before, spare = self.ball(problem), state.weights, tuning.triples.spare
-        old = zero_factors(problem.shape) if eta == 1.0 else before._replace(s=(1.0 - 1.0 / eta) * before.s)
+        old = factors.zero_factors(problem.shape) if eta == 1.0 else before._replace(s=(1.0 - 1.0 / eta) * before.s)
         most, scores = None if self.rank is None else self.rank + spare, state.room
         while True:
             dY = self._dual_move(problem, state)
             Y = state.Y + dY
-            matrix = StepMatrix(problem.X, old, p * Y, 1.0 / (l2 * eta))
+            matrix = factors.StepMatrix(problem.X, old, p * Y, 1.0 / (l2 * eta))
             top, new = self.nearest(ball, matrix, state, most, scores, self.rank)
             q = 0.5 * l2 * float(new.s @ new.s) - l2 * float(top.s[: new.rank] @ new.s)
             if self.delta is not None or _is_accepted(state, q, scores, p * dY, dY):
@@ -154,11 +138,11 @@ class LowRankPDBFW(FactorSolver):
         if eta < 1.0:
             scores += (1.0 / eta - 1.0) * state.scores
             scores *= eta
-            new = _positive(stack((1.0 - eta, before), (eta, new)).orthogonal())
+            new = _positive(factors.stack((1.0 - eta, before), (eta, new)).orthogonal())
         state.taken += 1
         if state.taken == tuning.dual_step.patience:
             state.r, state.taken = tuning.dual_step.longer * state.r, 0
-        state.length = distance(new, before)
+        state.length = factors.distance(new, before)
         state.move(new, basis)
         state.scores, state.room, state.Y, state.q = scores, state.scores, Y, q
         return state
@@ -182,7 +166,9 @@ class LowRankPDBFW(FactorSolver):
         """Estimate the gap between W and the slopes at W, or Y, whichever is smaller, as the certificate does."""
         none = np.zeros(problem.shape[1])
         R = problem.slopes(state.scores, none)
-        least = self.ball(problem).least_by(singular_values(adjoint_product(problem.X, R @ state.basis)), problem.l2)
+        least = self.ball(problem).least_by(
+            factors.singular_values(adjoint_product(problem.X, R @ state.basis)), problem.l2
+        )
         ridge = 0.5 * problem.l2 * float(state.s @ state.s)
         primal = problem.losses(state.scores, none) + ridge
         gap = float(np.vdot(R, state.scores)) + ridge - least

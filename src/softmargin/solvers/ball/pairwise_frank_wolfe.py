@@ -1,7 +1,5 @@
 """Pairwise Frank-Wolfe over the corners of an l1 ball or a simplex: move weight from the worst corner to the best.
 
-    minimise over W in the ball:   sum_i p_i sum_c f(s_ic, t_ic) + l2 / 2 |W|^2 ,     s = X W + b
-
     S = the corner with the least <G, S> ;    V = the corner in use with the largest <G, V>
     W <- W + eta (S - V) ,    eta in [0, weight of V] the best on the line
 
@@ -10,12 +8,8 @@ rest of the weight is on the origin, which counts as one more corner: it is the 
 
 Two entries of W change at a time, so a move reads the samples of two columns, and the gradient changes by the rows of
 those samples whose slopes change. A step makes as many moves as cost a pass, then computes the full gradient and the
-intercept, which is fixed in between.
-
-    Lacoste-Julien  here                        shape
-    s_t, v_t        (best, up), (worst, down)   an entry and its sign
-    gamma           length                      ()     in units of the entries: eta times the radius
-    x^(t), grad f   W, G = Z + l2 W             (d * k,)
+intercept, which is fixed in between. Here S and V are entries with signs, (best, up) and (worst, down); eta times the
+radius is ``length``.
 
 Source: Lacoste-Julien and Jaggi (2015), Algorithm 2; maths: ball, eq. 22. Linear in the number of moves that are not
 cut short.

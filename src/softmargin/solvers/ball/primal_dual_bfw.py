@@ -1,7 +1,4 @@
-"""Primal-dual block Frank-Wolfe over the l1 ball, for a ridge and no intercept.
-
-    L(W, U) = l2 / 2 |W|^2 + <Z, W> - sum_i p_i sum_c f*(u_ic, t_ic) ,   Z = X' (p U) ,   W in the ball
-                                                                                                     maths: ball, eq. 16
+"""Primal-dual block Frank-Wolfe over the l1 ball, for a ridge and no intercept: maths: ball, eq. 16.
 
     as printed, corrected                                                                            maths: errata 001.1
         V = W - (Z + l2 W) / (l2 eta), its s largest entries projected on the ball;   W = (1 - eta) W + eta V
@@ -13,14 +10,7 @@
         k balances the cost of the rows and the columns of a step
 
 X W and X' (p U) are updated by what changed: columns where W changed, rows where U changed. Every 50 iterations both
-are computed afresh, against rounding.
-
-    paper 001        here
-    x, y             W (d, k), U (n, k) without the 1/n
-    w = A x          scores (n, k)
-    z = A'y          Z (d, k), with the 1/n
-    mu, tau, L       l2, ball.radius; L = l2
-    s, k, delta, eta the same; r = delta / n
+are computed afresh, against rounding. The paper's x, y, w and z are W, U without the 1/n, scores, and Z with the 1/n.
 
 Source: Lei, Zhuo, Caramanis, Dhillon, Dimakis (2019), Algorithm 1, eqs. (8)-(12). We differ by maths: errata 001.1,
 001.2 and 001.5: (9) with A x~, (10) with 1/n, (12) with rows; rows of several targets are ranked by their norm.
@@ -38,15 +28,8 @@ from softmargin.matrices.operator import row_squares
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import L1Ball
+from softmargin.solvers.ball import _objective as objective
 from softmargin.solvers.ball._iterate import BallSolver
-from softmargin.solvers.ball._objective import (
-    check_dual,
-    fill_adjoint,
-    fill_scores,
-    n_numbers,
-    project_into,
-    square_of_norm,
-)
 from softmargin.solvers.ball._products import add_rows
 
 __all__ = ["DualStepTuning", "PrimalDualBFW", "PrimalDualBFWTuning", "PrimalDualState", "keep_largest_rows"]
@@ -137,7 +120,7 @@ class PrimalDualBFW(BallSolver):
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> PrimalDualState:
         """Allocate, from the slopes at a first point or from zero."""
-        check_dual(problem, "PrimalDualBFW")
+        objective.check_dual(problem, "PrimalDualBFW")
         W = np.array(problem.checked_point(init).weights)
         scores = problem.scores(W)
         n = len(scores)
@@ -151,7 +134,7 @@ class PrimalDualBFW(BallSolver):
         elif self.delta is not None:
             r = self.delta / n
         else:
-            r = problem.l2 / max(square_of_norm(problem, rng), _TINY)
+            r = problem.l2 / max(objective.square_of_norm(problem, rng), _TINY)
         return PrimalDualState(W, scores, U, Z, min(r, _LONGEST), min(safe, _LONGEST), min(self.k or n, n))
 
     def step(self, problem: ConstrainedProblem, state: PrimalDualState) -> PrimalDualState:
@@ -159,19 +142,15 @@ class PrimalDualBFW(BallSolver):
         touched = 0
         for _ in range(self.tuning.max_iterations):
             if state.n_done % self.tuning.refresh == 0:
-                self._refresh(problem, state)
+                objective.fill_adjoint(problem.X, problem.weights[:, None] * state.U, state.Z)
+                if self.is_automatic:
+                    state.theta = _weights_of(problem, state.Z, state.theta, state.W)
+                objective.fill_scores(problem.X, state.W, state.scores)
             touched += self._ascend(problem, state) if self.is_automatic else self._iterate(problem, state)
             state.n_done += 1
-            if touched >= n_numbers(problem.X):
+            if touched >= problem.X.size:
                 break
         return state
-
-    def _refresh(self, problem: ConstrainedProblem, state: PrimalDualState) -> None:
-        """Compute Z, W and the scores afresh."""
-        fill_adjoint(problem.X, problem.weights[:, None] * state.U, state.Z)
-        if self.is_automatic:
-            state.theta = _weights_of(problem, state.Z, state.theta, state.W)
-        fill_scores(problem.X, state.W, state.scores)
 
     def _ascend(self, problem: ConstrainedProblem, state: PrimalDualState) -> int:
         """Make one iteration (maths: ball, eq. 18); return how many numbers of X it read."""
@@ -199,7 +178,7 @@ class PrimalDualBFW(BallSolver):
         by_columns = int(add_rows(as_rows(problem.columns().T), state.W.reshape(-1), k, state.scores.reshape(-1)))
         state.W, state.new_W = state.new_W, state.W
         n = len(state.U)
-        wanted = -(-by_columns * n // max(n_numbers(problem.X) * k, 1))
+        wanted = -(-by_columns * n // max(problem.X.size * k, 1))
         state.n_rows = min(max(wanted, -(-n // tuning.fewest_rows)), n)
         return (int(touched) + by_columns) // k
 
@@ -212,7 +191,7 @@ class PrimalDualBFW(BallSolver):
         if self.s is not None and self.s < d * k:
             flat = V.reshape(-1)
             flat[np.argpartition(np.abs(flat), d * k - self.s)[: d * k - self.s]] = 0.0
-        state.theta = project_into(problem.ball, V, state.theta, V)
+        state.theta = objective.project_into(problem.ball, V, state.theta, V)
         V *= eta
         state.W *= 1.0 - eta
         state.W += V
@@ -249,7 +228,7 @@ def _fill_moves(problem: ConstrainedProblem, state: PrimalDualState) -> None:
 
 def _weights_of(problem: ConstrainedProblem, Z: Array, guess: float, out: Array) -> float:
     """Write the point of the ball nearest to -Z / l2; return its threshold, times l2."""
-    ball = check_dual(problem, "PrimalDualBFW")
+    ball = objective.check_dual(problem, "PrimalDualBFW")
     theta = L1Ball(problem.l2 * ball.radius).level(Z, guess)
     ball.shrink_into(Z, theta, -1.0 / problem.l2, out)
     return theta

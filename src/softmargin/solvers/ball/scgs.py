@@ -1,7 +1,5 @@
 """Stochastic conditional gradient sliding: accelerated gradient on batches, with corners instead of projections.
 
-    minimise over W in the ball:   F(W) = sum_i p_i sum_c f(s_ic, t_ic) + l2 / 2 |W|^2 ,     s = X W + b
-
     M = (1 - gamma) Y + gamma V ;   g = the gradient at M, by a batch
     V <- argmin over the ball of <g, V'> + beta / 2 |V' - V|^2 , by corners up to ``tol``
     Y <- (1 - gamma) Y + gamma V
@@ -11,15 +9,11 @@
     l2 > 0          2/(t + 1)   2 L / t         8 L e / (l2 N t)            l2 v N (t + 1)^2 / (4 L^2 e)
 
 With l2 > 0 a phase has N = 4 sqrt(2 L / l2) iterations, begins again at Y with t = 1, and halves e, a bound on F - F*.
+D is the diameter of the ball, v (sigma^2 of Lan and Zhou) the variance of a gradient by one sample, at the first point.
 
-    Lan, Zhou       here                shape
-    x, y, z         V, Y, M             (d, k)
-    L, mu           lipschitz, l2       ()
-    D               diameter            ()         of the ball
-    sigma^2         v = variance        ()         of a gradient by one sample, at the first point
-
-Source: Lan and Zhou (2016); maths: ball, section 8. We differ: a batch of all samples or more is the exact gradient;
-the ridge is never sampled; an iteration uses at most ``max_corners`` corners; every step ends with the best intercept.
+Source: Lan and Zhou (2016), whose x, y, z are V, Y, M; maths: ball, section 8. We differ: a batch of all samples or
+more is the exact gradient; the ridge is never sampled; an iteration uses at most ``max_corners`` corners; every step
+ends with the best intercept.
 """
 
 import math

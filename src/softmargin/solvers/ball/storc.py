@@ -1,26 +1,17 @@
 """Variance-reduced conditional gradient sliding (STORC): rounds of accelerated gradient that correct a full gradient.
 
-    minimise over W in the ball:   F(W) = sum_i p_i sum_c f(s_ic, t_ic) + l2 / 2 |W|^2 ,     s = X W + b
-
-    a round starts at W0 = V = Y with the full gradient, and has N iterations t = 1, 2, ...:
-        M = (1 - gamma) Y + gamma V ;   g = the gradient at W0, corrected by a batch's difference between M and W0
+    a round starts at W = V = Y with the full gradient, and has N iterations t = 1, 2, ...:
+        M = (1 - gamma) Y + gamma V ;   g = the gradient at W, corrected by a batch's difference between M and W
         V <- argmin over the ball of <g, V'> + beta / 2 |V' - V|^2 , by corners up to ``tol``
         Y <- (1 - gamma) Y + gamma V
 
     gamma = 2 / (t + 1) ,    beta = 3 L / t ,    tol = 2 L D^2 / (N t)
-    strongly convex:   N = sqrt(32 L / l2) ,       D^2 = 2 gap(W0) / l2 >= |W0 - W*|^2
+    strongly convex:   N = sqrt(32 L / l2) ,       D^2 = 2 gap(W) / l2 >= |W - W*|^2
     general:           N = 2^(round / 2 + 2) ,     D = the diameter of the ball
 
-    Hazan, Luo      here                shape
-    w_t             W                   (d, k)     with its scores, intercept and Z
-    x, y, z         V, Y, M             (d, k)
-    L / mu          lipschitz / l2      ()
-    D_t^2           square              ()
-    m_t             batch
-
-Source: Hazan and Luo (2016); maths: ball, section 8. We differ: the gap of W0 bounds D where the
-paper halves it; a batch has 96 N samples, of which the proofs need far more, or is exact where those are all; an
-iteration uses at most ``max_corners`` corners; every W0 gets the best intercept.
+Source: Hazan and Luo (2016), whose w, x, y, z are W, V, Y, M; maths: ball, section 8. We differ: the gap of W bounds D
+where the paper halves it; a batch has 96 N samples, of which the proofs need far more, or is exact where those are all;
+an iteration uses at most ``max_corners`` corners; every W gets the best intercept.
 """
 
 import math

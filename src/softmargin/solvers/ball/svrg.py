@@ -1,24 +1,18 @@
 """Projected stochastic variance reduced gradient over a convex set, by batches.
 
-    minimise over W in the ball:   sum_i p_i sum_c f(s_ic, t_ic) + l2 / 2 |W|^2 ,     s = X W + b
-
     W <- project(W - length (Z~ + l2 W + 1/m sum over a batch of (slope_i(W) - slope_i(W~)) x_i / q_i))
+    1 / length = L = l2 + curvature ((1 - 1/m) |sqrt(p) X|_2^2 + 1/m sum_i p_i |x_i|^2)
 
 W~ is where the last full gradient Z~ = X' slopes was computed, at the end of the step before. A projection reads all of
-W, so a batch holds as many entries of X as W has entries. Every W~ gets the best intercept.
-
-    Xiao, Zhang     here                shape
-    x, x~           W, and W at a step's start
-    eta             length              ()         1 / L, halved after a step in which the gap grew
-    L                                   ()         l2 + curvature ((1 - 1/m) |sqrt(p) X|_2^2 + 1/m sum_i p_i |x_i|^2)
-    q_i             chances             (n,)
+W, so a batch holds as many entries of X as W has entries. Every W~ gets the best intercept. The length is halved after
+a step in which the gap grew.
 
 Source: Johnson and Zhang (2013); Xiao and Zhang (2014), with the last inner point kept; maths: ball, section 8. We
 differ: their proofs need shorter steps, which we take only after the gap has grown. The objective may rise: only its
 expectation falls.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -39,14 +33,14 @@ class BallSvrgTuning(NamedTuple):
     shorter: float = 0.5  # factor of the step length after a step in which the gap grew; by hand
 
 
-@dataclass
+@dataclass(kw_only=True)
 class BallSvrgState(BallIterate):
     """Where the run stands, with the full gradient there, and how it draws."""
 
-    chances: Array = field(kw_only=True)  # (n,)
-    batch: int = field(kw_only=True)
-    length: float = field(kw_only=True)
-    seed: int = field(kw_only=True)
+    chances: Array  # (n,)
+    batch: int
+    length: float
+    seed: int
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,6 @@
 While few weights are non-zero, all but two products of a round read only the columns of the set. Where the set is a
 large part of X there is nothing to gain, and the run changes to plain gradient steps for good.
 
-    maths            here
-    W                features
-    supp(x)          the rows of W (d, k) that are not zero
-
 Source: maths: ball, eq. 15. We differ: a round has a bounded number of iterations, and the choice between the set and
 plain steps counts the entries of X in the set.
 """
@@ -24,7 +20,7 @@ from softmargin.core.protocols import ConstrainedProblem
 from softmargin.problems.constrained import BallPoint, Constrained
 from softmargin.sets import L1Ball
 from softmargin.solvers.ball._iterate import BallSolver
-from softmargin.solvers.ball._objective import checked_ball, fill_adjoint, fill_slopes, n_numbers
+from softmargin.solvers.ball._objective import checked_ball, fill_adjoint, fill_slopes
 from softmargin.solvers.ball.accelerated_gradient import BallGradient, BallGradientState
 from softmargin.solvers.common.working_set import largest
 
@@ -84,7 +80,7 @@ class BallWorkingSet(BallSolver):
             violation[is_used] = np.inf
             features = largest(violation, size)
             columns = problem.columns()[:, features]
-            state.is_plain = n_numbers(columns) / max(n_numbers(problem.X), 1) > tuning.largest_share
+            state.is_plain = columns.size / max(problem.X.size, 1) > tuning.largest_share
         if state.is_plain:
             return _PLAIN.step(problem, state)
         target_gap = tuning.gap_share * problem.relative_gap(state.W, state.S, state.intercept, state.G)

@@ -25,8 +25,6 @@ from softmargin.solvers.sampled_kernel._line_search import (
     wolfe_search,
 )
 
-__all__ = ["KERNEL", "SampleState", "SubgradientMethod"]
-
 KERNEL, EUCLIDEAN = "kernel", "euclidean"
 
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from softmargin.core.protocols import Array
 
-__all__ = ["HingeLine", "HingeSearchTuning", "active_losses", "exact_search", "wolfe_search"]
-
 
 class HingeSearchTuning(NamedTuple):
     """Constants of Wolfe's search."""

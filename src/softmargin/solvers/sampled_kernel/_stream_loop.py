@@ -1,6 +1,6 @@
 """Pegasos with averaging on features that come a block at a time: several binary hinge problems in one pass.
 
-    lam / 2 |w|^2 + (1/n) sum_i weight_i [1 - y_i <w, z_i>]_+ ,     one w per column of signs
+    lam / 2 |w|^2 + (1/n) sum_i weight_i [1 - y_i <w, z_i>]_+ ,     one w per column of signs, W[c] here
 
     w     <-  (w + step weight_i y_i z_i [y_i <w, z_i> < 1]) / (1 + step lam) ,     step = 1 / (R + lam t / gain)
     mean  <-  mean + (power + 1) / (t + power) (w - mean)                           weights of the iterates like t^power
@@ -8,18 +8,11 @@
 R is the mean of |weight_i z_i|^2: a step shifts the score of its row by at most about one, however small lam is.
 Pegasos has gain 1; but in a stream the n of lam = 1 / (C n) grows, and w grows with it, which such short steps follow
 too late. For the same reason late iterates have so large weights.
-
-    Pegasos      here
-    eta_t        step
-    w_t          W[c]           (r,)
-    t            t              rows seen, those of earlier blocks included
 """
 
 from typing import Any, NamedTuple
 
 from softmargin.backends.jit import jit
-
-__all__ = ["StreamTuning", "pass_over_features"]
 
 
 class StreamTuning(NamedTuple):

@@ -1,8 +1,5 @@
 """Stochastic conjugate subgradients for the kernel hinge SVM: directions of least norm, on a sample that grows.
 
-    f(w) = lam / 2 |w|^2 + sum_i p_i [1 - y_i <w, phi_i>]_+ ,   w = sum_{i in S} alpha_i phi_i
-                                                                                            maths: sampled kernel, eq. 1
-
     g = lam alpha - p y act                subgradient at w, by its coefficients;  act_i in [0, 1] where the margin is 1
     d = the shortest vector of the segment from d_last to -g;   alpha_new = alpha + t d,  t |d| <= radius
                                                                                             maths: sampled kernel, eq. 7
@@ -13,14 +10,9 @@ By default all lengths are those of the kernel's space (<a, b> = a'Qb), the line
 grows, and T has at most ``test_size`` samples: maths: sampled kernel, section 3. ``geometry="euclidean"``,
 ``search="wolfe"``, ``reset=False``, ``test_size=None`` is the paper's own method, with its errata corrected.
 
-    paper 002           here                shape
-    S_k, T_k            index, test sample  (m,)
-    alpha, Q alpha      alpha, u            (m,)
-    d, Q d              d, v                (m,)
-    delta, gamma        radius, change
-
-Source: paper 002, Algorithms 1 and 2; maths: sampled kernel, sections 3 and 4. The dual variables that prove the gap on
-S are the same mean of act as d is of -g, so that the gap on the sample costs nothing more.
+Source: paper 002, Algorithms 1 and 2, with S, Q alpha, Q d, delta and gamma as index, u, v, radius and change; maths:
+sampled kernel, sections 3 and 4. The dual variables that prove the gap on S are the same mean of act as d is of -g, so
+that the gap on the sample costs nothing more.
 """
 
 import math

@@ -10,7 +10,7 @@ Source: Shalev-Shwartz, Singer, Srebro and Cotter (2011), Figure 3; paper 002's 
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -31,7 +31,6 @@ class PegasosState:
     seed: int
     n_drawn: int = 0
     n_steps: int = 0
-    places: dict[int, int] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Record the position of every sample."""
