@@ -72,11 +72,6 @@ class FactorState:
         """W."""
         return LowRank(self.U, self.s, self.V)
 
-    def move(self, W: LowRank, basis: Array) -> None:
-        """Replace the weights, and copy the first columns of a basis."""
-        self.U, self.s, self.V = W
-        self.basis = basis.copy()
-
 
 class FactorSolver(BallSolver):
     """What solvers with weights of low rank share; their tuning has the accuracy of triples, and that of sweeps."""

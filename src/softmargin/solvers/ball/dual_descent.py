@@ -88,15 +88,9 @@ class BallDualDescent(BallSolver):
         if state.n_done % tuning.refresh == 0:
             fill_adjoint(X, problem.weights[:, None] * state.U, state.Z)
         n_levels = min(max(X.size // (tuning.numbers_per_level * state.Z.size), 1), tuning.most_levels)
-        fixed = _Fixed(
-            compiled_loss(problem),
-            problem.target.reshape(-1),
-            problem.weights,
-            l2,
-            ball.radius,
-            longest=1.0 if problem.loss.is_margin else max(1.0, float(np.abs(problem.target).max())),
-            chunk=-(-len(state.order) // n_levels),
-        )
+        longest = 1.0 if problem.loss.is_margin else max(1.0, float(np.abs(problem.target).max()))
+        loss, target, chunk = compiled_loss(problem), problem.target.reshape(-1), -(-len(state.order) // n_levels)
+        fixed = _Fixed(loss, target, problem.weights, l2, ball.radius, longest, chunk)
         state.theta, losses, slacks = _ascend(
             as_rows(X), fixed, state.U.reshape(-1), state.Z.reshape(-1), state.theta, state.order, state.random
         )

@@ -84,17 +84,9 @@ class LowRankGradient(FactorSolver):
         scores = np.ascontiguousarray(problem.scores(W))
         # The square of the norm of X lies between the sum of the squares and its share of the smaller side.
         most = problem.loss.curvature * float(problem.weights @ row_squares(problem.X)) or 1.0
-        return LowRankState(
-            *W,
-            scores,
-            first_basis(W, self.tuning.triples),
-            math.inf,
-            *W,
-            scores.copy(),
-            best_intercept(problem, scores, intercept),
-            most / min(problem.X.shape) + problem.l2,
-            most + problem.l2,
-        )
+        lipschitz, ceiling = most / min(problem.X.shape) + problem.l2, most + problem.l2
+        basis, b = first_basis(W, self.tuning.triples), best_intercept(problem, scores, intercept)
+        return LowRankState(*W, scores, basis, math.inf, *W, scores.copy(), b, lipschitz, ceiling)
 
     def step(self, problem: ConstrainedProblem, state: LowRankState) -> LowRankState:
         """Make one iteration."""
@@ -137,7 +129,8 @@ class LowRankGradient(FactorSolver):
         state.momentum = 1.0 if self.restart and turn < 0.0 else momentum
         state.length = length
         state.last_U, state.last_s, state.last_V = W
-        state.move(new, top.V[:, : new.rank + tuning.triples.spare])
+        state.U, state.s, state.V = new
+        state.basis = top.V[:, : new.rank + tuning.triples.spare].copy()
         state.scores, state.last_scores = new_scores, state.scores
         return state
 

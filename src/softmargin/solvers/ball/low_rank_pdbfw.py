@@ -134,7 +134,7 @@ class LowRankPDBFW(FactorSolver):
                 break
             state.r *= tuning.dual_step.shorter
             state.taken = 0
-        basis = top.V[:, : new.rank + spare]
+        state.basis = top.V[:, : new.rank + spare].copy()
         if eta < 1.0:
             scores += (1.0 / eta - 1.0) * state.scores
             scores *= eta
@@ -143,7 +143,7 @@ class LowRankPDBFW(FactorSolver):
         if state.taken == tuning.dual_step.patience:
             state.r, state.taken = tuning.dual_step.longer * state.r, 0
         state.length = factors.distance(new, before)
-        state.move(new, basis)
+        state.U, state.s, state.V = new
         state.scores, state.room, state.Y, state.q = scores, state.scores, Y, q
         return state
 

@@ -106,15 +106,9 @@ class BallPairwise(BallSolver):
 
         here = scores[entries] + state.intercept[entries % k]
         weights, target = problem.weights[entries // k], problem.target.reshape(-1)[entries]
-        line = Line(
-            problem.loss,
-            weights,
-            target,
-            here,
-            move,
-            cross=problem.l2 * sum(direction * float(W[entry]) for entry, direction in directions.items()),
-            square=problem.l2 * sum(direction**2 for direction in directions.values()),
-        )
+        cross = problem.l2 * sum(direction * float(W[entry]) for entry, direction in directions.items())
+        square = problem.l2 * sum(direction**2 for direction in directions.values())
+        line = Line(problem.loss, weights, target, here, move, cross, square)
         length = line.search(room, self.tuning.iterate)
         for entry, direction in directions.items():
             W[entry] += length * direction

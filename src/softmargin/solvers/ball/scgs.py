@@ -72,14 +72,10 @@ class Scgs(SlidingSolver):
         scores = problem.scores(weights)
         b = problem.best_intercept(scores, intercept)
         slopes = problem.loss.slope(scores + b, problem.target)
-        return ScgsState(
-            V=weights,
-            Y=weights.copy(),
-            intercept=b,
-            variance=sampling(problem)[1] * float(problem.weights @ (slopes**2).sum(axis=1)),
-            excess=problem.losses(scores, b) + 0.5 * problem.l2 * float(np.vdot(weights, weights)),
-            **self.measured(problem, rng),
-        )
+        variance = sampling(problem)[1] * float(problem.weights @ (slopes**2).sum(axis=1))
+        excess = problem.losses(scores, b) + 0.5 * problem.l2 * float(np.vdot(weights, weights))
+        more = self.measured(problem, rng)
+        return ScgsState(V=weights, Y=weights.copy(), intercept=b, variance=variance, excess=excess, **more)
 
     def step(self, problem: ConstrainedProblem, state: ScgsState) -> ScgsState:
         """Slide for about a pass, then find the intercept."""

@@ -68,14 +68,8 @@ class BallSvrg(BallSolver):
         n, (d, k) = len(problem.target), problem.shape
         batch = min(n, self.batch or max(1, round(n * d * k / max(problem.X.size, 1))))
         curvature = (1.0 - 1.0 / batch) * smoothness(problem, rng) + problem.loss.curvature * total / batch
-        return BallSvrgState.at(
-            problem,
-            init,
-            chances=chances,
-            batch=batch,
-            length=1.0 / ((curvature + problem.l2) or 1.0),
-            seed=int(rng.integers(1 << 62)),
-        )
+        length, seed = 1.0 / ((curvature + problem.l2) or 1.0), int(rng.integers(1 << 62))
+        return BallSvrgState.at(problem, init, chances=chances, batch=batch, length=length, seed=seed)
 
     def step(self, problem: ConstrainedProblem, state: BallSvrgState) -> BallSvrgState:
         """Take batches of n samples in all, then compute the full gradient."""

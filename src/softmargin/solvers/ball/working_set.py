@@ -84,15 +84,8 @@ class BallWorkingSet(BallSolver):
         if state.is_plain:
             return _PLAIN.step(problem, state)
         target_gap = tuning.gap_share * problem.relative_gap(state.W, state.S, state.intercept, state.G)
-        part = Constrained(
-            columns,
-            problem.target,
-            loss=problem.loss,
-            ball=problem.ball,
-            l2=problem.l2,
-            weights=problem.weights,
-            fit_intercept=problem.fit_intercept,
-        )
+        same = {name: getattr(problem, name) for name in ("loss", "ball", "l2", "weights", "fit_intercept")}
+        part = Constrained(columns, problem.target, **same)
         inner = _PLAIN.start(part, BallPoint(state.W[features], state.intercept), np.random.default_rng(0))
         inner.lipschitz = max(inner.lipschitz, state.lipschitz)
         for _ in range(tuning.max_steps):
