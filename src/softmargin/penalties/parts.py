@@ -36,8 +36,7 @@ T = TypeVar("T")
 
 TINY = float(np.finfo(np.float64).tiny)
 _OPTIONAL = "is_entrywise"
-_MEMBERS = (*Penalty.__annotations__, *vars(Penalty))
-_REQUIRED = [name for name in _MEMBERS if not name.startswith("_") and name != _OPTIONAL]
+_REQUIRED = [name for name in (*Penalty.__annotations__, *vars(Penalty)) if name[0] != "_" and name != _OPTIONAL]
 
 
 def checked(penalty: Any) -> Any:

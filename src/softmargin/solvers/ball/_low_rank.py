@@ -80,7 +80,7 @@ class FactorSolver(BallSolver):
 
     def ball(self, problem: ConstrainedProblem) -> TraceBall:
         """Return the problem's trace ball, whose points have few singular values; refuse other sets."""
-        return checked_ball(problem, TraceBall, type(self).__name__, "BallGradient")
+        return checked_ball(problem, type(self).__name__, "BallGradient", TraceBall)
 
     def nearest(
         self,

@@ -41,9 +41,8 @@ class ObjectiveTuning(NamedTuple):
 _TUNING = ObjectiveTuning()  # constants of compiled loops, too
 
 
-def checked_ball(problem: ConstrainedProblem, kinds: type[Ball] | tuple[type[Ball], ...], name: str, use: str) -> Ball:
+def checked_ball(problem: ConstrainedProblem, name: str, use: str, *kinds: type[Ball]) -> Ball:
     """Return the problem's set if it is of one of these kinds; else refuse and say what to use."""
-    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
     if not isinstance(problem.ball, kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds)
         raise IncompatibleError(f"{name} needs a set of kind {wanted}; found {problem.ball!r}. Use {use}.")
@@ -52,7 +51,7 @@ def checked_ball(problem: ConstrainedProblem, kinds: type[Ball] | tuple[type[Bal
 
 def check_dual(problem: ConstrainedProblem, name: str) -> L1Ball:
     """Return the l1 ball; refuse a problem whose dual is not smooth in U alone."""
-    ball = checked_ball(problem, L1Ball, name, "BallGradient")
+    ball = checked_ball(problem, name, "BallGradient", L1Ball)
     if problem.l2 == 0.0:
         raise IncompatibleError(f"{name} needs l2 > 0; found 0. Use BallGradient or BallWorkingSet.")
     if problem.fit_intercept:

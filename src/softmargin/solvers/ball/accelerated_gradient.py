@@ -66,13 +66,7 @@ class BallGradientState:
 
 @dataclass(frozen=True)
 class BallGradient(BallSolver):
-    """Settings of accelerated projected gradient. One step is one iteration.
-
-    Parameters
-    ----------
-    restart : bool
-        Drop the momentum when a step turns back.
-    """
+    """Settings of accelerated projected gradient; ``restart`` drops the momentum when a step turns back."""
 
     restart: bool = True
     tuning: BallGradientTuning = BallGradientTuning()
@@ -81,7 +75,7 @@ class BallGradient(BallSolver):
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> BallGradientState:
         """Allocate, from a first point or from zero."""
-        objective.checked_ball(problem, (L1Ball, Simplex, Box), "BallGradient", "LowRankGradient")
+        objective.checked_ball(problem, "BallGradient", "LowRankGradient", L1Ball, Simplex, Box)
         point = problem.checked_point(init)
         W = np.array(point.weights, dtype=np.float64)
         S = np.ascontiguousarray(problem.scores(W))

@@ -75,7 +75,7 @@ class BallBlockFrankWolfe(BallSolver):
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> BallBlockState:
         """Compute the scores and the gradient of a first point, or of zero, and the smoothness."""
-        checked_ball(problem, (L1Ball, TraceBall), "BallBlockFrankWolfe", "BallFrankWolfe")
+        checked_ball(problem, "BallBlockFrankWolfe", "BallFrankWolfe", L1Ball, TraceBall)
         if self.eta == "paper" and problem.l2 == 0.0:
             raise IncompatibleError("eta='paper' needs l2 > 0: it is l2 / (2 L). Use eta='search'.")
         lipschitz = smoothness(problem, rng) + problem.l2

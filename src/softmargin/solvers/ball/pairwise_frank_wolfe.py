@@ -60,7 +60,7 @@ class BallPairwise(BallSolver):
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> BallPairwiseState:
         """Compute the scores and the gradient of a first point, or of the one nearest to zero."""
-        checked_ball(problem, (L1Ball, Simplex), "BallPairwise", "BallFrankWolfe")
+        checked_ball(problem, "BallPairwise", "BallFrankWolfe", L1Ball, Simplex)
         return BallPairwiseState.at(problem, init)
 
     def step(self, problem: ConstrainedProblem, state: BallPairwiseState) -> BallPairwiseState:

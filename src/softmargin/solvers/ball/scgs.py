@@ -49,12 +49,9 @@ class ScgsState(SlidingState):
 
 @dataclass(frozen=True)
 class Scgs(SlidingSolver):
-    """Settings of stochastic conditional gradient sliding. One step is about a pass.
+    """Settings of stochastic conditional gradient sliding: ``max_corners`` is the most of an iteration.
 
-    Parameters
-    ----------
-    max_corners : int
-        Most corners of one iteration.
+    One step is about a pass.
     """
 
     max_corners: int = 100

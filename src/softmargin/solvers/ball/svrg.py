@@ -47,10 +47,7 @@ class BallSvrgState(BallIterate):
 class BallSvrg(BallSolver):
     """Settings of projected stochastic variance reduced gradient. One step is n samples and a full gradient.
 
-    Parameters
-    ----------
-    batch : int, optional
-        Samples of one inner step; by default as many as have d k entries in all.
+    ``batch`` samples make an inner step; by default as many as have d k entries in all.
     """
 
     batch: int | None = None

@@ -59,7 +59,7 @@ class BallWorkingSet(BallSolver):
         self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator
     ) -> BallWorkingSetState:
         """Allocate, from a first point or from zero."""
-        checked_ball(problem, L1Ball, "BallWorkingSet", "BallGradient")
+        checked_ball(problem, "BallWorkingSet", "BallGradient", L1Ball)
         first = _PLAIN.start(problem, init, rng)
         return BallWorkingSetState(
             first.W, first.S, first.last_W, first.last_S, first.intercept, first.lipschitz, first.ceiling

@@ -39,12 +39,7 @@ class PegasosState:
 
 @dataclass(frozen=True)
 class Pegasos(Resumable):
-    """Settings of Pegasos. One step draws ``block`` samples.
-
-    Parameters
-    ----------
-    block : int
-    """
+    """Settings of Pegasos. One step draws ``block`` samples."""
 
     block: int = 256
 
