@@ -87,6 +87,14 @@ class Squared(_Clipped):
         """Return f."""
         return 0.5 * (scores - target) ** 2
 
+    def slope(self, scores: Array, target: Array) -> Array:
+        """Return df/ds, which is never clipped."""
+        return scores - target
+
+    def bend(self, scores: Array, target: Array) -> Array:
+        """Return the second derivative."""
+        return np.ones(np.broadcast_shapes(np.shape(scores), np.shape(target)))
+
 
 @dataclass(frozen=True)
 class Logistic:

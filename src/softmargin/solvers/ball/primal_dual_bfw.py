@@ -124,9 +124,7 @@ class PrimalDualBFW(BallSolver):
         W = np.array(problem.checked_point(init).weights)
         scores = problem.scores(W)
         n = len(scores)
-        U, Z = np.zeros_like(scores), np.zeros_like(W)
-        if init is not None:
-            U = problem.dual_point(scores, np.zeros(W.shape[1]))
+        U = np.zeros_like(scores) if init is None else problem.dual_point(scores, np.zeros(W.shape[1]))
         squares = problem.weights * row_squares(problem.X)
         safe = problem.l2 / max(float(squares.sum()), _TINY)
         if self.is_automatic:
@@ -135,7 +133,8 @@ class PrimalDualBFW(BallSolver):
             r = self.delta / n
         else:
             r = problem.l2 / max(objective.square_of_norm(problem, rng), _TINY)
-        return PrimalDualState(W, scores, U, Z, min(r, _LONGEST), min(safe, _LONGEST), min(self.k or n, n))
+        r, safe = min(r, _LONGEST), min(safe, _LONGEST)
+        return PrimalDualState(W, scores, U, np.zeros_like(W), r, safe, min(self.k or n, n))
 
     def step(self, problem: ConstrainedProblem, state: PrimalDualState) -> PrimalDualState:
         """Make iterations until they have read about as many numbers as X holds."""

@@ -49,10 +49,7 @@ class ScgsState(SlidingState):
 
 @dataclass(frozen=True)
 class Scgs(SlidingSolver):
-    """Settings of stochastic conditional gradient sliding: ``max_corners`` is the most of an iteration.
-
-    One step is about a pass.
-    """
+    """Settings of stochastic conditional gradient sliding; an iteration takes at most ``max_corners`` corners."""
 
     max_corners: int = 100
     tuning: ScgsTuning = ScgsTuning()

@@ -57,8 +57,7 @@ def active_losses(margins: Array, falls: Array) -> NDArray[np.bool_]:
 def exact_search(line: HingeLine, most: float) -> tuple[float, Array]:
     """Return the minimiser of phi over [0, most], and which losses are active there.
 
-    At a kink the loss that has its corner there is active in part, so that the slope is zero: the next subgradient is
-    then orthogonal to the direction.
+    At a kink the loss with its corner there is active in part: the next subgradient is orthogonal to the direction.
     """
     margins, falls, shares = line.margins, line.falls, line.shares
     active = active_losses(margins, falls)

@@ -16,7 +16,7 @@ import numpy as np
 from softmargin.core.protocols import SampledProblem
 from softmargin.problems.kernel_hinge import ExpansionPoint
 from softmargin.solvers.sampled_kernel._direction import KERNEL, SampleState, SubgradientMethod
-from softmargin.solvers.sampled_kernel._line_search import HingeSearchTuning, active_losses
+from softmargin.solvers.sampled_kernel._line_search import HingeSearchTuning
 
 __all__ = ["Wolfe"]
 
@@ -45,12 +45,9 @@ class Wolfe(SubgradientMethod):
     def step(self, problem: SampledProblem, state: SampleState) -> SampleState:
         """Update the direction and move along it; where no step decreases f, take the subgradient ahead on the line."""
         self.update_direction(problem, state)
-        t, act = self.search_along(problem, state, math.inf, self.tuning)
+        t, state.act = self.search_along(problem, state, math.inf, self.tuning)
         if t > 0.0:
             state.alpha += t * state.d
             state.u += t * state.v
-            state.act = act
-        else:
-            state.act = active_losses(1.0 - problem.y * state.u, problem.y * state.v).astype(np.float64)
         state.n_steps += 1
         return state
