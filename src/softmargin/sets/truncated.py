@@ -1,7 +1,7 @@
 """The leading singular triples of a matrix that is known by its products, for a ball that keeps only these.
 
 Block subspace iteration (maths: ball, eq. 13): Q = orth(M V), B = M' Q, and the singular triples of B' are those of M
-within span Q. It starts from the right basis of an earlier, similar matrix: one sweep is often enough. It ends by
+within span Q. It starts from the right basis of an earlier, similar matrix: one sweep is often enough. Two tests:
 
     enough columns     the least singular value computed is at most theta, the threshold of those computed: then all
                        others would be shrunk to zero; else the columns double
