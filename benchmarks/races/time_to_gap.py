@@ -16,6 +16,7 @@ import itertools
 import math
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -51,14 +52,27 @@ LOOSE_SHARE = 0.1
 def main(arguments: list[str] | None) -> int:
     """Measure, or print what was measured."""
     options = completed(parser().parse_args(arguments))
-    if options.summary is not None:
-        if not options.summary.exists():
-            raise UserError(f"{options.summary} does not exist.")
-        if options.markdown is None:
-            print_summary(Records(options.summary))
-        else:
-            print_tables(Records(options.summary), options.markdown)
-        return 0
+    known = summarised(options)
+    if known is None:
+        print_summary(measured(options, measure_data))
+    elif options.markdown is None:
+        print_summary(known)
+    else:
+        print_tables(known, options.markdown)
+    return 0
+
+
+def summarised(options: argparse.Namespace) -> Records | None:
+    """Return the measurements to print without measuring; None where none are asked for."""
+    if options.summary is None:
+        return None
+    if not options.summary.exists():
+        raise UserError(f"{options.summary} does not exist.")
+    return Records(options.summary)
+
+
+def measured(options: argparse.Namespace, measure_data: Callable[..., None]) -> Records:
+    """Measure data set after data set, until the budget is spent."""
     records = Records(options.output)
     with one_thread():
         benchmark = load_benchmark(options.benchmark)
@@ -71,8 +85,7 @@ def main(arguments: list[str] | None) -> int:
                 measure_data(benchmark, name, solvers, records, options, deadline)
         except TimeoutError:
             log.print("the budget is spent; start again with the same file to continue")
-    print_summary(records)
-    return 0
+    return records
 
 
 def parser() -> argparse.ArgumentParser:
@@ -96,22 +109,27 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--solver", nargs="+", metavar="PATTERN", help='solvers, as benchopt names them, e.g. "plain[block=sort]"'
     )
+    parser.add_argument(
+        "--bound-seconds", type=float, default=600.0, help="seconds to prove the peers' bound once (default: 600)"
+    )
+    add_race_options(parser)
+    parser.add_argument(
+        "--markdown", metavar="PEER", help="print the summary as Markdown, with the best of the solvers named PEER..."
+    )
+    return parser
+
+
+def add_race_options(parser: argparse.ArgumentParser) -> None:
+    """Describe how to race, and where measurements are kept."""
     parser.add_argument("--peers", action="store_true", help="of ours only the default, and every other library")
     parser.add_argument("--layout", default="as read", choices=["as read", "dense", "csr"], help="layout of X")
     parser.add_argument("--repeats", type=int, default=5, help="runs of which the median is taken (default: 5)")
     parser.add_argument("--cap", type=float, default=60.0, help="seconds one run may take (default: 60)")
     parser.add_argument(
-        "--bound-seconds", type=float, default=600.0, help="seconds to prove the peers' bound once (default: 600)"
-    )
-    parser.add_argument(
         "--budget", type=float, default=math.inf, metavar="MINUTES", help="begin no new run after this many minutes"
     )
     parser.add_argument("-o", "--output", type=Path, metavar="OUT.jsonl", help="file of measurements, appended to")
     parser.add_argument("--summary", type=Path, metavar="OUT.jsonl", help="measure nothing, print the tables of a file")
-    parser.add_argument(
-        "--markdown", metavar="PEER", help="print the summary as Markdown, with the best of the solvers named PEER..."
-    )
-    return parser
 
 
 def completed(options: argparse.Namespace) -> argparse.Namespace:
@@ -138,25 +156,51 @@ def measure_data(
         if not any(todo.tols(str(racer), repeat) for racer in racers for repeat in range(options.repeats)):
             continue
         if data is None:
-            try:
-                data = load_data(benchmark, name, options.layout)
-            except (OSError, ValueError) as problem:
-                log.print(f"{name}: {escape(' '.join(str(problem).split()))} Left out.")
+            data = loaded(benchmark, name, options.layout)
+            if data is None:
                 return
         objective = objective_for(benchmark, data, **{KINDS[options.benchmark].price: C, options.axis: variant})
         objective.bound_seconds = options.bound_seconds
         racers = suited(racers, objective.problem, C, todo.where)
-        for racer in racers:
-            racer.set_objective(**objective.get_objective())
-            racer.warm_up()
         if any(racer.leans_on_bound for racer in racers):
             warn_if_loose(objective, options.tols, todo.where)
-        for repeat in range(options.repeats):
-            turn = repeat % max(len(racers), 1)
-            for racer in racers[turn:] + racers[:turn]:
-                if time.monotonic() > deadline:
-                    raise TimeoutError
-                race(racer, objective, todo, repeat)
+        run_rounds(racers, objective, todo, options, deadline)
+
+
+def loaded(benchmark: Any, name: str, layout: str) -> dict[str, Any] | None:
+    """Return a data set, or say why it is left out."""
+    try:
+        return load_data(benchmark, name, layout)
+    except (OSError, ValueError) as problem:
+        log.print(f"{name}: {escape(' '.join(str(problem).split()))} Left out.")
+        return None
+
+
+def run_rounds(racers: list[Any], objective: Any, todo: "Todo", options: argparse.Namespace, deadline: float) -> None:
+    """Have the contenders solve one problem, repeat after repeat, starting with another one each time."""
+    racers = [racer for racer in racers if is_ready(racer, objective, todo.where)]
+    for repeat in range(options.repeats):
+        turn = repeat % max(len(racers), 1)
+        for racer in racers[turn:] + racers[:turn]:
+            if time.monotonic() > deadline:
+                raise TimeoutError
+            race(racer, objective, todo, repeat)
+
+
+def is_ready(racer: Any, objective: Any, where: str) -> bool:
+    """Hand a contender the problem and let it compile; one that cannot must not cost the others their race."""
+    try:
+        racer.set_objective(**objective.get_objective())
+        racer.warm_up()
+    except Exception as problem:
+        log.print(f"{where}: {escape(str(racer))} left out: {escape(in_one_line(problem))}")
+        return False
+    return True
+
+
+def in_one_line(problem: Exception) -> str:
+    """Return the type and the text of an error."""
+    return f"{type(problem).__name__}: {' '.join(str(problem).split())}"
 
 
 def outline(variant: str) -> Any:
@@ -197,7 +241,7 @@ def race(racer: Any, objective: Any, todo: "Todo", repeat: int) -> None:
         for lap in laps:
             todo.done(name, repeat, **lap._asdict(), **extra)
     except Exception as problem:  # one contender's crash must not cost the others their race
-        reason = f"{type(problem).__name__}: {' '.join(str(problem).split())}"
+        reason = in_one_line(problem)
         log.print(f"{todo.where}: {escape(name)} failed: {escape(reason)}")
         todo.done(name, repeat, tol=max(tols), seconds=None, residual=None, status=FAILED, reason=reason)
 

@@ -12,32 +12,25 @@ is appended to the output file at once; started again with the same file, the co
 """
 
 import argparse
-import math
 import sys
-import time
 from pathlib import Path
 from typing import Any
-
-from rich.markup import escape
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports below
 
 from races.gap_tables import KINDS
 from races.ratio_tables import print_tables
-from races.time_to_gap import Todo, race, suited, warn_if_loose
-from tools.common import (
-    Records,
-    UserError,
-    choose,
-    command,
-    contenders,
-    dataset_names,
-    load_benchmark,
-    load_data,
-    log,
-    objective_for,
-    one_thread,
+from races.time_to_gap import (
+    Todo,
+    add_race_options,
+    loaded,
+    measured,
+    run_rounds,
+    suited,
+    summarised,
+    warn_if_loose,
 )
+from tools.common import Records, command, objective_for
 
 BENCHMARK = "softmax"
 DATA = ("dna", "letter", "mnist", "news20", "20ng-bydate", "reuters-r52", "w8a")
@@ -48,27 +41,10 @@ PRICES = {"l2": (0.1, 10.0), "l1": (0.1, 1.0), "elastic_net": (0.1, 1.0)}
 def main(arguments: list[str] | None) -> int:
     """Measure, or print what was measured."""
     options = parser().parse_args(arguments)
-    if options.summary is not None:
-        if not options.summary.exists():
-            raise UserError(f"{options.summary} does not exist.")
-        print_tables(Records(options.summary))
-        return 0
     options.benchmark, options.axis = BENCHMARK, KINDS[BENCHMARK].axis
-    records = Records(options.output)
-    with one_thread():
-        benchmark = load_benchmark(BENCHMARK)
-        names = choose("data", options.data or list(DATA), dataset_names(benchmark))
-        solvers = contenders(
-            benchmark, options.solver or (None if options.peers else list(USUAL)), only_peers=options.peers
-        )
-        records.start(benchmark=BENCHMARK, cap=options.cap, repeats=options.repeats, layout=options.layout)
-        deadline = time.monotonic() + 60.0 * options.budget
-        try:
-            for name in names:
-                measure_data(benchmark, name, solvers, records, options, deadline)
-        except TimeoutError:
-            log.print("the budget is spent; start again with the same file to continue")
-    print_tables(records)
+    options.data = options.data or list(DATA)
+    options.solver = options.solver or (None if options.peers else list(USUAL))
+    print_tables(summarised(options) or measured(options, measure_data))
     return 0
 
 
@@ -86,21 +62,13 @@ def parser() -> argparse.ArgumentParser:
         help='solvers, as benchopt names them, e.g. named "named[solver=Lbfgs]" block_prox_gradient '
         "(default: softmargin softmargin_fit sklearn; with --peers all)",
     )
-    parser.add_argument("--peers", action="store_true", help="of ours only the default, and every other library")
-    parser.add_argument("--layout", default="as read", choices=["as read", "dense", "csr"], help="layout of X")
     parser.add_argument(
         "--no-intercept", action="store_true", help="leave the intercept out (saga and CSR get on badly)"
     )
-    parser.add_argument("--repeats", type=int, default=5, help="runs of which the median is taken (default: 5)")
-    parser.add_argument("--cap", type=float, default=60.0, help="seconds one run may take (default: 60)")
     parser.add_argument(
         "--optimum-seconds", type=float, default=600.0, help="seconds to find F* of a problem, once (default: 600)"
     )
-    parser.add_argument(
-        "--budget", type=float, default=math.inf, metavar="MINUTES", help="begin no new run after this many minutes"
-    )
-    parser.add_argument("-o", "--output", type=Path, metavar="OUT.jsonl", help="file of measurements, appended to")
-    parser.add_argument("--summary", type=Path, metavar="OUT.jsonl", help="measure nothing, print the tables of a file")
+    add_race_options(parser)
     return parser
 
 
@@ -108,10 +76,8 @@ def measure_data(
     benchmark: Any, name: str, solvers: list[Any], records: Records, options: argparse.Namespace, deadline: float
 ) -> None:
     """Measure every problem of one data set."""
-    try:
-        data = load_data(benchmark, name, options.layout)
-    except (OSError, ValueError) as problem:
-        log.print(f"{name}: {escape(' '.join(str(problem).split()))} Left out.")
+    data = loaded(benchmark, name, options.layout)
+    if data is None:
         return
     label = name + (f", {options.layout}" if options.layout != "as read" else "")
     label += ", no intercept" if options.no_intercept else ""
@@ -129,25 +95,7 @@ def measure(objective: Any, solvers: list[Any], todo: Todo, options: argparse.Na
     if not racers:
         return
     warn_if_loose(objective, options.tols, todo.where)
-    racers = [racer for racer in racers if is_ready(racer, objective, todo.where)]
-    for repeat in range(options.repeats):
-        turn = repeat % max(len(racers), 1)
-        for racer in racers[turn:] + racers[:turn]:
-            if time.monotonic() > deadline:
-                raise TimeoutError
-            race(racer, objective, todo, repeat)
-
-
-def is_ready(racer: Any, objective: Any, where: str) -> bool:
-    """Hand a contender the problem and let it compile; one that cannot must not cost the others their race."""
-    try:
-        racer.set_objective(**objective.get_objective())
-        racer.warm_up()
-    except Exception as problem:
-        reason = f"{type(problem).__name__}: {' '.join(str(problem).split())}"
-        log.print(f"{where}: {escape(str(racer))} left out: {escape(reason)}")
-        return False
-    return True
+    run_rounds(racers, objective, todo, options, deadline)
 
 
 if __name__ == "__main__":

@@ -77,13 +77,7 @@ class SoftmarginSolver(BaseSolver):
         return self.result.point._asdict()
 
     def laps(
-        self,
-        tols: Sequence[float],
-        *,
-        objective: Any,
-        cap: float,
-        repeat: int,
-        settings: Mapping[float, float],
+        self, tols: Sequence[float], *, objective: Any, cap: float, repeat: int, settings: Mapping[float, float]
     ) -> Iterator[Lap]:
         """Solve afresh for every tolerance; the certificate in the result is the objective's own."""
         for tol in tols:

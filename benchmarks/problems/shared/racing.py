@@ -75,13 +75,7 @@ class EpsSolver(BaseSolver):
         """Train once with ``self.seed``; this call is what is timed."""
 
     def laps(
-        self,
-        tols: Sequence[float],
-        *,
-        objective: Any,
-        cap: float,
-        repeat: int,
-        settings: Mapping[float, float],
+        self, tols: Sequence[float], *, objective: Any, cap: float, repeat: int, settings: Mapping[float, float]
     ) -> Iterator[Lap]:
         """Tighten eps until the tolerance is met.
 

@@ -81,13 +81,7 @@ class Solver(BaseSolver):
         return {"weights": weights * _WEIGHT_SCALE[self.scheme]}
 
     def laps(
-        self,
-        tols: Sequence[float],
-        *,
-        objective: Any,
-        cap: float,
-        repeat: int,
-        settings: Mapping[float, float],
+        self, tols: Sequence[float], *, objective: Any, cap: float, repeat: int, settings: Mapping[float, float]
     ) -> Iterator[Lap]:
         """Read off one run when its primal value first comes within each tolerance of the proven bound."""
         pending = sorted(tols, reverse=True)

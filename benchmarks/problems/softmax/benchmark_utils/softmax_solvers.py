@@ -38,13 +38,7 @@ class SoftmaxSolver(SoftmarginSolver):
         solve(self.problem, self.method(), stop=Stop(tol=0.0, max_iter=_WARM_STEPS, max_seconds=_WARM_SECONDS), rng=0)
 
     def laps(
-        self,
-        tols: Sequence[float],
-        *,
-        objective: Any,
-        cap: float,
-        repeat: int,
-        settings: Mapping[float, float],
+        self, tols: Sequence[float], *, objective: Any, cap: float, repeat: int, settings: Mapping[float, float]
     ) -> Iterator[Lap]:
         """Read all levels off one run."""
         curve = Descent(objective, least=min(tols), cap=cap)
