@@ -13,13 +13,15 @@ from typing import Any, TypeVar
 
 from numba import config, njit, types
 from numba.core.caching import FunctionCache
-from numba.extending import overload_method
+from numba.extending import overload, overload_method
 
 __all__ = ["compiled_struct", "inline", "jit"]
 
 # Sums may be reordered and fused so that they vectorise; NaN and infinity keep their IEEE meaning.
 FASTMATH = {"reassoc", "contract", "nsz"}
 _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy"}
+# Python never calls what is compiled into a loop.
+_INLINED = _OPTIONS | {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 T = TypeVar("T")
 Function = Callable[..., Any]
@@ -75,9 +77,12 @@ def jit(function: Function) -> Function:
 
 
 def inline(function: Function) -> Function:
-    """Compile a helper of such loops into its caller: a call with many arguments costs more than a block step."""
-    helper: Function = njit(**_OPTIONS, forceinline=True)(function)
-    return helper
+    """Compile a helper of such loops into its caller: a call with many arguments costs more than a block step.
+
+    Called by Python, the helper runs as plain Python.
+    """
+    overload(function, jit_options=_INLINED, strict=False)(_resolver(function, lambda *args: function))
+    return function
 
 
 def compiled_struct(*names: str, **shared: Function) -> Callable[[type[T]], type[T]]:
@@ -91,10 +96,12 @@ def compiled_struct(*names: str, **shared: Function) -> Callable[[type[T]], type
         for name, function in shared.items():
             setattr(cls, name, function)
         for name in (*names, *shared):
-            signature = inspect.signature(getattr(cls, name))
+            method = getattr(cls, name)
+            signature = inspect.signature(method)
             known = _signatures.setdefault(name, signature)
             if known is signature:
-                _overload(name, signature)
+                chosen = _resolver(method, lambda self, *args, name=name: getattr(self.instance_class, name, None))
+                overload_method(types.BaseNamedTuple, name, strict=False, jit_options=_INLINED)(chosen)
             elif [*known.parameters] != [*signature.parameters]:
                 raise TypeError(f"{cls.__name__}.{name}{signature}: {name} is already compiled as {name}{known}")
         return cls
@@ -102,10 +109,7 @@ def compiled_struct(*names: str, **shared: Function) -> Callable[[type[T]], type
     return register
 
 
-def _overload(name: str, signature: inspect.Signature) -> None:
-    def resolve(self: Any, *args: Any) -> Any:
-        return getattr(self.instance_class, name, None)
-
-    resolve.__signature__ = signature  # type: ignore[attr-defined]
-    options = {"fastmath": FASTMATH, "error_model": "numpy", "forceinline": True}
-    overload_method(types.BaseNamedTuple, name, strict=False, jit_options=options)(resolve)
+def _resolver(function: Function, resolve: Function) -> Function:
+    """Give ``resolve`` the signature of what it resolves to: Numba compares them."""
+    resolve.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return resolve

@@ -35,6 +35,7 @@ __all__ = [
     "maximum",
     "padded",
     "pointer",
+    "pointer_to",
     "splat",
     "store",
     "total",
@@ -144,6 +145,14 @@ def _pointer(typingctx: Any, array: Any) -> Any:
         return context.make_array(sig.args[0])(context, builder, args[0]).data
 
     return types.CPointer(array.dtype)(array), codegen
+
+
+@intrinsic
+def _pointer_to(typingctx: Any, array: Any, offset: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.gep(context.make_array(sig.args[0])(context, builder, args[0]).data, [args[1]])
+
+    return types.CPointer(array.dtype)(array, types.intp), codegen
 
 
 def _instruction(result: Any, *operands: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -257,6 +266,10 @@ if config.DISABLE_JIT:
         """View a flat array without its reference count: ``keep`` one that the loop allocates itself."""
         return array
 
+    def pointer_to(array: Any, offset: int) -> Any:
+        """View a C-ordered array from entry ``offset`` on, without its reference count."""
+        return array.reshape(-1)[offset:]
+
     def load(array: Any, offset: int) -> Any:
         """Read ``WIDTH`` numbers of a flat array."""
         return array[offset : offset + WIDTH].copy()
@@ -279,5 +292,6 @@ if config.DISABLE_JIT:
 
     maximum, total, largest, any_nonzero = np.maximum, np.sum, np.max, np.any
 else:
-    pointer, load, store, splat, where_greater = _pointer, _load, _store, _splat, _where_greater
+    pointer, pointer_to, load, store, splat = _pointer, _pointer_to, _load, _store, _splat
     maximum, total, largest, any_nonzero, exp = _maximum, _total, _largest, _any_nonzero, _exp
+    where_greater = _where_greater

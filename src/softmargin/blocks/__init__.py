@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import compiled_struct, jit
-from softmargin.backends.lanes import WIDTH, padded, pointer, zeros
+from softmargin.backends.lanes import WIDTH, padded, pointer, pointer_to, zeros
 from softmargin.blocks.crammer_singer import CrammerSingerProjection
 from softmargin.blocks.softmax import LogisticBlock, SoftmaxBlock
 from softmargin.blocks.weston_watkins import WestonWatkinsGreedy, WestonWatkinsNewton, WestonWatkinsSort
@@ -89,17 +89,18 @@ class Workspace(NamedTuple):
 
     def bare_workspace(self) -> Scratch:
         """Return pointers without reference counts."""
-        numbers, lists = self.numbers, self.lists
+        numbers, k = self.numbers, self.numbers.shape[1]
+        lists, n_tiles = self.lists, self.lists.shape[1]
         return Scratch(
-            pointer(numbers[0]),
-            pointer(numbers[1]),
-            pointer(numbers[2]),
-            pointer(numbers[3]),
-            pointer(numbers[4:].reshape(-1)),
-            pointer(lists[0]),
-            pointer(lists[1]),
-            pointer(lists[2]),
-            pointer(lists[3]),
+            pointer_to(numbers, 0),
+            pointer_to(numbers, k),
+            pointer_to(numbers, 2 * k),
+            pointer_to(numbers, 3 * k),
+            pointer_to(numbers, 4 * k),
+            pointer_to(lists, 0),
+            pointer_to(lists, n_tiles),
+            pointer_to(lists, 2 * n_tiles),
+            pointer_to(lists, 3 * n_tiles),
         )
 
 
