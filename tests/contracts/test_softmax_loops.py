@@ -9,7 +9,7 @@ from softmargin.backends.lanes import WIDTH, exp, load, padded, pointer, store, 
 from softmargin.data import blobs
 from softmargin.losses.multinomial import cross_entropy, one_hot, softmax
 from softmargin.matrices.products import adjoint, times
-from softmargin.matrices.rows import as_columns, transposed
+from softmargin.matrices.rows import as_rows, transposed
 from softmargin.penalties import L2
 from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.solvers.softmax._losses import (
@@ -81,7 +81,7 @@ def test_columns_are_the_rows_of_the_transpose(matrix):
     X = rng.standard_normal((9, 4)) * (rng.random((9, 4)) < 0.6)
     data = MATRICES[matrix](X)
     turned = transposed(data)
-    columns = as_columns(turned)
+    columns = as_rows(turned)
     assert turned.dtype == data.dtype
     plain = (data.toarray() if matrix.startswith("csr") else data).astype(np.float64)
     for j in range(4):

@@ -24,6 +24,7 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": 
 _INLINED = _OPTIONS | {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 Function = Callable[..., Any]
 _signatures: dict[str, inspect.Signature] = {}
 
@@ -76,7 +77,7 @@ def jit(function: Function) -> Function:
     return compiled
 
 
-def inline(function: Function) -> Function:
+def inline(function: F) -> F:
     """Compile a helper of such loops into its caller: a call with many arguments costs more than a block step.
 
     Called by Python, the helper runs as plain Python.

@@ -3,13 +3,21 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softmargin.backends.jit import inline
 from softmargin.backends.lanes import WIDTH, largest, load, maximum
 
-__all__ = ["CHUNK", "largest_of", "shuffle"]
+__all__ = ["CHUNK", "in_chunks", "largest_of", "shuffle"]
 
 CHUNK = 128  # samples; a multiple of 4 WIDTH
+
+
+def in_chunks(values: NDArray[Any], fill: float) -> NDArray[np.float64]:
+    """Copy a vector, padded to whole chunks."""
+    wide = np.full(-(-len(values) // CHUNK) * CHUNK, fill)
+    wide[: len(values)] = values
+    return wide
 
 
 @inline

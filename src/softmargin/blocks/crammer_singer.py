@@ -27,12 +27,7 @@ ROUNDING = 1e-15  # a gap below this share of C is zero but for rounding
 class CrammerSingerProjection(NamedTuple):
     """Exact projection onto {p >= 0, sum p = C}, without sorting."""
 
-    accuracy: float = 0.0  # exact: unused, every block has one field
-
-    @property
-    def per_class_C(self) -> bool:
-        """Say whether C may differ by class."""
-        return False
+    per_class_C: bool = False  # may C differ by class?
 
     def block_step(
         self, G: Any, y: int, q: float, C: float, alpha: Any, first: int, tiles: Any, m: int, work: Any, slack: float

@@ -140,33 +140,20 @@ def _within_bounds(
 
 @compiled_struct("find_gamma", block_step=_block_step, within_bounds=_within_bounds)
 class WestonWatkinsNewton(NamedTuple):
-    """Safeguarded Newton on the scalar equation: one or two passes over the classes, warm."""
+    """Safeguarded Newton on the scalar equation (maths: linear SVM, eq. 13): one or two passes over the classes."""
 
-    # maths: linear SVM, eq. 13.
-
-    accuracy: float = 0.0  # exact: unused, every block has one field
-
-    @property
-    def per_class_C(self) -> bool:
-        """Say whether C may differ by class."""
-        return True
+    per_class_C: bool = True  # may C differ by class?
 
     def find_gamma(self, v: Any, y: int, q: float, alpha: Any, first: int, tiles: Any, m: int, work: Any) -> float:
         """Solve the scalar equation, warm-started at the old sum."""
-        gamma: float = newton(v, work.bound, tiles, m, alpha[first + y])
-        return gamma
+        return newton(v, work.bound, tiles, m, alpha[first + y])
 
 
 @compiled_struct("find_gamma", block_step=_block_step, within_bounds=_within_bounds)
 class WestonWatkinsSort(NamedTuple):
     """Algorithm 2 of paper 004: sweep gamma down over the sorted break points until the KKT conditions hold."""
 
-    accuracy: float = 0.0  # exact: unused, every block has one field
-
-    @property
-    def per_class_C(self) -> bool:
-        """Say whether C may differ by class."""
-        return False
+    per_class_C: bool = False  # may C differ by class?
 
     def find_gamma(self, v: Any, y: int, q: float, alpha: Any, first: int, tiles: Any, m: int, work: Any) -> float:
         """Sweep the sorted break points."""
@@ -205,8 +192,7 @@ class WestonWatkinsSort(NamedTuple):
             if holds:
                 return gamma
         # Rounding at ties, or C far below the last digit of v, can miss every exact comparison (maths: errata 004.2).
-        gamma = newton(v, work.bound, tiles, m, alpha[first + y])
-        return gamma
+        return newton(v, work.bound, tiles, m, alpha[first + y])
 
 
 @compiled_struct("find_gamma", block_step=_block_step, within_bounds=_within_bounds)
@@ -215,11 +201,7 @@ class WestonWatkinsGreedy(NamedTuple):
 
     accuracy: float = 1e-4  # Shark: a tenth of the largest KKT violation it accepts, 1e-3
     steps_per_class: int = 10
-
-    @property
-    def per_class_C(self) -> bool:
-        """Say whether C may differ by class."""
-        return True
+    per_class_C: bool = True  # may C differ by class?
 
     def find_gamma(self, v: Any, y: int, q: float, alpha: Any, first: int, tiles: Any, m: int, work: Any) -> float:
         """Turn v into b by coordinate steps."""

@@ -21,32 +21,37 @@ _LOST = 1e-5  # rounding of the exponent beyond which float32 does not suffice
 _PIECE = 128  # rows of the square blocks from which the diagonal of a callable kernel is read
 
 
+class _OfProduct:
+    """A kernel that ``_values`` computes from inner products, in place."""
+
+    def block(self, left: Points, right: Points) -> Array:
+        """Return k(a, b) for all pairs."""
+        return self._values(products(left, right))
+
+    def diagonal(self, points: Points) -> Array:
+        """Return k(a, a)."""
+        return self._values(points.sqnorms.copy())
+
+    def _values(self, inner: Array) -> Array:
+        return inner
+
+
 @dataclass(frozen=True)
-class Linear:
+class Linear(_OfProduct):
     """k(a, b) = <a, b>."""
 
     name: ClassVar[str] = "linear"
     is_psd: ClassVar[bool] = True
 
-    def block(self, left: Points, right: Points) -> Array:
-        """Return k(a, b) for all pairs."""
-        return products(left, right)
 
-    def diagonal(self, points: Points) -> Array:
-        """Return k(a, a)."""
-        return points.sqnorms.copy()
-
-
-def _affine(left: Points, right: Points, gamma: float, coef0: float) -> Array:
-    """Return gamma <a, b> + coef0 for all pairs."""
-    inner = products(left, right)
+def _affine(inner: Array, gamma: float, coef0: float) -> Array:
     inner *= gamma
     inner += coef0
     return inner
 
 
 @dataclass(frozen=True)
-class Polynomial:
+class Polynomial(_OfProduct):
     """k(a, b) = (gamma <a, b> + coef0)^degree."""
 
     gamma: float
@@ -60,18 +65,12 @@ class Polynomial:
         """Whether the kernel matrix is positive semi-definite for all data."""
         return self.coef0 >= 0 and self.gamma >= 0
 
-    def block(self, left: Points, right: Points) -> Array:
-        """Return k(a, b) for all pairs."""
-        inner = _affine(left, right, self.gamma, self.coef0)
-        return np.power(inner, self.degree, out=inner)
-
-    def diagonal(self, points: Points) -> Array:
-        """Return k(a, a)."""
-        return (self.gamma * points.sqnorms + self.coef0) ** self.degree
+    def _values(self, inner: Array) -> Array:
+        return np.power(_affine(inner, self.gamma, self.coef0), self.degree, out=inner)
 
 
 @dataclass(frozen=True)
-class Sigmoid:
+class Sigmoid(_OfProduct):
     """k(a, b) = tanh(gamma <a, b> + coef0); rarely positive semi-definite."""
 
     gamma: float
@@ -80,14 +79,8 @@ class Sigmoid:
     name: ClassVar[str] = "sigmoid"
     is_psd: ClassVar[bool] = False
 
-    def block(self, left: Points, right: Points) -> Array:
-        """Return k(a, b) for all pairs."""
-        inner = _affine(left, right, self.gamma, self.coef0)
-        return np.tanh(inner, out=inner)
-
-    def diagonal(self, points: Points) -> Array:
-        """Return k(a, a)."""
-        return np.tanh(self.gamma * points.sqnorms + self.coef0)
+    def _values(self, inner: Array) -> Array:
+        return np.tanh(_affine(inner, self.gamma, self.coef0), out=inner)
 
 
 class _OfDistance:

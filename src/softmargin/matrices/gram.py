@@ -39,13 +39,6 @@ class GramTuning(NamedTuple):
     probe_rows: int = 400  # on which a kernel of unknown kind is tested for symmetry and negative eigenvalues; by hand
 
 
-class _Part(NamedTuple):
-    """Some of the samples: a slice or an array of positions, and their points (None for a given matrix)."""
-
-    at: Any
-    points: Points | None
-
-
 class Gram:
     """Kernel values between the training samples.
 
@@ -249,19 +242,20 @@ class Gram:
                 add_product(out[down], self._between(left, right), values[part])
         return out
 
-    def _part(self, at: Any) -> _Part:
-        return _Part(at, None if self.is_given else self.points.take(at))
+    def _part(self, at: Any) -> Any:
+        """Return some of the samples: their points, or their positions in a given matrix."""
+        return at if self.is_given else self.points.take(at)
 
-    def _between(self, left: _Part, right: _Part) -> Array:
+    def _between(self, left: Any, right: Any) -> Array:
         """Return K[left][:, right], computed; an array of the caller's own."""
         values: Array
-        if left.points is None or right.points is None:
-            both = not (isinstance(left.at, slice) or isinstance(right.at, slice))
-            values = np.array(self.X[np.ix_(left.at, right.at) if both else (left.at, right.at)])
+        if self.is_given:
+            both = not (isinstance(left, slice) or isinstance(right, slice))
+            values = np.array(self.X[np.ix_(left, right) if both else (left, right)])
         else:
             # _check_finite reports what overflows, with advice.
             with np.errstate(over="ignore", invalid="ignore"):
-                values = self.kernel.block(left.points, right.points)
+                values = self.kernel.block(left, right)
         if self.bias:
             values += self.dtype.type(self.bias**2)
         return values
@@ -274,7 +268,7 @@ class Gram:
         whole = self.points.is_sparse and not (self.points.is_full and len(index) >= DENSE_COPIES.fewest)
         if whole:
             height, width = max(1, TILE_NUMBERS // max(1, m)), max(1, m)
-        everything = _Part(slice(0, self.n), self.points) if columns is None else self._part(columns)
+        everything = self.points if columns is None else self._part(columns)
         for inner in slices(len(index), height):
             left = self._part(index[inner])
             for across in slices(m, width):

@@ -13,7 +13,7 @@ int64 indices, read-only memory maps; W and all sums are float64.
 
 The verbs are written once, on the entries of a row: entry p of sample i has ``column(i, p)`` and ``value(p)``.
 
-The columns of X are the rows of X' (``transposed``, ``as_columns``), with the same verbs on (n + 1, k) arrays: their
+The columns of X are the rows of X' (``transposed``), with the same verbs on (n + 1, k) arrays: their
 last row stands for the constant feature, which columns do not have.
 """
 
@@ -30,7 +30,6 @@ __all__ = [
     "DenseRows",
     "add_row_times",
     "add_squares",
-    "as_columns",
     "as_rows",
     "squared_norms",
     "transposed",
@@ -181,11 +180,6 @@ def as_rows(X: Any, bias: float = 0.0) -> DenseRows | CsrRows:
 def transposed(X: Any) -> Any:
     """Return X' in row-major order: one copy in the precision of X."""
     return np.ascontiguousarray(X.T) if isinstance(X, np.ndarray) else X.T.tocsr()
-
-
-def as_columns(X_transposed: Any) -> DenseRows | CsrRows:
-    """View the result of ``transposed`` as columns of X, without a copy."""
-    return as_rows(X_transposed, 0.0)
 
 
 @jit

@@ -10,14 +10,13 @@ Both follow from setting alpha_iy = - sum_j alpha_ij: maths: kernel SVM, section
 section 3 (nearest points, with K_ii = 1).
 """
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.blocks import NOTHING
-from softmargin.core.protocols import KernelBlockProblem
+from softmargin.core.protocols import KernelBlockProblem, Resumable
 from softmargin.losses.multiclass_hinge import margins
 
 __all__ = ["DualRowSolver", "corner", "first_rows", "is_between", "nearest", "open_rows"]
@@ -46,7 +45,11 @@ def corner(multiclass: str, scores: Array, y: Array, C: Array) -> Array:
 
 def nearest(multiclass: str, u: Array, y: Array, C: Array) -> Array:
     """Return the feasible row nearest to every row of u, in the Euclidean norm; shape (n, k)."""
-    return _NEAREST[multiclass](u, y, C)
+    rows = np.arange(len(y))
+    alpha = (_nearest_crammer_singer if multiclass == "crammer_singer" else _nearest_weston_watkins)(u, y, C)
+    alpha[rows, y] = 0.0
+    alpha[rows, y] = -alpha.sum(axis=1)  # rows sum to zero
+    return alpha
 
 
 def _nearest_crammer_singer(u: Array, y: Array, C: Array) -> Array:
@@ -61,8 +64,7 @@ def _nearest_crammer_singer(u: Array, y: Array, C: Array) -> Array:
     # The support is a prefix of the order; the largest q is always in it, also where C = 0.
     size = np.maximum((ordered * counts > excess).sum(axis=1), 1)
     shift = excess[rows, size - 1] / size
-    alpha = -np.maximum(q - shift[:, None], 0.0)
-    return _with_own(alpha, y)
+    return np.asarray(-np.maximum(q - shift[:, None], 0.0))
 
 
 def _nearest_weston_watkins(u: Array, y: Array, C: Array) -> Array:
@@ -86,22 +88,7 @@ def _nearest_weston_watkins(u: Array, y: Array, C: Array) -> Array:
         gamma = new
         if (is_found | is_same).all():
             break
-    alpha = -np.clip(v - gamma[:, None], 0.0, bound)
-    return _with_own(alpha, y)
-
-
-_NEAREST: dict[str, Callable[[Array, Array, Array], Array]] = {
-    "crammer_singer": _nearest_crammer_singer,
-    "weston_watkins": _nearest_weston_watkins,
-}
-
-
-def _with_own(alpha: Array, y: Array) -> Array:
-    """Set the label's entry to minus the sum of the others, so that rows sum to zero."""
-    rows = np.arange(len(y))
-    alpha[rows, y] = 0.0
-    alpha[rows, y] = -alpha.sum(axis=1)
-    return alpha
+    return np.asarray(-np.clip(v - gamma[:, None], 0.0, bound))
 
 
 def is_between(multiclass: str, alpha: Array, y: Array, C: Array) -> Array:
@@ -116,8 +103,7 @@ def is_between(multiclass: str, alpha: Array, y: Array, C: Array) -> Array:
 
 
 def first_rows(problem: KernelBlockProblem, init: Any) -> Array:
-    """Return a feasible alpha to start from; samples with K_ii = 0 get their optimal rows."""
-    # maths: linear SVM, section 3.
+    """Return a feasible alpha to start from; samples with K_ii = 0 get their optimum (maths: linear SVM, section 3)."""
     n, k = len(problem.y), problem.n_classes
     alpha = np.zeros((n, k)) if init is None else problem.feasible(init.alpha)
     empty = problem.gram.diagonal < NOTHING
@@ -130,11 +116,10 @@ def open_rows(problem: KernelBlockProblem) -> Array:
     return np.flatnonzero((problem.gram.diagonal >= NOTHING) & (problem.C > 0.0))
 
 
-class DualRowSolver(Generic[State]):
+class DualRowSolver(Resumable, Generic[State]):
     """What solvers share whose state holds alpha (n, k) and its scores."""
 
     needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
-    state_type: ClassVar[type]
 
     def point(self, problem: KernelBlockProblem, state: State) -> Any:
         """Return the dual rows."""
@@ -143,8 +128,3 @@ class DualRowSolver(Generic[State]):
     def estimate(self, problem: KernelBlockProblem, state: State) -> float:
         """Return the relative gap by the updated scores."""
         return problem.relative_gap(state.alpha, state.scores)
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> State:
-        """Rebuild the state from a checkpoint."""
-        state: State = self.state_type(**arrays, **plain)
-        return state

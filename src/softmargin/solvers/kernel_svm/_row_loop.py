@@ -14,7 +14,7 @@ struct:
 Maths: kernel SVM, sections 2 and 3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,7 +83,7 @@ class WestonWatkinsCorner(NamedTuple):
 
 @compiled_struct("row_step")
 class CrammerSingerPair(NamedTuple):
-    """Move weight from the worst corner in use to the best one: g = min(weight, (h_+ - h_-) / (2 K_ii))."""
+    """Move weight from the worst corner in use to the best one, by min(weight, (h_+ - h_-) / (2 K_ii))."""
 
     rounding: float = 1e-15  # a corner with less than this share of C is not in use
 
@@ -106,10 +106,7 @@ class CrammerSingerPair(NamedTuple):
 
 @compiled_struct("row_step")
 class WestonWatkinsPair(NamedTuple):
-    """Move the one entry that gains most: b_j = clip(b_j + h_j / (2 K_ii), 0, C), b_j = -alpha_j.
-
-    A row is a product of segments, so that the pairs of corners are those of its coordinates.
-    """
+    """Move the one entry that gains most: b_j = clip(b_j + h_j / (2 K_ii), 0, C), b_j = -alpha_j."""
 
     rounding: float = 1e-15  # a gain below this share of C is none
 
@@ -175,18 +172,13 @@ def visit_rows(rule: Any, rows: _Rows, values: Array, index: Array, n_done: int,
 
 @dataclass
 class RowState:
-    """Arrays and plain numbers, which a checkpoint holds, and scratch."""
+    """Arrays and plain numbers, which a checkpoint holds."""
 
     alpha: Array  # (n, k)
     scores: Array  # (k, n)      K alpha, transposed
     index: Array  # samples whose rows can move
     seed: int  # of the orders; each pass draws its own from (seed, n_done)
     n_done: int = 0  # steps made, one row each
-    work: Array = field(init=False, repr=False)  # (3, k)
-
-    def __post_init__(self) -> None:
-        """Allocate the scratch of the row steps."""
-        self.work = np.zeros((3, self.alpha.shape[1]))
 
 
 class RowSolver(DualRowSolver[RowState]):
@@ -207,7 +199,8 @@ class RowSolver(DualRowSolver[RowState]):
     def step(self, problem: KernelBlockProblem, state: RowState) -> RowState:
         """Visit every row that can move once, in a fresh random order."""
         gram, rule = problem.gram, self.rule(problem)
-        rows = _Rows(problem.y, problem.C, gram.diagonal, state.alpha, state.scores, state.work)
+        work = np.empty((3, problem.n_classes))
+        rows = _Rows(problem.y, problem.C, gram.diagonal, state.alpha, state.scores, work)
         order = np.random.default_rng((state.seed, state.n_done)).permutation(state.index)
         size = min(MOST_ROWS, gram.largest_rows)
         for first in range(0, len(order), size):

@@ -25,10 +25,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.loops import CHUNK
+from softmargin.backends.loops import in_chunks
 from softmargin.core.certificate import duality_gap
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import KernelBlockProblem
+from softmargin.core.protocols import KernelBlockProblem, Resumable
 from softmargin.solvers.common.working_set import by_score, choose_rows
 from softmargin.solvers.kernel_svm._dual_rows import first_rows, open_rows
 from softmargin.solvers.kernel_svm._pair_loop import Square, descend_free_pairs
@@ -64,12 +64,13 @@ class KernelPairState:
 
 
 @dataclass(frozen=True)
-class KernelPairDescent:
+class KernelPairDescent(Resumable):
     """Descent by pairs on two classes; it has no settings. One step is one working set."""
 
     tuning: KernelPairDescentTuning = KernelPairDescentTuning()
 
     needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
+    state_type = KernelPairState
 
     def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> KernelPairState:
         """Begin at zero, or at a feasible point near ``init``."""
@@ -93,8 +94,8 @@ class KernelPairDescent:
         if m == 0:
             return state
         tuning = self.tuning
-        S, rise, fall = _padded(S[rows], 0.0), _padded(rise[rows], 0.0), _padded(fall[rows], 0.0)
-        diagonal = _padded(problem.gram.diagonal[rows], 1.0)
+        S, rise, fall = in_chunks(S[rows], 0.0), in_chunks(rise[rows], 0.0), in_chunks(fall[rows], 0.0)
+        diagonal = in_chunks(problem.gram.diagonal[rows], 1.0)
         square = Square(problem.gram.square(rows), diagonal, S, rise, fall, np.zeros(len(S)))
         share = tuning.deep_target if m == problem.gram.n or state.has_moved[rows].all() else tuning.target
         target = share * float(gaps[rows].sum())
@@ -120,10 +121,6 @@ class KernelPairDescent:
         S, rise, fall = _slopes(problem, state)
         dual = float(np.abs(state.u).sum()) - 0.5 * float(state.u @ state.scores[:, 0])
         return duality_gap(dual + float(np.maximum(S * rise, S * fall).sum()), dual).residual
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> KernelPairState:
-        """Rebuild the state from a checkpoint."""
-        return KernelPairState(**arrays, **plain)
 
     def _working_set(self, problem: KernelBlockProblem, state: KernelPairState, S: Array, gaps: Array) -> Array:
         """Return the samples of a round, sorted: those inside their bounds, those whose gap counts, and neighbours.
@@ -153,9 +150,3 @@ def _slopes(problem: KernelBlockProblem, state: KernelPairState) -> tuple[Array,
     left = 2.0 * problem.C - used
     S = np.where(is_positive, 1.0, -1.0) - state.scores[:, 0]
     return S, np.where(is_positive, left, used), -np.where(is_positive, used, left)
-
-
-def _padded(values: Array, fill: float) -> Array:
-    wide = np.full(-(-len(values) // CHUNK) * CHUNK, fill)
-    wide[: len(values)] = values
-    return wide

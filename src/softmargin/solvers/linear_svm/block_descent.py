@@ -24,11 +24,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.lanes import WIDTH, aligned, padded, zeros
+from softmargin.backends.lanes import WIDTH, padded, zeros
 from softmargin.blocks import NOTHING, Workspace, find_block, new_workspace
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.rows import as_rows
+from softmargin.solvers.common.restoring import Restoring
 from softmargin.solvers.linear_svm._block_loop import (
     BlockDual,
     Visits,
@@ -86,7 +87,7 @@ class DescentState:
 
 
 @dataclass(frozen=True)
-class DualBlockDescent:
+class DualBlockDescent(Restoring[DescentState]):
     """Settings of the descent.
 
     Parameters
@@ -110,6 +111,7 @@ class DualBlockDescent:
     tuning: DualBlockDescentTuning = DualBlockDescentTuning()
 
     needs: ClassVar[tuple[type, ...]] = (BlockDualProblem,)
+    state_type = DescentState
 
     def __post_init__(self) -> None:
         """Refuse settings that do not exist."""
@@ -190,11 +192,6 @@ class DualBlockDescent:
         """Estimate the relative gap from the gaps of the rows, summed as the last pass found them."""
         primal = dual_value(problem.y, state.alpha, state.weights, padded(problem.n_classes)) + state.gap
         return self.tuning.stale * state.gap / primal if primal > 0 else math.inf
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> DescentState:
-        """Rebuild the state from a checkpoint."""
-        starts = {name: aligned(arrays[name]) for name in ("alpha", "weights")}
-        return DescentState(**{**arrays, **starts}, **plain)
 
     def _prepare(self, problem: BlockDualProblem, state: DescentState, X: Any) -> None:
         """Make the structs of the compiled passes; X as ``matrices.rows`` has it."""

@@ -30,7 +30,7 @@ from softmargin.backends.lanes import padded, zeros
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.products import adjoint, times
-from softmargin.matrices.rows import as_columns, transposed
+from softmargin.matrices.rows import as_rows, transposed
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.softmax._feature_loop import (
     LEAST_CONSTANT,
@@ -282,7 +282,7 @@ class _Spare:
 def _columns(problem: CompositeProblem, state: BlockState) -> Any:
     """Return the columns of X; make them anew after a checkpoint."""
     if state.columns is None:
-        state.columns = as_columns(transposed(problem.X))
+        state.columns = as_rows(transposed(problem.X))
     return state.columns
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import FreeBiasProblem
+from softmargin.core.protocols import FreeBiasProblem, Resumable
 from softmargin.problems.l2_svm import L2Point
 from softmargin.sets import BALANCERS
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
@@ -61,7 +61,7 @@ class DualGradientState:
 
 
 @dataclass(frozen=True)
-class DualProxGradient:
+class DualProxGradient(Resumable):
     """Settings of the projected gradient method. The paper's: all False, and projection="bisection".
 
     Parameters
@@ -83,6 +83,7 @@ class DualProxGradient:
     tuning: DualProxGradientTuning = DualProxGradientTuning()
 
     needs: ClassVar[tuple[type, ...]] = (FreeBiasProblem,)
+    state_type = DualGradientState
 
     def __post_init__(self) -> None:
         """Refuse settings that do not exist."""
@@ -129,18 +130,13 @@ class DualProxGradient:
             state.alpha, state.scores, state.momentum = alpha, scores, momentum
         return state
 
-    def point(self, problem: FreeBiasProblem, state: DualGradientState) -> L2Point:
+    def point(self, problem: FreeBiasProblem, state: DualGradientState) -> Any:
         """Return the dual variables with the best bias."""
-        point: L2Point = problem.point(state.alpha.copy())
-        return point
+        return problem.point(state.alpha.copy())
 
     def estimate(self, problem: FreeBiasProblem, state: DualGradientState) -> float:
         """Return the relative gap at the scores of the last iteration; centring only shifts the bias."""
         return problem.relative_gap(state.alpha, state.scores)
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> DualGradientState:
-        """Rebuild the state from a checkpoint."""
-        return DualGradientState(**arrays, **plain)
 
     def _project(self, problem: FreeBiasProblem, state: DualGradientState, beta: Array) -> Array:
         """Return the nearest feasible point; keep its multiplier."""

@@ -29,7 +29,7 @@ from scipy.linalg.lapack import dposv
 
 from softmargin.core.certificate import duality_gap
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import FreeBiasProblem
+from softmargin.core.protocols import FreeBiasProblem, Resumable
 from softmargin.matrices.operator import FEW, is_thin, laid_out
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems.l2_svm import L2Point
@@ -95,12 +95,13 @@ class _Piece(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PrimalNewton:
+class PrimalNewton(Resumable):
     """Newton's method in (w, b), for the linear kernel; it has no settings. One step is one iteration."""
 
     tuning: PrimalNewtonTuning = PrimalNewtonTuning()
 
     needs: ClassVar[tuple[type, ...]] = (FreeBiasProblem,)
+    state_type = NewtonState
 
     def start(self, problem: FreeBiasProblem, init: L2Point | None, rng: np.random.Generator) -> NewtonState:
         """Begin at w = 0, or at the weights of ``init``."""
@@ -131,19 +132,14 @@ class PrimalNewton:
         state.piece = None
         return state
 
-    def point(self, problem: FreeBiasProblem, state: NewtonState) -> L2Point:
+    def point(self, problem: FreeBiasProblem, state: NewtonState) -> Any:
         """Return the weights with their best bias, and the dual point that their losses imply."""
         bias = problem.best_bias(state.scores) - float(state.mean @ state.weights)
-        point: L2Point = problem.primal_point(state.weights.copy(), bias)
-        return point
+        return problem.primal_point(state.weights.copy(), bias)
 
     def estimate(self, problem: FreeBiasProblem, state: NewtonState) -> float:
         """Return the relative gap at the best bias."""
         return self._evaluate(problem, state).residual
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> NewtonState:
-        """Rebuild the state from a checkpoint."""
-        return NewtonState(**arrays, **plain)
 
     def _samples(self, problem: FreeBiasProblem, state: NewtonState) -> CentredSamples:
         """Return the samples; they are prepared once per run."""

@@ -27,8 +27,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.loops import CHUNK
-from softmargin.core.protocols import FreeBiasProblem
+from softmargin.backends.loops import in_chunks
+from softmargin.core.protocols import FreeBiasProblem, Resumable
 from softmargin.problems.l2_svm import L2Point
 from softmargin.solvers.squared_hinge._smo_loop import DualVariables, descend_pairs, descend_singles
 
@@ -66,12 +66,13 @@ class SmoState:
 
 
 @dataclass(frozen=True)
-class Smo:
+class Smo(Resumable):
     """Sequential minimal optimisation; it has no settings. One step is at most n updates, or one working set."""
 
     tuning: SmoTuning = SmoTuning()
 
     needs: ClassVar[tuple[type, ...]] = (FreeBiasProblem,)
+    state_type = SmoState
 
     def start(self, problem: FreeBiasProblem, init: L2Point | None, rng: np.random.Generator) -> SmoState:
         """Begin at alpha = 0, or at a feasible point near ``init``."""
@@ -124,21 +125,15 @@ class Smo:
         """Return the relative gap at the scores that the steps maintain."""
         return problem.relative_gap(np.abs(state.u), _scores(problem, state))
 
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> SmoState:
-        """Rebuild the state from a checkpoint."""
-        return SmoState(**arrays, **plain)
-
 
 def _fresh(problem: FreeBiasProblem, u: Array) -> Array:
     """Return S from its definition."""
-    S: Array = problem.y - problem.gram.scores(u) - u * problem.inverse_C
-    return S
+    return np.asarray(problem.y - problem.gram.scores(u) - u * problem.inverse_C)
 
 
 def _scores(problem: FreeBiasProblem, state: SmoState) -> Array:
     """Return K u, as the steps maintain it."""
-    scores: Array = problem.y - state.u * problem.inverse_C - state.S
-    return scores
+    return np.asarray(problem.y - state.u * problem.inverse_C - state.S)
 
 
 def _violations(S: Array, rises: Array, falls: Array, has_bias: bool) -> tuple[Array, Array, float]:
@@ -195,22 +190,16 @@ def _gathered(
 ) -> DualVariables:
     """Return the variables of some samples, of which those that rise or fall may move."""
     m = len(index)
-
-    def padded(values: Array, fill: float) -> Array:
-        wide = np.full(-(-m // CHUNK) * CHUNK, fill)
-        wide[:m] = values
-        return wide
-
     return DualVariables(
         K.reshape(-1),
         m,
-        y=padded(problem.y[index], 1.0),
-        u=padded(state.u[index], 0.0),
-        S=padded(state.S[index], 0.0),
-        up=padded(np.where(rises[index], 0.0, -np.inf), -np.inf),
-        low=padded(np.where(falls[index], 0.0, np.inf), np.inf),
+        y=in_chunks(problem.y[index], 1.0),
+        u=in_chunks(state.u[index], 0.0),
+        S=in_chunks(state.S[index], 0.0),
+        up=in_chunks(np.where(rises[index], 0.0, -np.inf), -np.inf),
+        low=in_chunks(np.where(falls[index], 0.0, np.inf), np.inf),
         # In the precision of K: |phi_i - phi_j|^2 of equal rows is then zero.
-        diagonal=padded(problem.gram.diagonal[index].astype(K.dtype), 1.0),
-        inverse_C=padded(problem.inverse_C[index], 1.0),
-        gain=padded(np.zeros(m), 0.0),
+        diagonal=in_chunks(problem.gram.diagonal[index].astype(K.dtype), 1.0),
+        inverse_C=in_chunks(problem.inverse_C[index], 1.0),
+        gain=in_chunks(np.zeros(m), 0.0),
     )

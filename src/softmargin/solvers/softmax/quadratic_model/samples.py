@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import jit
 from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.operator import FEW, laid_out
-from softmargin.matrices.rows import DenseRows, as_columns, as_rows, transposed, weighted_squares
+from softmargin.matrices.rows import DenseRows, as_rows, transposed, weighted_squares
 from softmargin.solvers.softmax._losses import SoftmaxLosses
 
 __all__ = ["Layout", "SampleTuning", "Samples", "density", "draw", "n_pairs", "pairs_of", "with_constant"]
@@ -47,18 +47,18 @@ def density(X: Any) -> float:
 def with_constant(X: Any, has_constant: bool) -> Any:
     """Return the columns of X, and a constant one where there is an intercept."""
     if not has_constant:
-        return as_columns(transposed(X))
+        return as_rows(transposed(X))
     n, d = X.shape
     if isinstance(X, np.ndarray):
         columns = np.empty((d + 1, n), dtype=X.dtype)
         columns[:d], columns[d] = X.T, 1.0
-        return as_columns(columns)
+        return as_rows(columns)
     sparse = transposed(X)
     kind = sparse.indices.dtype
     data = np.concatenate([sparse.data, np.ones(n, dtype=X.dtype)])
     indices = np.concatenate([sparse.indices, np.arange(n, dtype=kind)])
     indptr = np.append(sparse.indptr, sparse.indptr[-1:] + kind.type(n))
-    return as_columns(type(sparse)((data, indices, indptr), shape=(d + 1, n)))
+    return as_rows(type(sparse)((data, indices, indptr), shape=(d + 1, n)))
 
 
 def n_pairs(size: int) -> int:
