@@ -114,37 +114,19 @@ def new_workspace(k: int) -> Workspace:
 
 
 def minimise_block(block: Any, v: Array, C: float | Array, *, start: Array | None = None) -> Array:
-    """Solve one block on its own, for tests.
+    """Return the minimiser b, (k - 1,), of one block on its own, for tests; ``start`` is a feasible warm start.
 
     Weston-Watkins:  minimise 1/2 b'(I + 11')b - v'b  over 0 <= b <= C           (paper 004, eq. 4); C may be an array.
     Crammer-Singer:  minimise 1/2 (|b|^2 + (1'b)^2) - v'b  over b >= 0, 1'b <= C.
-
-    Parameters
-    ----------
-    block : struct
-        A member of ``BLOCKS``.
-    v : array of shape (k - 1,)
-        Linear term.
-    C : float or array of shape (k - 1,)
-        Upper bounds.
-    start : array of shape (k - 1,), optional
-        A feasible warm start.
-
-    Returns
-    -------
-    array of shape (k - 1,)
-        The minimiser b.
     """
     v = np.asarray(v, dtype=np.float64)
     k = len(v) + 1
-    work = new_workspace(k)
-    size = padded(k)
-    alpha = np.zeros(size)
+    work, alpha = new_workspace(k), np.zeros(padded(k))
     if start is not None:
         alpha[: k - 1] = -np.asarray(start)
         alpha[k - 1] = np.sum(start)
     # With q = 1 and label k - 1, h_j = scores_j - scores_y; at the old point v_j = h_j + b_j + sum(b).
-    scores = np.full(size, NEVER)
+    scores = np.full(padded(k), NEVER)
     scores[: k - 1] = v + alpha[: k - 1] - alpha[k - 1]
     scores[k - 1] = 0.0
     if np.ndim(C) == 0:

@@ -155,7 +155,7 @@ class Gram:
         """Return K[index]; shape (len(index), n)."""
         if self.is_stored and not self.is_given:
             self.keep(index)
-            return self._store.rows(index)
+            return np.asarray(self._store.values[self._store.place[index]])
         values = np.empty((len(index), self.n), dtype=self.dtype)
         self._fill(values, np.arange(len(index)), index)
         return values

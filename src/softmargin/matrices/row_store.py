@@ -72,10 +72,6 @@ class RowStore:
         missing = missing[: self.most - first]
         return missing, first + np.arange(len(missing))
 
-    def rows(self, index: Array) -> Array:
-        """Return a copy of cached rows."""
-        return np.asarray(self.values[self.place[index]])
-
     def square(self, index: Array, out: Array) -> None:
         """Write K[index][:, index] into out, (m, m), except the rows that are not cached."""
         gather(self.values.reshape(-1), self.n, self.place[index], index.astype(np.int64), out.reshape(-1))

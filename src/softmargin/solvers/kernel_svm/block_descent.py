@@ -55,9 +55,7 @@ class KernelBlockDescentTuning(NamedTuple):
     most: float = 0.5  # share of a set that moves where many samples are support vectors: by hand
     active_share: float = 0.01  # a gap counts above this share of the mean gap: maths: kernel SVM, section 8
     near: float = 0.2  # a margin this far from being violated may be violated after a deep round: by hand
-    set_target: float = (
-        0.1  # share of its gap that a round leaves of a set: by hand; maths: kernel SVM, section 8 has 0.2
-    )
+    set_target: float = 0.1  # share of its gap that a round leaves: by hand; maths: kernel SVM, section 8 has 0.2
     deep_target: float = 0.04  # the same where updating all scores costs far more than the descent: by hand
     small: int = 8  # n is so many times the set where it does: by hand
     max_epochs: int = 40  # over one working set: maths: kernel SVM, section 8

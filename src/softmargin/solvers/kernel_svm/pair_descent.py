@@ -20,7 +20,7 @@ the first ones show which of the others matter. Nothing lowers (1).
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from softmargin.backends.loops import in_chunks
 from softmargin.core.certificate import duality_gap
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import KernelBlockProblem, Resumable
+from softmargin.core.protocols import KernelBlockProblem
 from softmargin.solvers.common.working_set import by_score, choose_rows
-from softmargin.solvers.kernel_svm._dual_rows import first_rows, open_rows
+from softmargin.solvers.kernel_svm._dual_rows import DualRowSolver, first_rows, open_rows
 from softmargin.solvers.kernel_svm._pair_loop import Square, descend_free_pairs
 
 __all__ = ["KernelPairDescent", "KernelPairDescentTuning", "KernelPairState"]
@@ -64,12 +64,11 @@ class KernelPairState:
 
 
 @dataclass(frozen=True)
-class KernelPairDescent(Resumable):
+class KernelPairDescent(DualRowSolver[KernelPairState]):
     """Descent by pairs on two classes; it has no settings. One step is one working set."""
 
     tuning: KernelPairDescentTuning = KernelPairDescentTuning()
 
-    needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
     state_type = KernelPairState
 
     def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> KernelPairState:

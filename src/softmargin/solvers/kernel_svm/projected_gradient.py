@@ -46,9 +46,7 @@ class ProjectedGradientTuning(NamedTuple):
     first_set: int = 4000  # rows in the first working set: by hand; maths: kernel SVM, section 8 has 2000
     growth: int = 4  # how many times larger the next set may be: by hand; maths: kernel SVM, section 8 has 2
     active_share: float = 0.01  # a gap counts above this share of the mean gap: maths: kernel SVM, section 8
-    set_target: float = (
-        0.1  # share of its gap that a round leaves of a set: by hand; maths: kernel SVM, section 8 has 0.2
-    )
+    set_target: float = 0.1  # share of its gap that a round leaves: by hand; maths: kernel SVM, section 8 has 0.2
     set_steps: int = 300  # most iterations of one round: by hand
     safety: float = 1.02  # times the eigenvalue, which the power method approaches from below: by hand
     power_steps: int = 30  # by hand

@@ -81,13 +81,7 @@ def _keep_tiles(live: Any, first: int, words: int, tiles: Any, m: int) -> None:
 
 @jit
 def descend(
-    dual: BlockDual,
-    visits: Visits,
-    work: Any,
-    m: int,
-    is_full: bool,
-    target: float,
-    budget: int,
+    dual: BlockDual, visits: Visits, work: Any, m: int, is_full: bool, target: float, budget: int
 ) -> tuple[float, int, int]:
     """Pass over order[:m] until the gap found in one pass is at most ``target`` or ``budget`` visits are spent.
 
@@ -98,12 +92,8 @@ def descend(
     rows_, block, w = dual.rows.bare(), dual.block, work.bare_workspace()
     y_, C_, q_ = pointer(dual.y), pointer(dual.C), pointer(dual.sqnorms)
     a_, W_ = pointer(dual.alpha), pointer(dual.weights)
-    order_, gaps_, idle_, live_ = (
-        pointer(visits.order),
-        pointer(visits.gaps),
-        pointer(visits.idle),
-        pointer(visits.live),
-    )
+    order_, gaps_ = pointer(visits.order), pointer(visits.gaps)
+    idle_, live_ = pointer(visits.idle), pointer(visits.live)
     k, n_tiles, words = work.numbers.shape[1], work.lists.shape[1], visits.live.shape[0] // dual.y.shape[0]
     done = 0
     while True:

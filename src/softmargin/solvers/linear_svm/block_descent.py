@@ -122,8 +122,8 @@ class DualBlockDescent(Restoring[DescentState]):
         """Allocate, from a first point or from nothing; rows with x_i = 0 get their optimum at once."""
         n, k = len(problem.y), problem.n_classes
         size = padded(k)
-        X, sqnorms, order = as_rows(problem.X, problem.bias), np.empty(n), np.empty(n, dtype=np.int64)
-        n_open = open_first(X, problem.C, NOTHING, sqnorms, order)
+        sqnorms, order = np.empty(n), np.empty(n, dtype=np.int64)
+        n_open = open_first(as_rows(problem.X, problem.bias), problem.C, NOTHING, sqnorms, order)
         demand_finite(sqnorms)
         numbers = zeros((n + problem.X.shape[1] + 1) * size)
         alpha, weights = numbers[: n * size], numbers[n * size :]
@@ -138,7 +138,7 @@ class DualBlockDescent(Restoring[DescentState]):
             weights.reshape(-1, size)[:, :k] = problem.point(rows).weights
         # Few classes have too few tiles to leave any out.
         words = -(-(size // WIDTH) // 64) if self.working_set and size > 2 * WIDTH else 0
-        state = DescentState(
+        return DescentState(
             n_classes=k,
             alpha=alpha,
             weights=weights,
@@ -150,13 +150,11 @@ class DualBlockDescent(Restoring[DescentState]):
             random=rng.integers(1, 2**63, size=1, dtype=np.uint64),
             n_open=n_open,
         )
-        self._prepare(problem, state, X)
-        return state
 
     def step(self, problem: BlockDualProblem, state: DescentState) -> DescentState:
         """Make one full pass, or passes over the working set that cost about as much."""
         if state.loop is None:
-            self._prepare(problem, state, as_rows(problem.X, problem.bias))
+            state.loop = self._loop(problem, state)
         if state.n_active == 0:
             self._full_pass(problem, state)
             return state
@@ -193,14 +191,12 @@ class DualBlockDescent(Restoring[DescentState]):
         primal = dual_value(problem.y, state.alpha, state.weights, padded(problem.n_classes)) + state.gap
         return self.tuning.stale * state.gap / primal if primal > 0 else math.inf
 
-    def _prepare(self, problem: BlockDualProblem, state: DescentState, X: Any) -> None:
-        """Make the structs of the compiled passes; X as ``matrices.rows`` has it."""
-        block, is_permuted = find_block(problem.multiclass, self.block), self.order == "permuted"
+    def _loop(self, problem: BlockDualProblem, state: DescentState) -> tuple[BlockDual, Visits]:
+        """Return the structs of the compiled passes."""
+        X, block = as_rows(problem.X, problem.bias), find_block(problem.multiclass, self.block)
+        dual = BlockDual(X, block, problem.y, problem.C, state.sqnorms, state.alpha, state.weights)
         visits = (state.order, state.gaps, state.idle, state.live, state.random)
-        state.loop = (
-            BlockDual(X, block, problem.y, problem.C, state.sqnorms, state.alpha, state.weights),
-            Visits(*visits, is_permuted, self.tuning.patience, self.tuning.slack),
-        )
+        return dual, Visits(*visits, self.order == "permuted", self.tuning.patience, self.tuning.slack)
 
     def _screen(self, problem: BlockDualProblem, state: DescentState) -> None:
         """Set the rows whose optimum is proven to it, and visit them no more."""

@@ -1,13 +1,5 @@
 """Compiled passes of Newton's method on the linear L2-SVM: products with the rows of X, the bias, the step length.
 
-    fill_products   out_i = <x_i - mean, w>                         mean: zero for sparse X
-    fill_adjoint    out = sum_i u_i (x_i - mean)                    rows with u_i = 0 are not touched
-    fill_scaled     rows sqrt(c_i) (x_i - shift) with c_i > 0, as many as the array holds
-    evaluate_piece  the quadratic piece at (w, b), and the gap at the best bias, in one pass over X
-    balanced_bias   the b at which the forces sum to zero           Newton on a monotone, piecewise linear function
-    minimise_along  move w to the least P along a direction, and update the scores
-    exact_step      the t with the least 1/2 |w + t dw|^2 + 1/2 sum_i C_i [slack_i - t fall_i]_+^2
-
 The force of sample i is y_i C_i [1 - y_i (F_i + b)]_+, F the scores. All vectors are float64; X keeps its own type.
 Loops use bare pointers: array indices that could be negative would be tested at every access.
 """
@@ -58,7 +50,7 @@ class PieceSums(NamedTuple):
 
 @jit
 def fill_products(rows: Any, mean: Array, weights: Array, out: Array) -> None:
-    """Write the scores of the centred rows."""
+    """Write <x_i - mean, w>; the mean is zero for sparse X."""
     bare, mean_, weights_ = rows.bare(), pointer(mean), pointer(weights)
     for i in range(out.shape[0]):
         begin, end = bare.entries(i)
@@ -71,7 +63,7 @@ def fill_products(rows: Any, mean: Array, weights: Array, out: Array) -> None:
 
 @jit
 def fill_adjoint(rows: Any, mean: Array, u: Array, out: Array) -> None:
-    """Write the sum of the centred rows, weighted by u."""
+    """Write sum_i u_i (x_i - mean)."""
     bare, mean_, out_ = rows.bare(), pointer(mean), pointer(out)
     out[:] = 0.0
     for i in range(u.shape[0]):
@@ -84,7 +76,10 @@ def fill_adjoint(rows: Any, mean: Array, u: Array, out: Array) -> None:
 
 @jit
 def fill_scaled(rows: Any, shift: Array, prices: Array, first: int, out: Array) -> tuple[int, int]:
-    """Write scaled rows from ``first`` on until ``out`` is full; return the next row, and how many were written."""
+    """Write the rows sqrt(c_i) (x_i - shift) with c_i > 0 from ``first`` on until ``out`` is full.
+
+    Returns the next row, and how many were written.
+    """
     bare, shift_, out_, d = rows.bare(), pointer(shift), pointer(out.reshape(-1)), out.shape[1]
     i, m = first, 0
     while i < prices.shape[0] and m < out.shape[0]:
@@ -164,7 +159,10 @@ def balanced_bias(y: Array, C: Array, scores: Array, start: float) -> float:
 
 @jit
 def exact_step(linear: float, quadratic: float, slack: Array, fall: Array, C: Array) -> float:
-    """Return the best t by Newton's method within a bracket; ``linear`` is <w, dw>, ``quadratic`` is |dw|^2."""
+    """Return the t with the least 1/2 |w + t dw|^2 + 1/2 sum_i C_i [slack_i - t fall_i]_+^2, by Newton in a bracket.
+
+    ``linear`` is <w, dw>, ``quadratic`` is |dw|^2.
+    """
     low, high, t = 0.0, math.inf, 1.0
     steepest = linear
     for i in range(slack.shape[0]):

@@ -36,11 +36,6 @@ class DualVariables(NamedTuple):
     inverse_C: Array
     gain: Array  # scratch
 
-    @property
-    def result(self) -> tuple[Array, Array]:
-        """Copies of u and S without the padding."""
-        return self.u[: self.n].copy(), self.S[: self.n].copy()
-
 
 @inline
 def _largest_sum(left: Any, right: Any, first: int) -> float:

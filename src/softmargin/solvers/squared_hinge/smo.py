@@ -107,7 +107,7 @@ class Smo(Resumable):
         variables = _gathered(problem, state, K, index, rises, falls)
         descend = descend_pairs if problem.has_bias else descend_singles
         descend(variables, max(tuning.fewest_updates, updates), tuning.target * violation, tuning.check_every)
-        u_new, S_new = variables.result
+        u_new, S_new = variables.u[: len(index)].copy(), variables.S[: len(index)].copy()
         if len(index) == gram.n:
             state.u, state.S = u_new, S_new
             return state
