@@ -72,8 +72,7 @@ def aligned(array: NDArray[np.float64]) -> NDArray[np.float64]:
 @inline
 def keep(array: Any) -> int:
     """Use an array after its last use through a pointer, which Numba does not count: it would free the array before."""
-    size: int = array.size
-    return size
+    return int(array.size)
 
 
 @inline
@@ -93,8 +92,7 @@ def log1p(e: float) -> float:
 @inline
 def log1p_exp(t: float) -> float:
     """Return log(1 + exp(t)), for any t."""
-    rest: float = log1p(np.exp(-abs(t)))
-    return max(t, 0.0) + rest
+    return max(t, 0.0) + log1p(np.exp(-abs(t)))
 
 
 class LanesType(types.Type):
@@ -259,6 +257,9 @@ def _any_nonzero(builder: Any, vector: Any) -> Any:
     bits = builder.bitcast(mask, ir.IntType(WIDTH))
     return builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
 
+
+total: Callable[[Any], float]
+largest: Callable[[Any], float]
 
 if config.DISABLE_JIT:
 

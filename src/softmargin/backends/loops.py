@@ -43,5 +43,4 @@ def largest_of(values: Any, first: int) -> float:
         a0, a1 = maximum(a0, load(values, p)), maximum(a1, load(values, p + WIDTH))
         a2, a3 = maximum(a2, load(values, p + 2 * WIDTH)), maximum(a3, load(values, p + 3 * WIDTH))
         p += 4 * WIDTH
-    found: float = largest(maximum(maximum(a0, a1), maximum(a2, a3)))
-    return found
+    return largest(maximum(maximum(a0, a1), maximum(a2, a3)))

@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softmargin.backends.jit import compiled_struct
-from softmargin.backends.lanes import WIDTH, any_nonzero, largest, load, maximum, splat, store, total, where_greater
+from softmargin.backends.lanes import largest, load, maximum, splat, store, total, where_greater
+from softmargin.blocks.weston_watkins import ROUNDING, write_tile
 
 __all__ = ["CrammerSingerProjection"]
-
-ROUNDING = 1e-15  # a gap below this share of C is zero but for rounding
 
 
 @compiled_struct("block_step")
@@ -82,7 +81,6 @@ class CrammerSingerProjection(NamedTuple):
             tau = new
 
         shift = splat(tau)
-        own = y - y % WIDTH
         old_own = alpha[first + y]
         mass = zero
         n_changed = 0
@@ -92,16 +90,9 @@ class CrammerSingerProjection(NamedTuple):
             c = load(corner, o)
             moved = load(u, o) + shift
             new_row = where_greater(c, moved, moved, c)
-            step = new_row - load(alpha, first + o)
-            store(work.step, o, step)
-            store(alpha, first + o, new_row)
             mass = mass + new_row
-            if o == own or any_nonzero(step):
-                work.changed[n_changed] = o
-                n_changed += 1
-            if o == own or largest(c - moved) * q > -slack:
-                work.kept[n_kept] = o
-                n_kept += 1
+            is_near = largest(c - moved) * q > -slack
+            n_changed, n_kept = write_tile(o, new_row, is_near, y, alpha, first, work, n_changed, n_kept)
         # The label's entry takes what rounding left, so that the row sums to zero.
         alpha[first + y] -= total(mass)
         work.step[y] = alpha[first + y] - old_own

@@ -23,7 +23,7 @@ import numpy as np
 from softmargin.backends.jit import compiled_struct, inline
 from softmargin.backends.lanes import WIDTH, any_nonzero, largest, load, maximum, splat, store, total, where_greater
 
-__all__ = ["WestonWatkinsGreedy", "WestonWatkinsNewton", "WestonWatkinsSort"]
+__all__ = ["ROUNDING", "WestonWatkinsGreedy", "WestonWatkinsNewton", "WestonWatkinsSort", "write_tile"]
 
 ROUNDING = 1e-15  # a gap below this share of C is zero but for rounding
 EQUAL = 4e-16  # relative distance at which two gammas are the same number
@@ -44,8 +44,25 @@ def _margins(G: Any, y: int, q: float, alpha: Any, first: int, tiles: Any, m: in
         a = load(alpha, first + o)
         store(work.step, o, (h * inverse - a) + gamma)
         gap = gap + (load(work.bound, o) * maximum(h, zero) + a * h)
-    sum_of_gaps: float = total(gap)
-    return sum_of_gaps
+    return total(gap)
+
+
+@inline
+def write_tile(
+    o: int, new_row: Any, is_near: bool, y: int, alpha: Any, first: int, work: Any, n_changed: int, n_kept: int
+) -> tuple[int, int]:
+    """Replace one tile of a row; list it if it moved, and if it may move soon. The tile of the label always may."""
+    is_own = o == y - y % WIDTH
+    step = new_row - load(alpha, first + o)
+    store(work.step, o, step)
+    store(alpha, first + o, new_row)
+    if is_own or any_nonzero(step):
+        work.changed[n_changed] = o
+        n_changed += 1
+    if is_own or is_near:
+        work.kept[n_kept] = o
+        n_kept += 1
+    return n_changed, n_kept
 
 
 @inline
@@ -53,7 +70,6 @@ def _clip(gamma: float, y: int, q: float, alpha: Any, first: int, tiles: Any, m:
     """Set the row to b = clip(v - gamma, 0, C); list what moved and what may move soon."""
     zero = splat(0.0)
     shift = splat(gamma)
-    own = y - y % WIDTH
     old_sum = alpha[first + y]
     new_sum = zero
     n_changed = 0
@@ -64,17 +80,9 @@ def _clip(gamma: float, y: int, q: float, alpha: Any, first: int, tiles: Any, m:
         b = maximum(over, zero)
         cap = load(work.bound, o)
         b = where_greater(b, cap, cap, b)
-        new_row = zero - b
-        step = new_row - load(alpha, first + o)
-        store(work.step, o, step)
-        store(alpha, first + o, new_row)
         new_sum = new_sum + b
-        if o == own or any_nonzero(step):
-            work.changed[n_changed] = o
-            n_changed += 1
-        if o == own or largest(over) * q > -slack:
-            work.kept[n_kept] = o
-            n_kept += 1
+        is_near = largest(over) * q > -slack
+        n_changed, n_kept = write_tile(o, zero - b, is_near, y, alpha, first, work, n_changed, n_kept)
     # The label's entry is the sum of what was really stored, so that the row sums to zero exactly.
     alpha[first + y] = total(new_sum)
     work.step[y] = alpha[first + y] - old_sum
@@ -100,7 +108,7 @@ def newton(v: Any, bound: Any, tiles: Any, m: int, start: float) -> float:
             inside = where_greater(cap, over, v_tile, cap)
             sums = sums + where_greater(over, zero, inside, zero)
             counts = counts + where_greater(over, zero, where_greater(cap, over, one, zero), zero)
-        new: float = total(sums) / (1.0 + total(counts))
+        new = total(sums) / (1.0 + total(counts))
         if abs(gamma - new) <= EQUAL * max(gamma, new):
             return new
         if gamma > new:

@@ -9,14 +9,11 @@ Three levels of memory, because a kernel value costs far more than its use:
     piece           a few hundred rows whose square of K fits into the processor's cache: a few sweeps of visits, then
                     the scores of the rest of the working set are updated. A small set is one piece
 
-Updating the scores of all n rows takes n kernel values for every row that moves for the first time, and where the
-optimum has few support vectors few rows ever move. So the set starts with 500 rows and grows eightfold per round where
-most of its rows move, else twofold. Where it is small beside n a round goes deeper: rows that need not move are then
-back where they were. Only where the last round predicts that most rows will move are their rows of K computed at once.
+Updating all n scores takes n kernel values for every row that moves for the first time. So the set starts small, and
+where it is small beside n a round goes deep: rows that need not move are then back where they were.
 
 Pieces are random and drawn anew every epoch: rows of different pieces do not see each other's moves before the piece is
-done, so fixed pieces, or pieces of one class, converge slowly. No visit lowers the dual value, and rows outside the set
-are examined after every round.
+done, so fixed pieces, or pieces of one class, converge slowly. No visit lowers the dual value.
 
     maths           here
     alpha, F        state.alpha, state.scores     (n, k), F = K alpha

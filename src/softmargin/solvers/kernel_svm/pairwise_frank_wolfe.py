@@ -7,14 +7,8 @@
     Weston-Watkins    a row is a box, a product of segments: pairs of corners are coordinates. One coordinate step per
                       visit, on the entry that gains most: b_j = clip(b_j + h_j / (2 K_ii), 0, C),   b_j = -alpha_ij
 
-Two entries of a row move at a visit, so a visit costs two additions of K[i] whatever k is. One pass visits every sample
-once, in a fresh random order. Unlike plain Frank-Wolfe it converges linearly.
-
-    maths           here
-    F               state.scores, by class
-    h_+, h_-        h[best], h[worst]       (``_row_loop``)
-
-Source: maths: kernel SVM, section 3.
+Two entries of a row move at a visit, so a visit costs two additions of K[i] whatever k is. Unlike plain Frank-Wolfe it
+converges linearly. The loop is in ``_row_loop``. Source: maths: kernel SVM, section 3.
 """
 
 from dataclasses import dataclass

@@ -47,8 +47,7 @@ def _largest_sum(left: Any, right: Any, first: int) -> float:
         a0 = maximum(a0, load(left, p) + load(right, p))
         a1 = maximum(a1, load(left, p + WIDTH) + load(right, p + WIDTH))
         p += 2 * WIDTH
-    found: float = largest(maximum(a0, a1))
-    return found
+    return largest(maximum(a0, a1))
 
 
 @inline
