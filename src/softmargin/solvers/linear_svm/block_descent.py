@@ -63,7 +63,6 @@ class DualBlockDescentTuning(NamedTuple):
 class DescentState:
     """Arrays and plain numbers, which a checkpoint holds, and scratch."""
 
-    n_classes: int
     alpha: Array  # (n * k,)      k padded
     weights: Array  # ((d + 1) * k,)
     order: Array  # (n,) samples; the first n_open can move, the first n_active are in the working set
@@ -78,12 +77,7 @@ class DescentState:
     full_gap: float = math.inf
     gap: float = math.inf  # summed over the last pass
     screened: float = math.inf  # gap at the last screening
-    work: Workspace = field(init=False, repr=False)
-    loop: Any = field(init=False, repr=False)  # the structs of the compiled passes, made by the first pass
-
-    def __post_init__(self) -> None:
-        """Allocate the scratch."""
-        self.work, self.loop = new_workspace(self.n_classes), None
+    loop: Any = field(default=None, init=False, repr=False)  # the structs of the compiled passes, made by the first one
 
 
 @dataclass(frozen=True)
@@ -139,7 +133,6 @@ class DualBlockDescent(Restoring[DescentState]):
         # Few classes have too few tiles to leave any out.
         words = -(-(size // WIDTH) // 64) if self.working_set and size > 2 * WIDTH else 0
         return DescentState(
-            n_classes=k,
             alpha=alpha,
             weights=weights,
             order=order,
@@ -160,7 +153,7 @@ class DualBlockDescent(Restoring[DescentState]):
             return state
         target = self.tuning.set_target * state.full_gap
         budget = min(state.visits_left, state.n_open)
-        state.gap, state.n_active, visits = descend(*state.loop, state.work, state.n_active, False, target, budget)
+        state.gap, state.n_active, visits = descend(*state.loop, state.n_active, False, target, budget)
         state.visits_left -= visits
         if state.gap <= target or state.visits_left <= 0:
             state.n_active = 0
@@ -169,7 +162,7 @@ class DualBlockDescent(Restoring[DescentState]):
     def _full_pass(self, problem: BlockDualProblem, state: DescentState) -> None:
         """Visit every row that can move, and choose the working set of the passes to come."""
         tuning = self.tuning
-        state.gap, _, _ = descend(*state.loop, state.work, state.n_open, True, math.inf, 0)
+        state.gap, _, _ = descend(*state.loop, state.n_open, True, math.inf, 0)
         state.full_gap = state.gap
         if self.screening and state.gap <= tuning.screen_again * state.screened:
             self._screen(problem, state)
@@ -191,24 +184,22 @@ class DualBlockDescent(Restoring[DescentState]):
         primal = dual_value(problem.y, state.alpha, state.weights, padded(problem.n_classes)) + state.gap
         return self.tuning.stale * state.gap / primal if primal > 0 else math.inf
 
-    def _loop(self, problem: BlockDualProblem, state: DescentState) -> tuple[BlockDual, Visits]:
+    def _loop(self, problem: BlockDualProblem, state: DescentState) -> tuple[BlockDual, Visits, Workspace]:
         """Return the structs of the compiled passes."""
         X, block = as_rows(problem.X, problem.bias), find_block(problem.multiclass, self.block)
         dual = BlockDual(X, block, problem.y, problem.C, state.sqnorms, state.alpha, state.weights)
         visits = (state.order, state.gaps, state.idle, state.live, state.random)
-        return dual, Visits(*visits, self.order == "permuted", self.tuning.patience, self.tuning.slack)
+        settings = (self.order == "permuted", self.tuning.patience, self.tuning.slack)
+        return dual, Visits(*visits, *settings), new_workspace(problem.n_classes)
 
     def _screen(self, problem: BlockDualProblem, state: DescentState) -> None:
         """Set the rows whose optimum is proven to it, and visit them no more."""
         state.screened = state.gap
         rows, values = problem.settled(self.point(problem, state))
-        fixed = np.zeros(len(problem.y), dtype=bool)
-        fixed[rows] = True
-        n, k = len(problem.y), problem.n_classes
-        state.alpha.reshape(n, -1)[rows, :k] = values
-        alpha = state.alpha.reshape(n, -1)[:, :k].copy()
-        state.weights.reshape(-1, padded(k))[:, :k] = problem.point(alpha).weights
+        k = problem.n_classes
+        state.alpha.reshape(len(problem.y), -1)[rows, :k] = values
+        state.weights.reshape(-1, padded(k))[:, :k] = self.point(problem, state).weights
         inside = state.order[: state.n_open]
-        kept = inside[~fixed[inside]]
-        state.order[: state.n_open] = np.concatenate([kept, inside[fixed[inside]]])
-        state.n_open = len(kept)
+        is_fixed = np.isin(inside, rows)
+        state.order[: state.n_open] = np.concatenate([inside[~is_fixed], inside[is_fixed]])
+        state.n_open -= int(is_fixed.sum())
