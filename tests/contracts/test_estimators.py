@@ -16,9 +16,8 @@ from softmargin import (
     TraceBallRegressor,
     solvers,
 )
-from softmargin.estimators.posing.fit import RULES
 from softmargin.penalties import Box, Group
-from softmargin.solvers.names import AUTO, SOLVERS, choices
+from softmargin.solvers.names import SOLVERS, choices
 
 # The checks compare two fits to 1e-7 and better; a gap of 1e-14 or 1e-17 pins scores down to that, where rounding does
 # not stop the fit just above it.
@@ -90,7 +89,6 @@ def test_every_public_name_leads_somewhere(room):
 @pytest.mark.parametrize("kind", SOLVERS)
 def test_every_solver_in_the_tables_can_be_made(kind):
     assert choices(kind) == ("auto", *SOLVERS[kind])
-    assert AUTO[kind] in {*SOLVERS[kind], *RULES}
     for home, settings in SOLVERS[kind].values():
         assert getattr(solvers, home)(**settings).needs
 

@@ -1,18 +1,22 @@
 """KernelSVC: kernel multiclass SVMs with a certificate, as a scikit-learn estimator."""
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from softmargin.estimators.frame.fit import Data, Posed
-from softmargin.estimators.frame.partial_fit import StreamingClassifier
+from softmargin.core.errors import DataError
+from softmargin.estimators.frame.fit import X_KINDS, Data, Posed
+from softmargin.estimators.frame.svm import SvmClassifier
 from softmargin.estimators.frame.warnings import indefinite_kernel
+from softmargin.estimators.posing.fit import codes_of, loss_prices
+from softmargin.estimators.posing.stream import Stream
 from softmargin.estimators.posing.svm import (
     KernelSettings,
-    SvmSettings,
     kernel_claim,
     kernel_of,
     kernel_task,
@@ -21,13 +25,25 @@ from softmargin.estimators.posing.svm import (
 )
 from softmargin.models import KernelExpansion
 from softmargin.problems import Expansion
+from softmargin.run import Result, Trace
 
 __all__ = ["KernelSVC"]
 
 Array = NDArray[Any]
 
 
-class KernelSVC(StreamingClassifier):
+def _can_stream(estimator: Any) -> bool:
+    """Say whether ``partial_fit`` makes sense with these settings; else say which ones do."""
+    is_given = estimator.__sklearn_tags__().input_tags.pairwise
+    if estimator.multiclass == "one_vs_rest" and estimator.loss == "hinge" and not is_given:
+        return True
+    raise AttributeError(
+        "partial_fit trains one class against the others (one problem where there are two), with the hinge and a "
+        "kernel of rows; use multiclass='one_vs_rest', loss='hinge', and another kernel than 'precomputed'."
+    )
+
+
+class KernelSVC(SvmClassifier):
     r"""Kernel support vector classifier for two or more classes, trained to a certificate.
 
     Minimises 1/2 \|W\|^2 + C sum_i loss_i over W in the space of the kernel; the losses are those of ``LinearSVC``. The
@@ -50,15 +66,11 @@ class KernelSVC(StreamingClassifier):
         Of the polynomial kernel.
     coef0 : float, default=0.0
         Of the polynomial and sigmoid kernels.
-    multiclass : {"weston_watkins", "crammer_singer", "one_vs_rest"}, default="weston_watkins"
-        A joint loss, or one binary problem per class.
-    loss : {"hinge", "squared_hinge"}, default="hinge"
-        How a violated margin is charged. "squared_hinge" needs two classes or ``multiclass="one_vs_rest"``.
+    {multiclass, loss}
     fit_intercept : bool, default=True
         With the hinge, add a constant feature to those of the kernel: its weight is penalised like every other one.
         With the squared hinge, the intercept is unpenalised.
-    intercept_scaling : float, default=1.0
-        Value of the constant feature (hinge only); a larger one lessens the penalty on the intercept.
+    {intercept_scaling}
     solver : str or solver object, default="auto"
         hinge: "block_descent" (exact block descent on a working set), "pair_descent" (the same by pairs, for two
         classes), "projected_gradient", "frank_wolfe", "block_frank_wolfe", "pairwise_frank_wolfe"; "auto" is
@@ -74,14 +86,10 @@ class KernelSVC(StreamingClassifier):
         than 20,000 rows with ``solver="auto"`` and a kernel that is neither linear nor precomputed, else None.
     n_components : int, default=500
         Landmarks of the approximation; vectors that ``partial_fit`` keeps.
-    tol : float, default=1e-3
-        Relative duality gap, (primal - bound) / primal, at which the fit is done.
+    {tol}
     max_iter : int, default=10000
         Budget in passes over the data; in steps, where a solver looks at samples.
-    max_seconds : float or None, default=None
-        Budget in wall-clock seconds.
-    class_weight : dict, "balanced" or None, default=None
-        Multiplies C by the class of the sample.
+    {max_seconds, class_weight}
     warm_start : bool, default=False
         Start from the dual variables of the last fit, if it had the same samples and classes. Solvers that look at
         samples, other than "wolfe", and approximations start afresh.
@@ -90,8 +98,7 @@ class KernelSVC(StreamingClassifier):
         drawn.
     random_state : int, RandomState or None, default=None
         Seed of the order in which samples are visited, and of the samples and landmarks that are drawn.
-    verbose : int, default=0
-        1 shows a progress bar with the gap.
+    {verbose}
 
     Attributes
     ----------
@@ -113,14 +120,7 @@ class KernelSVC(StreamingClassifier):
         kind, primal, bound, residual: what is proven about this model. No proof where an IndefiniteKernelWarning came.
         The kind is "sample gap" where only some of the rows were looked at. That of an approximation is for the
         approximate problem; ``certify`` gives the gap of the exact one.
-    dual_gap_ : float
-        primal - bound.
-    status_ : str
-        "converged", "max_iter", "max_seconds", "stopped" or "interrupted".
-    n_iter_ : int
-        Passes over the data.
-    trace_ : Trace
-        The certificates along the way.
+    {dual_gap_, status_, n_iter_, trace_}
 
     Examples
     --------
@@ -164,9 +164,6 @@ class KernelSVC(StreamingClassifier):
         tags.input_tags.pairwise = "precomputed" in (self.kernel, getattr(self.kernel, "name", None))
         return tags
 
-    def _settings(self) -> SvmSettings:
-        return SvmSettings(self.multiclass, self.loss, self.fit_intercept, self.intercept_scaling)
-
     def _kernel_for(self, X: Any, sample_weight: Array | None) -> Any:
         return kernel_of(self.kernel, self.gamma, self.degree, self.coef0, X, sample_weight)
 
@@ -204,15 +201,13 @@ class KernelSVC(StreamingClassifier):
             "_n_samples": expansion.n_samples,
         }
 
-    def _expansion(self) -> Expansion:
-        vectors = None if self._kernel.name == "precomputed" else self.support_vectors_
-        return Expansion(self._kernel, vectors, self.support_, self._n_samples, self.dual_coef_.T, self.intercept_)
-
     def _predictor(self, info: dict[str, Any]) -> KernelExpansion:
-        return KernelExpansion(self.classes_, *self._expansion(), info)
+        vectors = None if self._kernel.name == "precomputed" else self.support_vectors_
+        own = Expansion(self._kernel, vectors, self.support_, self._n_samples, self.dual_coef_.T, self.intercept_)
+        return KernelExpansion(self.classes_, *own, info)
 
     def _claim(self) -> dict[str, Any]:
-        return {**self._settings().claim(self.C), **kernel_claim(self._kernel)}
+        return {**super()._claim(), **kernel_claim(self._kernel)}
 
     @property
     def coef_(self) -> Any:
@@ -223,3 +218,65 @@ class KernelSVC(StreamingClassifier):
                 f"coef_ exists for the linear kernel only; this model has the {self._kernel.name} one."
             )
         return self._predictor({}).as_linear.coef
+
+    @available_if(_can_stream)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from one chunk of a stream, in memory that does not grow with the number of chunks.
+
+        The first rows give ``n_components`` landmarks, and these the features of a linear model. Every row of a chunk
+        makes one step of averaged Pegasos on it, with the regularisation of all rows seen, lam = 1 / (C n), and steps
+        1 / (R + lam t / 4) at the t-th row, R the mean |z|^2; iterates are averaged with weights like t^3, so
+        that early ones fade. It exists for ``multiclass="one_vs_rest"`` and the hinge. ``certificate_`` is a gap on
+        rows of the chunk, for the problem on these features; there is no warning where it is above ``tol``, as more
+        chunks may follow. ``gamma="scale"`` looks at the first chunk. After ``fit`` the stream continues from its
+        model.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : array of shape (n,)
+        classes : array of shape (k,), optional
+            All labels that will come; needed in the first call.
+        sample_weight : array of shape (n,), optional
+        """
+        is_first = not hasattr(self, "classes_")
+        if is_first and classes is None:
+            raise DataError("classes must be passed in the first call of partial_fit: all labels that will come.")
+        X, y = validate_data(self, X, y, reset=is_first, order="C", accept_large_sparse=True, **X_KINDS)
+        check_classification_targets(y)
+        known = np.unique(classes) if is_first else self.classes_
+        if classes is not None and not np.array_equal(np.unique(classes), known):
+            raise DataError(f"classes are {known.tolist()} since the first call; found {np.unique(classes).tolist()}.")
+        if len(known) < 2:
+            raise DataError(f"classes holds 1 class ({known.tolist()[0]!r}); a classifier needs at least 2 classes.")
+        if isinstance(self.class_weight, str):
+            raise DataError(f"class_weight={self.class_weight!r} needs all rows at once; pass a mapping, or None.")
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        codes = codes_of(known, y)
+        prices = loss_prices(codes, known, self.C, self.class_weight, sample_weight)
+        stream = getattr(self, "_stream", None) or self._open_stream(X, len(known), sample_weight)
+        certificate, status = stream.take(X, codes, prices, budget=self.n_components, tol=self.tol, seed=self._seed())
+        attributes = self._attributes(stream.expansion(), stream.labels, len(known))
+        result = Result(None, certificate, status, Trace(), stream.n_steps, 0.0, 0.0)
+        self._keep(result, {"classes_": known, **attributes, "_stream": stream}, stream.n_seen)
+        return self
+
+    def _open_stream(self, X: Any, n_classes: int, sample_weight: Array | None) -> Stream:
+        """Begin with nothing, or with the model of the last fit."""
+        bias = self._settings().bias
+        if not hasattr(self, "classes_"):
+            return Stream(self._kernel_for(X, sample_weight), n_classes, bias)
+        n = self._n_samples
+        return Stream(
+            self._kernel,
+            n_classes,
+            bias,
+            self.support_vectors_,
+            self._support_codes,
+            self.dual_coef_.T,
+            self.support_,
+            n_seen=n,
+            price=self.C * n,
+            n_steps=n,
+        )

@@ -45,41 +45,20 @@ class L1BallClassifier(_EntryWeights, BallClassifier):
     ----------
     radius : float, default=1.0
         Size of the ball: what sum \|W_jc\| may be. Smaller means fewer weights.
-    l2 : float, default=1e-4
-        Strength of the ridge. A little of it makes the optimum unique and the proof quick; 0 is allowed, and the
-        certificate is then a Frank-Wolfe gap.
-    loss : {"smooth_hinge", "squared_hinge", "logistic"}, default="smooth_hinge"
-        How a margin w = t s is charged: the hinge with its corner rounded off; [1 - w]_+^2 / 2; log(1 + exp(-w)).
+    {l2, loss}
     fit_intercept : bool, default=True
     solver : str or solver object, default="auto"
         "auto" is "dual_descent" without an intercept where l2 outweighs every sample, else "working_set". Also
         "accelerated_gradient", "frank_wolfe", "pairwise_frank_wolfe", "block_frank_wolfe", "svrg", "scgs", "storc", and
         "primal_dual_bfw" (as "dual_descent", without an intercept and with l2 > 0). Or a solver object.
-    tol : float, default=1e-3
-        Relative duality gap, (primal - bound) / primal, at which the fit is done.
-    max_iter : int, default=10000
-        Budget in passes over the data.
-    max_seconds : float or None, default=None
-        Budget in wall-clock seconds.
-    class_weight : dict, "balanced" or None, default=None
-        Multiplies the loss of a sample by the weight of its class.
-    warm_start : bool, default=False
-        Start from the weights of the last fit, if it had as many features and classes.
-    random_state : int, RandomState or None, default=None
-        Seed of the solvers that draw.
-    verbose : int, default=0
-        1 shows a progress bar with the gap.
+    {tol, max_iter, max_seconds, class_weight, warm_start, random_state, verbose}
 
     Attributes
     ----------
     classes_ : array of shape (k,)
     coef_ : array of shape (k, d), or (1, d) for two classes
     intercept_ : array of shape (k,) or (1,)
-    is_on_boundary_ : bool
-        Whether W touches the boundary of the ball. Where it does not, a larger radius changes nothing, and an
-        ``InactiveBallWarning`` says so.
-    certificate_, dual_gap_, status_, n_iter_, trace_
-        What is proven and how the run went, as in SoftmaxRegression.
+    {is_on_boundary_, certificate_, dual_gap_, status_, n_iter_, trace_}
 
     Examples
     --------

@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from softmargin.estimators.frame.fit import CertifiedClassifier, Data, Posed
-from softmargin.estimators.posing.svm import SvmSettings, linear_problem
+from softmargin.estimators.frame.fit import Data, Posed
+from softmargin.estimators.frame.svm import SvmClassifier
+from softmargin.estimators.posing.svm import linear_problem
 
 __all__ = ["LinearSVC"]
 
 
-class LinearSVC(CertifiedClassifier):
+class LinearSVC(SvmClassifier):
     r"""Linear support vector classifier for two or more classes, trained to a certificate.
 
     Minimises 1/2 \|W\|^2 + C sum_i loss_i. A joint loss adds up (Weston-Watkins) or takes the largest (Crammer-Singer)
@@ -24,49 +25,28 @@ class LinearSVC(CertifiedClassifier):
         Price of one unit of loss; smaller means more regularisation. It means what it means in scikit-learn's LinearSVC
         for ``multiclass="crammer_singer"`` and ``"one_vs_rest"`` (squared hinge: C sum_i xi_i^2). With two classes the
         two joint losses agree, and their model is that of a binary hinge SVM with 2 C.
-    multiclass : {"weston_watkins", "crammer_singer", "one_vs_rest"}, default="weston_watkins"
-        A joint loss, or one binary problem per class.
-    loss : {"hinge", "squared_hinge"}, default="hinge"
-        How a violated margin is charged. "squared_hinge" needs two classes or ``multiclass="one_vs_rest"``.
+    {multiclass, loss}
     fit_intercept : bool, default=True
         With the hinge, add a constant feature: its weight is penalised like every other one. With the squared hinge,
         the intercept is unpenalised.
-    intercept_scaling : float, default=1.0
-        Value of the constant feature (hinge only); a larger one lessens the penalty on the intercept.
+    {intercept_scaling}
     solver : str or solver object, default="auto"
         hinge: "auto" and "block_descent" (dual block descent on a working set), "walrus" (the plain Algorithm 1 of Wang
         and Scott with their block), "shark" (the same with Shark's block). squared_hinge: "auto" and "newton" (on the
         weights), "smo", "dual_prox_gradient". Or a solver object.
-    tol : float, default=1e-3
-        Relative duality gap, (primal - bound) / primal, at which the fit is done.
-    max_iter : int, default=10000
-        Budget in passes over the data.
-    max_seconds : float or None, default=None
-        Budget in wall-clock seconds.
-    class_weight : dict, "balanced" or None, default=None
-        Multiplies C by the class of the sample.
+    {tol, max_iter, max_seconds, class_weight}
     warm_start : bool, default=False
         Start from the dual variables of the last fit, if it had the same samples and classes.
     random_state : int, RandomState or None, default=None
         Seed of the order in which samples are visited.
-    verbose : int, default=0
-        1 shows a progress bar with the gap.
+    {verbose}
 
     Attributes
     ----------
     classes_ : array of shape (k,)
     coef_ : array of shape (k, d), or (1, d) for two classes
     intercept_ : array of shape (k,) or (1,)
-    certificate_ : Certificate
-        kind, primal, bound, residual: what is proven about this model.
-    dual_gap_ : float
-        primal - bound.
-    status_ : str
-        "converged", "max_iter", "max_seconds", "stopped" or "interrupted".
-    n_iter_ : int
-        Passes over the data.
-    trace_ : Trace
-        The certificates along the way.
+    {certificate_, dual_gap_, status_, n_iter_, trace_}
     support_ : array of shape (n_support,)
         Samples with a nonzero dual variable.
     dual_coef_ : array of shape (k, n_support) or (1, n_support)
@@ -100,9 +80,6 @@ class LinearSVC(CertifiedClassifier):
     ) -> None:
         self._take_settings(locals())
 
-    def _settings(self) -> SvmSettings:
-        return SvmSettings(self.multiclass, self.loss, self.fit_intercept, self.intercept_scaling)
-
     def _pose(self, data: Data) -> Posed:
         prices = self._prices(data, self.C)
         problem = linear_problem(data.X, data.codes, len(data.classes), prices, self._settings())
@@ -119,6 +96,3 @@ class LinearSVC(CertifiedClassifier):
             return None if dual is None else problem.warm_point(dual)
 
         return Posed(problem, attributes, warm_point)
-
-    def _claim(self) -> dict[str, Any]:
-        return self._settings().claim(self.C)

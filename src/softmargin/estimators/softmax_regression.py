@@ -44,18 +44,7 @@ class SoftmaxRegression(CertifiedClassifier):
         Relative duality gap, (primal - bound) / primal, at which the fit is done. Without any penalty, and with one
         that is not convex, no gap can be proven: it is then the largest violation of stationarity, relative to the
         largest gradient of a feature at W = 0.
-    max_iter : int, default=10000
-        Budget in passes over the data.
-    max_seconds : float or None, default=None
-        Budget in wall-clock seconds.
-    class_weight : dict, "balanced" or None, default=None
-        Multiplies C by the class of the sample.
-    warm_start : bool, default=False
-        Start from the weights of the last fit, if it had as many features and classes.
-    random_state : int, RandomState or None, default=None
-        Seed of the solvers that draw.
-    verbose : int, default=0
-        1 shows a progress bar with the gap.
+    {max_iter, max_seconds, class_weight, warm_start, random_state, verbose}
 
     Attributes
     ----------
@@ -64,16 +53,10 @@ class SoftmaxRegression(CertifiedClassifier):
         A sparse matrix after ``sparsify()``.
     intercept_ : array of shape (k,) or (1,)
         Of three and more classes, with mean zero.
-    certificate_ : Certificate
-        kind, primal, bound, residual: what is proven about this model.
+    {certificate_}
     dual_gap_ : float
         primal - bound; infinite where only stationarity is proven.
-    status_ : str
-        "converged", "max_iter", "max_seconds", "stopped" or "interrupted".
-    n_iter_ : int
-        Passes over the data.
-    trace_ : Trace
-        The certificates along the way.
+    {status_, n_iter_, trace_}
 
     Notes
     -----

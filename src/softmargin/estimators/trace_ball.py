@@ -62,17 +62,12 @@ class TraceBallClassifier(_FactoredWeights, BallClassifier):
     ----------
     radius : float, default=1.0
         Size of the ball: what the singular values of W may sum to. Smaller means a lower rank.
-    l2 : float, default=1e-4
-        Strength of the ridge. A little of it makes the optimum unique and the proof quick; 0 is allowed, and the
-        certificate is then a Frank-Wolfe gap.
-    loss : {"smooth_hinge", "squared_hinge", "logistic"}, default="smooth_hinge"
-        How a margin w = t s is charged: the hinge with its corner rounded off; [1 - w]_+^2 / 2; log(1 + exp(-w)).
+    {l2, loss}
     fit_intercept : bool, default=True
     solver : str or solver object, default="auto"
         "auto" is "accelerated_gradient". Also "primal_dual_bfw" (without an intercept, and with l2 > 0),
         "frank_wolfe", "block_frank_wolfe", "svrg", "scgs", "storc". Or a solver object.
-    tol, max_iter, max_seconds, class_weight, warm_start, random_state, verbose
-        As in L1BallClassifier.
+    {tol, max_iter, max_seconds, class_weight, warm_start, random_state, verbose}
 
     Attributes
     ----------
@@ -82,11 +77,7 @@ class TraceBallClassifier(_FactoredWeights, BallClassifier):
     coef_ : array of shape (k, d), or (1, d) for two classes
         U diag(s) Vt, computed at every access.
     intercept_ : array of shape (k,) or (1,)
-    is_on_boundary_ : bool
-        Whether W touches the boundary of the ball. Where it does not, a larger radius changes nothing, and an
-        ``InactiveBallWarning`` says so.
-    certificate_, dual_gap_, status_, n_iter_, trace_
-        What is proven and how the run went, as in SoftmaxRegression.
+    {is_on_boundary_, certificate_, dual_gap_, status_, n_iter_, trace_}
 
     Examples
     --------

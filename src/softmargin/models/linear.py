@@ -74,11 +74,6 @@ class LinearModel(Classifier):
         check_columns(X, self.n_features)
         return checked_scores(_product(X, self.coef.T) + self.intercept, len(self.classes))
 
-    @property
-    def has_probabilities(self) -> bool:
-        """Whether scores are logarithms of probabilities, up to one constant per row: softmax models only."""
-        return self.info.get("problem") == "softmax"
-
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithm of every class's probability, shape (n, k); an SVM has none and refuses."""
         if not self.has_probabilities:

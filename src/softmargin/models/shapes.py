@@ -48,8 +48,8 @@ class Classifier:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether scores are logarithms of probabilities, up to one constant per row; those of an SVM are not."""
-        return False
+        """Whether scores are logarithms of probabilities, up to one constant per row: softmax models only."""
+        return self.info.get("problem") == "softmax"
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores of every row.

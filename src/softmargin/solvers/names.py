@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-__all__ = ["AUTO", "SAMPLING", "SOLVERS", "SolverName", "choices"]
+__all__ = ["SAMPLING", "SOLVERS", "SolverName", "choices"]
 
 
 class SolverName(NamedTuple):
@@ -33,6 +33,7 @@ _ANY_BALL = {
     "storc": SolverName("Storc"),
 }
 SAMPLING = "sampled kernel"  # the kind of problem whose solvers look at samples
+# "auto" is the first name of a kind, unless estimators.posing.fit has a rule for the kind.
 SOLVERS: dict[str, dict[str, SolverName]] = {
     "linear hinge": {
         "block_descent": SolverName("DualBlockDescent"),
@@ -83,18 +84,6 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
         "primal_dual_bfw": SolverName("LowRankPDBFW"),
         **_ANY_BALL,
     },
-}
-# What "auto" is: a name of the table, or the function of estimators.posing.fit that names the fastest for a problem.
-AUTO = {
-    "linear hinge": "block_descent",
-    "linear squared_hinge": "newton",
-    "kernel hinge": "fastest_kernel_hinge",
-    "kernel squared_hinge": "smo",
-    SAMPLING: "scs",
-    "softmax ridge": "fastest_ridge",
-    "softmax": "prox_newton",
-    "l1 ball": "fastest_in_l1_ball",
-    "trace ball": "accelerated_gradient",
 }
 
 

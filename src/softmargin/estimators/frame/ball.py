@@ -56,6 +56,22 @@ class BallEstimator(CertifiedEstimator):
 
     A subclass says which targets y means (``_target``), which ball it is (``_ball``, ``_norm``) and how weights are
     kept (``_stored``, ``_weights``, ``_products``).
+
+    Parameters
+    ----------
+    l2 : float, default=1e-4
+        Strength of the ridge. A little of it makes the optimum unique and the proof quick; 0 is allowed, and the
+        certificate is then a Frank-Wolfe gap.
+    loss : {"smooth_hinge", "squared_hinge", "logistic"}, default="smooth_hinge"
+        How a margin w = t s is charged: the hinge with its corner rounded off; [1 - w]_+^2 / 2; log(1 + exp(-w)).
+    class_weight : dict, "balanced" or None, default=None
+        Multiplies the loss of a sample by the weight of its class.
+
+    Attributes
+    ----------
+    is_on_boundary_ : bool
+        Whether W touches the boundary of the ball. Where it does not, a larger radius changes nothing, and an
+        ``InactiveBallWarning`` says so.
     """
 
     _ball: ClassVar[Any]

@@ -6,7 +6,9 @@ A subclass stores its settings and writes ``_pose``, a function of the data and 
 the two on the side.
 """
 
+import inspect
 import math
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
@@ -109,7 +111,53 @@ def encoded(y: Array) -> tuple[Array, Array]:
 
 
 class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
-    """An estimator that is trained to a certificate, whatever it predicts."""
+    """An estimator that is trained to a certificate, whatever it predicts.
+
+    A line such as ``{tol, verbose}`` in the docstring of a subclass stands for the descriptions here.
+
+    Parameters
+    ----------
+    tol : float, default=1e-3
+        Relative duality gap, (primal - bound) / primal, at which the fit is done.
+    max_iter : int, default=10000
+        Budget in passes over the data.
+    max_seconds : float or None, default=None
+        Budget in wall-clock seconds.
+    class_weight : dict, "balanced" or None, default=None
+        Multiplies C by the class of the sample.
+    warm_start : bool, default=False
+        Start from the weights of the last fit, if it had as many features and classes.
+    random_state : int, RandomState or None, default=None
+        Seed of the solvers that draw.
+    verbose : int, default=0
+        1 shows a progress bar with the gap.
+
+    Attributes
+    ----------
+    certificate_ : Certificate
+        kind, primal, bound, residual: what is proven about this model.
+    dual_gap_ : float
+        primal - bound.
+    status_ : str
+        "converged", "max_iter", "max_seconds", "stopped" or "interrupted".
+    n_iter_ : int
+        Passes over the data.
+    trace_ : Trace
+        The certificates along the way.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__doc__ is None:
+            return
+        texts = "\n".join(inspect.cleandoc(base.__doc__ or "") for base in reversed(cls.__mro__))
+        entries = {entry[1]: entry[0] for entry in re.finditer(r"^(\w+) : .*(?:\n    .*)*", texts, re.MULTILINE)}
+        cls.__doc__ = re.sub(
+            r"^\{([\w, ]+)\}$",
+            lambda line: "\n".join(entries[name] for name in line[1].split(", ")),
+            inspect.cleandoc(cls.__doc__),
+            flags=re.MULTILINE,
+        )
 
     def _take_settings(self, settings: dict[str, Any]) -> None:
         """Keep the parameters of a constructor, its ``locals()``, under their names, as scikit-learn asks for."""
@@ -218,14 +266,6 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
 
     def _prices(self, data: Data, C: Any) -> Array:
         return loss_prices(data.codes, data.classes, C, self.class_weight, data.sample_weight)
-
-    def _last_dual(self, n: int) -> Array | None:
-        """Return the dual columns of the last fit to n samples, (n, k) or (n, 1); None where there is none."""
-        if getattr(self, "_n_samples", None) != n:
-            return None
-        dual = np.zeros((n, len(self.dual_coef_)))
-        dual[self.support_] = self.dual_coef_.T
-        return dual
 
     def _predictor(self, info: dict[str, Any]) -> Any:
         return LinearModel(self.classes_, self.coef_, self.intercept_, info)

@@ -21,7 +21,7 @@ from softmargin.problems import Composite, OneVsRest
 from softmargin.run import Result, Stop, solve
 from softmargin.run.solve import check_needs
 from softmargin.sets import L1Ball
-from softmargin.solvers.names import AUTO, SAMPLING, SOLVERS, choices
+from softmargin.solvers.names import SAMPLING, SOLVERS, choices
 
 __all__ = ["AutoTuning", "codes_of", "find_solver", "fit_problem", "loss_prices", "model_info"]
 
@@ -153,8 +153,7 @@ def _by_name(name: str, problem: Any) -> Any:
     if table is None:
         raise IncompatibleError(f"no solver here solves {kind} problems; pass a solver object of your own.")
     if name == "auto":
-        auto = AUTO[kind]
-        name = RULES[auto](problem) if auto in RULES else auto
+        name = RULES[kind](problem) if kind in RULES else next(iter(table))
     if name not in table:
         fits = [other for other, names in SOLVERS.items() if name in names]
         near = [other for other in fits if ("hinge" in other) == ("hinge" in kind)] or fits
@@ -198,5 +197,7 @@ def fastest_in_l1_ball(problem: Any, tuning: AutoTuning = TUNING) -> str:
 
 
 RULES: dict[str, Callable[[Any], str]] = {
-    rule.__name__: rule for rule in (fastest_ridge, fastest_kernel_hinge, fastest_in_l1_ball)
+    "softmax ridge": fastest_ridge,
+    "kernel hinge": fastest_kernel_hinge,
+    "l1 ball": fastest_in_l1_ball,
 }

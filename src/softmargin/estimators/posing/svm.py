@@ -12,6 +12,7 @@ constant feature.
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -129,11 +130,7 @@ def linear_problem(X: Any, codes: Array, n_classes: int, prices: Array, settings
     X = canonical(X)
     if settings.is_squared:
         return _free_bias_parts(Gram(Linear(), X), codes, n_classes, prices, settings)
-    bias = settings.bias
-    if settings.multiclass != "one_vs_rest":
-        return MulticlassSVM(X, codes, C=prices, multiclass=settings.multiclass, n_classes=n_classes, bias=bias)
-    pairs = binary_problems(codes, n_classes, prices)
-    return OneVsRest([MulticlassSVM(X, mine, C=C / 2.0, n_classes=2, bias=bias) for mine, C in pairs], scale=2.0)
+    return _hinge_parts(partial(MulticlassSVM, X, bias=settings.bias), codes, n_classes, prices, settings)
 
 
 def kernel_problem(
@@ -152,10 +149,14 @@ def kernel_problem(
         gram = Gram(kernel, X, cache_size=cache_size)
         return _free_bias_parts(gram, codes, n_classes, prices, settings, is_expansion=True)
     gram = Gram(kernel, X, bias=settings.bias, cache_size=cache_size)
+    return _hinge_parts(partial(KernelMulticlassSVM, gram), codes, n_classes, prices, settings)
+
+
+def _hinge_parts(pose: Callable[..., Any], codes: Array, n_classes: int, prices: Array, settings: SvmSettings) -> Any:
     if settings.multiclass != "one_vs_rest":
-        return KernelMulticlassSVM(gram, codes, C=prices, multiclass=settings.multiclass, n_classes=n_classes)
+        return pose(codes, C=prices, multiclass=settings.multiclass, n_classes=n_classes)
     pairs = binary_problems(codes, n_classes, prices)
-    return OneVsRest([KernelMulticlassSVM(gram, mine, C=C / 2.0, n_classes=2) for mine, C in pairs], scale=2.0)
+    return OneVsRest([pose(mine, C=C / 2.0, n_classes=2) for mine, C in pairs], scale=2.0)
 
 
 def _free_bias_parts(

@@ -1,0 +1,41 @@
+"""What linear and kernel SVMs share: their settings, and the dual variables that a fit leaves."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.estimators.frame.fit import CertifiedClassifier
+from softmargin.estimators.posing.svm import SvmSettings
+
+__all__ = ["SvmClassifier"]
+
+Array = NDArray[Any]
+
+
+class SvmClassifier(CertifiedClassifier):
+    """A classifier with a hinge loss, or its square.
+
+    Parameters
+    ----------
+    multiclass : {"weston_watkins", "crammer_singer", "one_vs_rest"}, default="weston_watkins"
+        A joint loss, or one binary problem per class.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        How a violated margin is charged. "squared_hinge" needs two classes or ``multiclass="one_vs_rest"``.
+    intercept_scaling : float, default=1.0
+        Value of the constant feature (hinge only); a larger one lessens the penalty on the intercept.
+    """
+
+    def _settings(self) -> SvmSettings:
+        return SvmSettings(self.multiclass, self.loss, self.fit_intercept, self.intercept_scaling)
+
+    def _claim(self) -> dict[str, Any]:
+        return self._settings().claim(self.C)
+
+    def _last_dual(self, n: int) -> Array | None:
+        """Return the dual columns of the last fit to n samples, (n, k) or (n, 1); None where there is none."""
+        if getattr(self, "_n_samples", None) != n:
+            return None
+        dual = np.zeros((n, len(self.dual_coef_)))
+        dual[self.support_] = self.dual_coef_.T
+        return dual
