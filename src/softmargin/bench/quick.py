@@ -12,6 +12,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ TOLS = tuple(10.0 ** (-power / 2) for power in range(1, 15))  # of the peers: ha
 ENDLESS = 10**6  # passes: only tol ends a fit
 BOUND_TOL = 1e-6
 
-Maker = Callable[[float], Any]
+Maker = Callable[..., Any]  # called with tol=...: an estimator
 
 
 class Case(NamedTuple):
@@ -54,29 +55,18 @@ class Row(NamedTuple):
 def _linear(C: float, data: str) -> Case:
     from sklearn.svm import LinearSVC as Peer
 
-    def theirs(tol: float) -> Any:
-        return Peer(C=C, multi_class="crammer_singer", tol=tol, max_iter=ENDLESS, random_state=0)
-
-    def ours(tol: float) -> Any:
-        return LinearSVC(C=C, multiclass="crammer_singer", tol=tol, random_state=0)
-
+    ours = partial(LinearSVC, C=C, multiclass="crammer_singer", random_state=0)
+    theirs = partial(Peer, C=C, multi_class="crammer_singer", max_iter=ENDLESS, random_state=0)
     return Case("Crammer-Singer SVM", data, C, ours, {"LinearSVC (LIBLINEAR)": theirs})
 
 
 def _softmax(C: float, data: str, l1_ratio: float, solvers: tuple[str, ...]) -> Case:
     from sklearn.linear_model import LogisticRegression
 
-    def peer(solver: str) -> Maker:
-        def theirs(tol: float) -> Any:
-            return LogisticRegression(C=C, l1_ratio=l1_ratio, solver=solver, tol=tol, max_iter=ENDLESS, random_state=0)
-
-        return theirs
-
-    def ours(tol: float) -> Any:
-        return SoftmaxRegression(C=C, l1_ratio=l1_ratio, tol=tol, random_state=0)
-
     name = "softmax, l1" if l1_ratio == 1.0 else "softmax, l2"
-    peers = {f"LogisticRegression ({solver})": peer(solver) for solver in solvers}
+    ours = partial(SoftmaxRegression, C=C, l1_ratio=l1_ratio, random_state=0)
+    theirs = partial(LogisticRegression, C=C, l1_ratio=l1_ratio, max_iter=ENDLESS, random_state=0)
+    peers: dict[str, Maker] = {f"LogisticRegression ({solver})": partial(theirs, solver=solver) for solver in solvers}
     return Case(name, data, C, ours, peers)
 
 
@@ -132,7 +122,7 @@ def _enough(make: Maker, tols: list[float], gap: float, X: Any, y: Any, C: float
 
 
 def _timed(make: Maker, tol: float, X: Any, y: Any) -> tuple[Any, float]:
-    model = make(tol)
+    model = make(tol=tol)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # not converged: its certificate will show it
         began = time.perf_counter()

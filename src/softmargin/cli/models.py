@@ -14,6 +14,7 @@ from softmargin.estimators.posing.softmax import priced_penalty, softmax_claim
 from softmargin.estimators.posing.svm import (
     KernelSettings,
     KernelTask,
+    SvmData,
     SvmSettings,
     kernel_claim,
     kernel_of,
@@ -62,8 +63,9 @@ def build_problem(
         _, penalty = priced_penalty(args.C, args.l1_ratio)
         settings = {"n_classes": n_classes, "fit_intercept": not args.no_intercept}
         return softmax_problem(X, codes, C=prices, penalty=penalty, **settings), None
+    data = SvmData(X, codes, n_classes, prices, svm_settings(args))
     if args.model == "linear-svc":
-        return linear_problem(X, codes, n_classes, prices, svm_settings(args)), None
+        return linear_problem(data), None
     how = KernelSettings(
         kernel_of(args.kernel, args.gamma, args.degree, args.coef0, X),
         args.solver,
@@ -71,7 +73,7 @@ def build_problem(
         args.n_components,
         args.cache_size,
     )
-    task = kernel_task(X, codes, n_classes, prices, svm_settings(args), how, lambda: args.seed)
+    task = kernel_task(data, how, lambda: args.seed)
     return task.problem, task
 
 

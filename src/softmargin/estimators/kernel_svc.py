@@ -168,10 +168,9 @@ class KernelSVC(SvmClassifier):
         return kernel_of(self.kernel, self.gamma, self.degree, self.coef0, X, sample_weight)
 
     def _pose(self, data: Data) -> Posed:
-        prices = self._prices(data, self.C)
         kernel = self._kernel_for(data.X, data.sample_weight)
         how = KernelSettings(kernel, self.solver, self.approximation, self.n_components, self.cache_size)
-        task = kernel_task(data.X, data.codes, len(data.classes), prices, self._settings(), how, self._seed)
+        task = kernel_task(self._svm(data), how, self._seed)
         eigenvalue = task.negative_eigenvalue()
         if eigenvalue < 0:
             warnings.warn(indefinite_kernel(kernel, eigenvalue), stacklevel=5)

@@ -81,8 +81,7 @@ class LinearSVC(SvmClassifier):
         self._take_settings(locals())
 
     def _pose(self, data: Data) -> Posed:
-        prices = self._prices(data, self.C)
-        problem = linear_problem(data.X, data.codes, len(data.classes), prices, self._settings())
+        problem = linear_problem(self._svm(data))
 
         def attributes(point: Any) -> dict[str, Any]:
             coef, intercept = problem.coef_and_intercept(point)

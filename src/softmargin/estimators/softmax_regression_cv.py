@@ -130,7 +130,9 @@ class SoftmaxRegressionCV(SoftmaxRegression):
         penalties = [priced_penalty(1.0, ratio, self.penalty)[1] for ratio in ratios]
         grids = np.stack([grid_of(self.Cs, X, data.codes, prices, g, **settings) for g in penalties])
         scores, residuals = np.empty((len(folds), *grids.shape)), np.empty((len(folds), *grids.shape))
-        scorer, probe, seed = self._scorer(data.classes), self._probe(data), self._seed()
+        probe = SoftmaxRegression()  # for scorers to ask; its weights are set for every fit
+        probe.classes_, probe.n_features_in_ = data.classes, data.X.shape[1]
+        scorer, seed = self._scorer(data.classes), self._seed()
         results: list[Result] = []
         points = []
         for f, (train, test) in enumerate(folds):
@@ -181,12 +183,6 @@ class SoftmaxRegressionCV(SoftmaxRegression):
         result = Result(mean, posed.problem.certificate(mean), Status.STOPPED, Trace(), 0, 0.0, 0.0)
         self._keep(result, {"classes_": data.classes, **posed.attributes(mean)}, len(data.y))
         return self
-
-    def _probe(self, data: Data) -> SoftmaxRegression:
-        """Return a classifier for scorers to ask; its weights are set for every fit."""
-        probe = SoftmaxRegression()
-        probe.classes_, probe.n_features_in_ = data.classes, data.X.shape[1]
-        return probe
 
     def _scorer(self, classes: Array | None = None) -> Any:
         if self.scoring == "neg_log_loss" and classes is not None:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softmargin.core.errors import DataError, IncompatibleError, ModelFileError
-from softmargin.core.files import atomic_write
+from softmargin.core.files import atomic_write, open_binary
 from softmargin.models.linear import LinearModel
 from softmargin.models.shapes import dense
 
@@ -84,11 +84,8 @@ def read_liblinear(path: str | os.PathLike[str]) -> LinearModel:
         Not a LIBLINEAR file, a regressor, truncated, or with a malformed number.
     """
     shown = os.fspath(path)
-    try:
-        with open(path, "rb") as file:
-            lines = file.read().decode("utf-8", "replace").split("\n")
-    except OSError as problem:
-        raise ModelFileError(f"cannot read {shown!r}: {problem.strerror or problem}.") from problem
+    with open_binary(path) as file:
+        lines = file.read().decode("utf-8", "replace").split("\n")
     header, body_at = _read_header(lines, shown)
     trained = _SOLVER_TYPES[header["solver_type"]]
     k, d, bias, labels = _sizes(header, shown)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import IncompatibleError, SoftmarginError
-from softmargin.core.protocols import FreeBiasProblem, KernelBlockProblem, Problem
+from softmargin.core.protocols import FreeBiasProblem, KernelBlockProblem, Problem, Resumable
 
 __all__ = ["ProgramState", "QuadraticProgram"]
 
@@ -44,7 +44,7 @@ class ProgramState:
 
 
 @dataclass(frozen=True)
-class QuadraticProgram:
+class QuadraticProgram(Resumable):
     """Settings of the quadratic program. One step solves it; further steps change nothing.
 
     Parameters
@@ -56,6 +56,7 @@ class QuadraticProgram:
     tolerance: float = 1e-9
 
     needs: ClassVar[tuple[type, ...]] = (Problem,)
+    state_type = ProgramState
 
     def start(self, problem: HingeProblem, init: Any, rng: np.random.Generator) -> ProgramState:
         """Refuse other problems; an interior-point method does not use a first point."""
@@ -93,10 +94,6 @@ class QuadraticProgram:
         """Return the relative gap."""
         signed = problem.y * state.alpha if isinstance(problem, FreeBiasProblem) else state.alpha
         return problem.relative_gap(state.alpha, problem.gram.scores(signed))
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> ProgramState:
-        """Rebuild the state from a checkpoint."""
-        return ProgramState(**arrays, **plain)
 
     def _solution(self, objective: Any, constraints: list[Any], alpha: Any) -> Array:
         """Return alpha at the minimum."""

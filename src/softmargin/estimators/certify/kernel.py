@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.estimators.certify.training import Training
-from softmargin.estimators.posing.svm import SvmSettings, kernel_of, kernel_problem
+from softmargin.estimators.posing.svm import SvmData, SvmSettings, kernel_of, kernel_problem
 from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion
 from softmargin.models.shapes import dense
@@ -30,7 +30,7 @@ def certify_expansion(model: KernelExpansion, training: Training) -> Certificate
     codes = training.codes(model.classes)
     prices = training.prices(codes, model.classes, training.price(info.get("C")), info.get("class_weight"))
     settings = SvmSettings(info["multiclass"], info["loss"], info["fit_intercept"], info["intercept_scaling"])
-    problem = kernel_problem(X, codes, len(model.classes), prices, settings, kernel=model.kernel)
+    problem = kernel_problem(SvmData(X, codes, len(model.classes), prices, settings), model.kernel)
     dual = np.zeros((len(codes), model.coef.shape[1]))
     dual[model.support] = model.coef
     _warn_if_indefinite(problem.gram)

@@ -10,7 +10,7 @@ from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import IncompatibleError
 from softmargin.estimators.certify.training import Training, with_constant
 from softmargin.estimators.posing.fit import loss_prices
-from softmargin.estimators.posing.svm import HINGES, SvmSettings, linear_problem
+from softmargin.estimators.posing.svm import HINGES, SvmData, SvmSettings, linear_problem
 from softmargin.losses import LOSSES
 from softmargin.models import LinearModel
 from softmargin.models.shapes import dense
@@ -78,7 +78,8 @@ def certify_linear(model: Any, training: Training, multiclass: str | None, loss:
         X = with_constant(X, scaling)
         coef = np.column_stack([coef, intercept / scaling])
         intercept, fit_intercept = np.zeros_like(intercept), False
-    problem = linear_problem(X, codes, len(classes), prices, SvmSettings(name, charge, fit_intercept, scaling))
+    settings = SvmSettings(name, charge, fit_intercept, scaling)
+    problem = linear_problem(SvmData(X, codes, len(classes), prices, settings))
     bound = training.bound(problem)
     return duality_gap(problem.primal_at(coef, intercept), bound)
 

@@ -141,11 +141,12 @@ class BallEstimator(CertifiedEstimator):
         return self._products(validate_data(self, X, reset=False, **X_KINDS)) + self.intercept_
 
 
-def _equal_shares(data: Data) -> Array:
-    """Return each sample's share of the weight; they sum to 1."""
+def _shares(data: Data, class_weight: Any = None) -> Array:
+    """Return each sample's share of the weight, times the weight of its class."""
     n = len(data.y)
-    weights = loss_prices(np.zeros(n, dtype=int), np.zeros(1), 1.0, None, data.sample_weight)
-    return weights / weights.sum()
+    codes, classes = (np.zeros(n, dtype=int), np.zeros(1)) if data.codes is None else (data.codes, data.classes)
+    prices = loss_prices(codes, classes, 1.0, class_weight, data.sample_weight)
+    return prices / (n if data.sample_weight is None else data.sample_weight.sum())
 
 
 def _has_log_odds(clf: Any) -> bool:
@@ -206,13 +207,10 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
     def _target(self, data: Data) -> tuple[Array, Array, Any]:
         if self.loss not in MARGINS:
             raise IncompatibleError(f"loss={self.loss!r} is unknown; choose one of {', '.join(MARGINS)}.")
-        if data.codes is None:
-            return np.where(data.y > 0, 1.0, -1.0), _equal_shares(data), ENTRYWISE[self.loss]
         k = len(data.classes)
-        own = data.codes[:, None] == (np.arange(1, 2) if k == 2 else np.arange(k))
-        shares = self._prices(data, 1.0)
-        shares /= len(data.y) if data.sample_weight is None else data.sample_weight.sum()
-        return np.where(own, 1.0, -1.0), shares, ENTRYWISE[self.loss]
+        columns = np.arange(1, 2) if k == 2 else np.arange(k)
+        is_own = data.y > 0 if data.codes is None else data.codes[:, None] == columns
+        return np.where(is_own, 1.0, -1.0), _shares(data, self.class_weight), ENTRYWISE[self.loss]
 
     def _claim(self) -> dict[str, Any]:
         return {
@@ -284,7 +282,7 @@ class BallRegressor(MultiOutputMixin, RegressorMixin, BallEstimator):
     def _target(self, data: Data) -> tuple[Array, Array, Any]:
         loss = ENTRYWISE["squared"]
         target = data.y.reshape(len(data.y), -1)
-        return target, _equal_shares(data), Observed(loss) if np.isnan(target).any() else loss
+        return target, _shares(data), Observed(loss) if np.isnan(target).any() else loss
 
     def predict(self, X: Any) -> Array:
         """Return the predictions; (n,) or (n, k), as y was."""

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.estimators.frame.fit import CertifiedClassifier
-from softmargin.estimators.posing.svm import SvmSettings
+from softmargin.estimators.frame.fit import CertifiedClassifier, Data
+from softmargin.estimators.posing.svm import SvmData, SvmSettings
 
 __all__ = ["SvmClassifier"]
 
@@ -28,6 +28,9 @@ class SvmClassifier(CertifiedClassifier):
 
     def _settings(self) -> SvmSettings:
         return SvmSettings(self.multiclass, self.loss, self.fit_intercept, self.intercept_scaling)
+
+    def _svm(self, data: Data) -> SvmData:
+        return SvmData(data.X, data.codes, len(data.classes), self._prices(data, self.C), self._settings())
 
     def _claim(self) -> dict[str, Any]:
         return self._settings().claim(self.C)

@@ -13,14 +13,12 @@ C_i / total. A joint loss of two classes is half the binary one with 2 C.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.core.errors import IncompatibleError
 from softmargin.estimators.posing.svm import (
     KernelSettings,
     KernelTask,
-    SvmSettings,
-    binary_problems,
+    SvmData,
     linear_problem,
     needs_all_samples,
 )
@@ -29,7 +27,6 @@ from softmargin.problems import KernelHinge, OneVsRest
 
 __all__ = ["on_landmarks", "sampled_problem"]
 
-Array = NDArray[Any]
 _BYTES = 8  # of a kernel value
 
 
@@ -42,23 +39,22 @@ def _check_function(what: str, kernel: Any) -> None:
         )
 
 
-def sampled_problem(
-    X: Any, codes: Array, n_classes: int, prices: Array, settings: SvmSettings, how: KernelSettings
-) -> Any:
+def sampled_problem(data: SvmData, how: KernelSettings) -> Any:
     """Build the hinge problem of a solver that looks at samples, for two classes or one-vs-rest.
 
     X is used as it is, also where it is memory-mapped: only rows that the solver asks for are read.
     """
     name = f"solver={how.solver!r}"
-    settings.check(n_classes)
+    settings = data.settings
+    settings.check(data.n_classes)
     is_joint = settings.multiclass != "one_vs_rest"
-    if n_classes > 2 and is_joint:
+    if data.n_classes > 2 and is_joint:
         raise IncompatibleError(
             f"{name} trains one class against the others, but multiclass={settings.multiclass!r} was asked to join "
-            f"{n_classes} classes in one loss; use multiclass='one_vs_rest'."
+            f"{data.n_classes} classes in one loss; use multiclass='one_vs_rest'."
         )
     _check_function(name, how.kernel)
-    n, pairs = X.shape[0], binary_problems(codes, n_classes, prices)
+    n, pairs = data.X.shape[0], data.binary_problems()
     needed = len(pairs) * n * n * _BYTES
     if needs_all_samples(how.solver) and needed > 1e6 * how.cache_size:
         raise IncompatibleError(
@@ -71,23 +67,16 @@ def sampled_problem(
         lam = 1.0 / ((2.0 if is_joint else 1.0) * total)
         # Times total, certificates are in the units of KernelSVC.
         signs = 2.0 * mine - 1.0
-        parts.append(KernelHinge(how.kernel, X, signs, lam=lam, weights=C, bias=settings.bias, scale=total))
+        parts.append(KernelHinge(how.kernel, data.X, signs, lam=lam, weights=C, bias=settings.bias, scale=total))
     return parts[0] if is_joint else OneVsRest(parts)
 
 
-def on_landmarks(
-    X: Any,
-    codes: Array,
-    n_classes: int,
-    prices: Array,
-    settings: SvmSettings,
-    how: KernelSettings,
-    rng: np.random.Generator,
-) -> KernelTask:
+def on_landmarks(data: SvmData, how: KernelSettings, rng: np.random.Generator) -> KernelTask:
     """Build the linear problem on the features of ``n_components`` landmarks, drawn by price.
 
     The constant feature of the hinge is one of the kernel's, so that the model is a point of the exact problem too.
     """
+    X, codes, n_classes, prices, settings = data
     settings.check(n_classes)
     _check_function("approximation='nystroem'", how.kernel)
     bias = 0.0 if settings.is_squared else settings.bias
@@ -100,5 +89,5 @@ def on_landmarks(
         # Drawn by price, they share the price of all.
         X, codes, prices = X[drawn], codes[drawn], np.full(most, prices.sum() / most)
     settings = settings._replace(fit_intercept=settings.fit_intercept and settings.is_squared)
-    problem = linear_problem(landmarks.transform(X), codes, n_classes, prices, settings)
+    problem = linear_problem(SvmData(landmarks.transform(X), codes, n_classes, prices, settings))
     return KernelTask(problem, landmarks, n, n > most)

@@ -34,9 +34,9 @@ __all__ = [
     "MULTICLASS",
     "KernelSettings",
     "KernelTask",
+    "SvmData",
     "SvmSettings",
     "binary_labels",
-    "binary_problems",
     "kernel_claim",
     "kernel_of",
     "kernel_problem",
@@ -108,63 +108,49 @@ def binary_labels(codes: Array, n_classes: int) -> list[Array]:
     return [mine.astype(np.int32) for mine in positives]
 
 
-def binary_problems(codes: Array, n_classes: int, prices: Array) -> list[tuple[Array, Array]]:
-    """Return (codes 0 and 1, prices) of each binary problem; ``prices`` are (n,), or (n, k) by class."""
-    labels = binary_labels(codes, n_classes)
-    return list(zip(labels, prices.T if prices.ndim == 2 else [prices] * len(labels), strict=True))
+class SvmData(NamedTuple):
+    """Labelled rows with the price of each, and what they are asked for."""
+
+    X: Any  # (n, d) array or CSR matrix
+    codes: Array  # (n,) class codes 0 .. k-1
+    n_classes: int
+    prices: Array  # (n,), or (n, k) to charge a sample differently in every class of one-vs-rest
+    settings: SvmSettings
+
+    def binary_problems(self) -> list[tuple[Array, Array]]:
+        """Return (codes 0 and 1, prices) of each binary problem."""
+        labels = binary_labels(self.codes, self.n_classes)
+        return list(zip(labels, self.prices.T if self.prices.ndim == 2 else [self.prices] * len(labels), strict=True))
 
 
-def linear_problem(X: Any, codes: Array, n_classes: int, prices: Array, settings: SvmSettings) -> Any:
-    """Build the problem of a linear SVM.
-
-    Parameters
-    ----------
-    X : array or CSR matrix of shape (n, d)
-    codes : int array of shape (n,)
-        Class codes 0 .. k-1.
-    n_classes : int
-    prices : array of shape (n,), or (n, k) to charge a sample differently in every class of one-vs-rest
-    settings : SvmSettings
-    """
-    settings.check(n_classes)
-    X = canonical(X)
-    if settings.is_squared:
-        return _free_bias_parts(Gram(Linear(), X), codes, n_classes, prices, settings)
-    return _hinge_parts(partial(MulticlassSVM, X, bias=settings.bias), codes, n_classes, prices, settings)
+def linear_problem(data: SvmData) -> Any:
+    """Build the problem of a linear SVM."""
+    data.settings.check(data.n_classes)
+    X = canonical(data.X)
+    if data.settings.is_squared:
+        return _free_bias_parts(Gram(Linear(), X), data)
+    return _hinge_parts(partial(MulticlassSVM, X, bias=data.settings.bias), data)
 
 
-def kernel_problem(
-    X: Any,
-    codes: Array,
-    n_classes: int,
-    prices: Array,
-    settings: SvmSettings,
-    *,
-    kernel: Any,
-    cache_size: float = 1000.0,
-) -> Any:
+def kernel_problem(data: SvmData, kernel: Any, cache_size: float = 1000.0) -> Any:
     """Build the problem of a kernel SVM: as ``linear_problem``, with a kernel object and megabytes for its values."""
-    settings.check(n_classes)
-    if settings.is_squared:
-        gram = Gram(kernel, X, cache_size=cache_size)
-        return _free_bias_parts(gram, codes, n_classes, prices, settings, is_expansion=True)
-    gram = Gram(kernel, X, bias=settings.bias, cache_size=cache_size)
-    return _hinge_parts(partial(KernelMulticlassSVM, gram), codes, n_classes, prices, settings)
+    data.settings.check(data.n_classes)
+    if data.settings.is_squared:
+        return _free_bias_parts(Gram(kernel, data.X, cache_size=cache_size), data, is_expansion=True)
+    gram = Gram(kernel, data.X, bias=data.settings.bias, cache_size=cache_size)
+    return _hinge_parts(partial(KernelMulticlassSVM, gram), data)
 
 
-def _hinge_parts(pose: Callable[..., Any], codes: Array, n_classes: int, prices: Array, settings: SvmSettings) -> Any:
-    if settings.multiclass != "one_vs_rest":
-        return pose(codes, C=prices, multiclass=settings.multiclass, n_classes=n_classes)
-    pairs = binary_problems(codes, n_classes, prices)
-    return OneVsRest([pose(mine, C=C / 2.0, n_classes=2) for mine, C in pairs], scale=2.0)
+def _hinge_parts(pose: Callable[..., Any], data: SvmData) -> Any:
+    multiclass = data.settings.multiclass
+    if multiclass != "one_vs_rest":
+        return pose(data.codes, C=data.prices, multiclass=multiclass, n_classes=data.n_classes)
+    return OneVsRest([pose(mine, C=C / 2.0, n_classes=2) for mine, C in data.binary_problems()], scale=2.0)
 
 
-def _free_bias_parts(
-    gram: Gram, codes: Array, n_classes: int, prices: Array, settings: SvmSettings, *, is_expansion: bool = False
-) -> OneVsRest:
-    own = {"has_bias": settings.fit_intercept, "is_expansion": is_expansion}
-    pairs = binary_problems(codes, n_classes, prices)
-    return OneVsRest([L2SVM(gram, 2.0 * mine - 1.0, C=2.0 * C, **own) for mine, C in pairs])
+def _free_bias_parts(gram: Gram, data: SvmData, *, is_expansion: bool = False) -> OneVsRest:
+    own = {"has_bias": data.settings.fit_intercept, "is_expansion": is_expansion}
+    return OneVsRest([L2SVM(gram, 2.0 * mine - 1.0, C=2.0 * C, **own) for mine, C in data.binary_problems()])
 
 
 # --- kernels -------------------------------------------------------------------------------------------------
@@ -255,27 +241,18 @@ def needs_all_samples(solver: Any) -> bool:
     return isinstance(solver, solvers.Wolfe) or (isinstance(solver, str) and solver == "wolfe")
 
 
-def kernel_task(
-    X: Any,
-    codes: Array,
-    n_classes: int,
-    prices: Array,
-    settings: SvmSettings,
-    how: KernelSettings,
-    seed: Callable[[], int],
-) -> KernelTask:
+def kernel_task(data: SvmData, how: KernelSettings, seed: Callable[[], int]) -> KernelTask:
     """Build the problem that stands for a kernel SVM: on landmarks, on samples, or the problem itself."""
-    if _is_approximate(how, X.shape[0]):
+    if _is_approximate(how, data.X.shape[0]):
         # Imported where a kernel matrix is too large only: a default fit needs neither.
         from softmargin.estimators.posing.many_rows import on_landmarks
 
-        return on_landmarks(X, codes, n_classes, prices, settings, how, np.random.default_rng(seed()))
-    if not settings.is_squared and looks_at_samples(how.solver):
+        return on_landmarks(data, how, np.random.default_rng(seed()))
+    if not data.settings.is_squared and looks_at_samples(how.solver):
         from softmargin.estimators.posing.many_rows import sampled_problem
 
-        return KernelTask(sampled_problem(X, codes, n_classes, prices, settings, how))
-    own = {"kernel": how.kernel, "cache_size": how.cache_size}
-    return KernelTask(kernel_problem(X, codes, n_classes, prices, settings, **own))
+        return KernelTask(sampled_problem(data, how))
+    return KernelTask(kernel_problem(data, how.kernel, how.cache_size))
 
 
 def _is_approximate(how: KernelSettings, n: int) -> bool:
