@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from softmargin.core.errors import DataError
-from softmargin.estimators.frame.fit import X_KINDS, Data, Posed
+from softmargin.estimators.frame.fit import FIT_KINDS, Data, Posed, checked_weights
 from softmargin.estimators.frame.svm import SvmClassifier
 from softmargin.estimators.frame.warnings import indefinite_kernel
 from softmargin.estimators.posing.fit import codes_of, loss_prices
@@ -241,7 +241,7 @@ class KernelSVC(SvmClassifier):
         is_first = not hasattr(self, "classes_")
         if is_first and classes is None:
             raise DataError("classes must be passed in the first call of partial_fit: all labels that will come.")
-        X, y = validate_data(self, X, y, reset=is_first, order="C", accept_large_sparse=True, **X_KINDS)
+        X, y = validate_data(self, X, y, reset=is_first, **FIT_KINDS)
         check_classification_targets(y)
         known = np.unique(classes) if is_first else self.classes_
         if classes is not None and not np.array_equal(np.unique(classes), known):
@@ -250,8 +250,7 @@ class KernelSVC(SvmClassifier):
             raise DataError(f"classes holds 1 class ({known.tolist()[0]!r}); a classifier needs at least 2 classes.")
         if isinstance(self.class_weight, str):
             raise DataError(f"class_weight={self.class_weight!r} needs all rows at once; pass a mapping, or None.")
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        sample_weight = checked_weights(sample_weight, X)
         codes = codes_of(known, y)
         prices = loss_prices(codes, known, self.C, self.class_weight, sample_weight)
         stream = getattr(self, "_stream", None) or self._open_stream(X, len(known), sample_weight)

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.utils import check_random_state, check_X_y
-from sklearn.utils.validation import _check_sample_weight
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
-from softmargin.estimators.frame.fit import encoded
+from softmargin.estimators.frame.fit import FIT_KINDS, checked_weights, encoded
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.fit import fit_problem, loss_prices
 from softmargin.estimators.posing.softmax import convex_relative, priced_penalty
@@ -79,11 +78,9 @@ def softmax_path(
     SoftmaxPath
         Cs, coefs, intercepts, classes, certificates, n_iters, statuses; by increasing C.
     """
-    X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", accept_large_sparse=True)
+    X, y = check_X_y(X, y, **FIT_KINDS)
     classes, codes = encoded(y)
-    if sample_weight is not None:
-        sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    weights = loss_prices(codes, classes, 1.0, class_weight, sample_weight)
+    weights = loss_prices(codes, classes, 1.0, class_weight, checked_weights(sample_weight, X))
     _, g = priced_penalty(1.0, l1_ratio, penalty, default_ratio=1.0)
     X = canonical(X)
     settings = {"n_classes": len(classes), "fit_intercept": bool(fit_intercept)}

@@ -125,14 +125,15 @@ class SoftmaxRegressionCV(SoftmaxRegression):
         if not ratios:
             raise DataError(f"l1_ratios must hold at least one number; found {self.l1_ratios!r}.")
         X = canonical(data.X)
-        settings = {"n_classes": len(data.classes), "fit_intercept": bool(self.fit_intercept)}
+        settings: dict[str, Any] = {"n_classes": len(data.classes), "fit_intercept": bool(self.fit_intercept)}
         prices = loss_prices(data.codes, data.classes, 1.0, self.class_weight, data.sample_weight)
         penalties = [priced_penalty(1.0, ratio, self.penalty)[1] for ratio in ratios]
         grids = np.stack([grid_of(self.Cs, X, data.codes, prices, g, **settings) for g in penalties])
         scores, residuals = np.empty((len(folds), *grids.shape)), np.empty((len(folds), *grids.shape))
         probe = SoftmaxRegression()  # for scorers to ask; its weights are set for every fit
         probe.classes_, probe.n_features_in_ = data.classes, data.X.shape[1]
-        scorer, seed = self._scorer(data.classes), self._seed()
+        scorer = self._scorer(data.classes)
+        how = {"solver": self.solver, "stop": self._stop(), "seed": self._seed()}
         results: list[Result] = []
         points = []
         for f, (train, test) in enumerate(folds):
@@ -142,17 +143,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
             own_params = _check_method_params(X, params=score_params, indices=test)
             best = -np.inf
             for r, (g, grid) in enumerate(zip(penalties, grids, strict=True)):
-                path = path_results(
-                    X_train,
-                    data.codes[train],
-                    prices,
-                    grid,
-                    g,
-                    solver=self.solver,
-                    stop=self._stop(),
-                    seed=seed,
-                    **settings,
-                )
+                path = path_results(X_train, data.codes[train], prices, grid, g, **how, **settings)
                 for c, result in enumerate(path):
                     probe.coef_, probe.intercept_ = result.point.weights.T, result.point.intercept
                     score = scores[f, r, c] = scorer(probe, X_test, y_test, **own_params)

@@ -20,7 +20,6 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import (
-    _check_sample_weight,
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
@@ -28,7 +27,16 @@ from sklearn.utils.validation import (
 )
 
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.estimators.frame.fit import X_KINDS, CertifiedClassifier, CertifiedEstimator, Data, Posed, encoded
+from softmargin.estimators.frame.fit import (
+    FIT_KINDS,
+    X_KINDS,
+    CertifiedClassifier,
+    CertifiedEstimator,
+    Data,
+    Posed,
+    checked_weights,
+    encoded,
+)
 from softmargin.estimators.frame.warnings import InactiveBallWarning, inactive_ball
 from softmargin.estimators.posing.fit import loss_prices
 from softmargin.losses.entrywise import ENTRYWISE
@@ -184,9 +192,8 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
         return tags
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        X, y = validate_data(self, X, y, multi_output=True, order="C", accept_large_sparse=True, **X_KINDS)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        X, y = validate_data(self, X, y, multi_output=True, **FIT_KINDS)
+        sample_weight = checked_weights(sample_weight, X)
         kind = type_of_target(y, input_name="y")
         if kind == "multiclass-multioutput":
             raise DataError(
@@ -268,16 +275,13 @@ class BallRegressor(MultiOutputMixin, RegressorMixin, BallEstimator):
         self._take_settings(locals())
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        of_X = {"order": "C", "accept_large_sparse": True, **X_KINDS}
         of_y = {"ensure_2d": False, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
-        X, y = validate_data(self, X, y, validate_separately=(of_X, of_y))
+        X, y = validate_data(self, X, y, validate_separately=(FIT_KINDS, of_y))
         check_consistent_length(X, y)
         missing = np.isnan(y)
         if missing.any() and (y.ndim == 1 or y.shape[1] == 1 or missing.all()):
             raise DataError("Input y contains NaN: a missing target. Drop such samples; they say nothing here.")
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        return Data(X, y, sample_weight)
+        return Data(X, y, checked_weights(sample_weight, X))
 
     def _target(self, data: Data) -> tuple[Array, Array, Any]:
         loss = ENTRYWISE["squared"]

@@ -30,11 +30,13 @@ from softmargin.models import LinearModel
 from softmargin.run import Result, Status, Stop
 
 __all__ = [
+    "FIT_KINDS",
     "X_KINDS",
     "CertifiedClassifier",
     "CertifiedEstimator",
     "Data",
     "Posed",
+    "checked_weights",
     "encoded",
     "is_ready",
     "ready_labels",
@@ -42,6 +44,7 @@ __all__ = [
 
 Array = NDArray[Any]
 X_KINDS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+FIT_KINDS: dict[str, Any] = {**X_KINDS, "order": "C", "accept_large_sparse": True}
 _EXACT = 2.0**53  # below it, a float64 without a fraction is one whole number and no other
 
 
@@ -108,6 +111,11 @@ def encoded(y: Array) -> tuple[Array, Array]:
             f"y has 1 class ({classes.tolist()[0]!r}) in {len(y)} samples; a classifier needs at least 2 classes."
         )
     return classes, codes
+
+
+def checked_weights(sample_weight: Any, X: Any) -> Array | None:
+    """Return weights of the samples as float64, one per row of X; None where none are given."""
+    return None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
 
 
 class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
@@ -258,11 +266,9 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
         else:
-            X, y = validate_data(self, X, y, order="C", accept_large_sparse=True, **X_KINDS)
+            X, y = validate_data(self, X, y, **FIT_KINDS)
             labels = encoded(y)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        return Data(X, y, sample_weight, *labels)
+        return Data(X, y, checked_weights(sample_weight, X), *labels)
 
     def _prices(self, data: Data, C: Any) -> Array:
         return loss_prices(data.codes, data.classes, C, self.class_weight, data.sample_weight)
