@@ -201,7 +201,7 @@ def _passes(is_by_rows: bool) -> Callable[..., Any]:
         columns, n, V = a.terms.columns, len(a.terms.C), a.point.V
         lengths, size = lengths_of(columns), entries_of(columns)[1]
         if is_by_rows:
-            listed = a.features[: a.m].copy()
+            listed = a.rows.features[: a.rows.ends[0]].copy()
             before = V.reshape(-1, a.point.k)[listed]
             result = call()
             moved = listed[(V.reshape(-1, a.point.k)[listed] != before).any(axis=1)]
@@ -319,6 +319,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "solvers.softmax.quadratic_model.loops:row_pass": _passes(is_by_rows=True),
     "solvers.softmax.quadratic_model.loops:entry_curvatures": _simply(_curvatures),
     "solvers.softmax.quadratic_model.loops:row_curvatures": _simply(_curvatures),
+    "solvers.softmax._losses:softmax_rows": _entrywise(EXP + 4.0, 2, "S"),
     "solvers.softmax._losses:loss_along": _entrywise(EXP + 8.0, 4, "S"),
     "solvers.softmax._losses:logistic_along": _entrywise(EXP + 40.0, 5, "S"),
     "solvers.softmax._losses:residuals": _entrywise(2.0, 2, "P"),

@@ -53,7 +53,7 @@ def make_models(k, seed=0, *, form=np.asarray, share=1.0, fit_intercept=True, is
     if is_coupled:
         losses.matrix(P)[:] = rng.dirichlet(np.ones(k), N)[:, :columns]
     losses.matrix(G)[:] = rng.standard_normal((D + 1, columns))
-    samples = Samples(problem.X, problem.C, P, 0.1 * rng.random(N), np.zeros(D + 1), is_coupled=is_coupled)
+    samples = Samples(problem.X, problem.C, P, 0.1 * rng.random(N), np.zeros(D + 1))
     samples.columns = with_constant(problem.X, fit_intercept)
     around = LossExpansion(losses, W, G, samples)
     used = rng.random((columns, D + fit_intercept)) < share

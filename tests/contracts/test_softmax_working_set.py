@@ -287,7 +287,7 @@ def make_model(
     losses.matrix(W)[:-1] = 0.1 * rng.standard_normal((d, columns))
     losses.matrix(P)[:] = rng.dirichlet(np.ones(k), 40)[:, :columns] if is_coupled else 0.0
     losses.matrix(G)[: d + fit_intercept] = rng.standard_normal((d + fit_intercept, columns))
-    samples = Samples(problem.X, C, P, np.full(40, damping), np.zeros(d + 1), is_coupled=is_coupled)
+    samples = Samples(problem.X, C, P, np.full(40, damping), np.zeros(d + 1))
     samples.columns = with_constant(X, fit_intercept)
     around, features = LossExpansion(losses, W, G, samples), np.arange(d + fit_intercept)
     if by_rows:

@@ -105,6 +105,9 @@ class SoftmaxLosses:
 
     def fill_probabilities(self, S: Array, P: Array) -> float:
         """Write softmax(S) to P; return the losses."""
+        problem = self.problem
+        if self.k > 1:
+            return float(softmax_rows(S, problem.target, problem.C, self.k, problem.is_pinned, P))
         return self.along(S, S, 0.0, S, P)[0]
 
     def along(self, S: Array, T: Array, length: float, new: Array, P: Array) -> tuple[float, float, float]:
@@ -220,6 +223,18 @@ def softmax_row(S: Any, first: int, k: int, is_pinned: bool, P: Any, out: int) -
     for o in range(0, k, WIDTH):
         store(P, out + o, load(P, out + o) * inverse)
     return highest + np.log(mass)
+
+
+@jit
+def softmax_rows(S: Array, target: Array, C: Array, k: int, is_pinned: bool, P: Array) -> float:
+    """Fill P with the probabilities of all rows; return the sum of the losses."""
+    S_, P_ = pointer(S), pointer(P)
+    loss = 0.0
+    for i in range(target.shape[0]):
+        partition = softmax_row(S_, i * k, k, is_pinned, P_, i * k)
+        own = S_[i * k + target[i]] if target[i] >= 0 else 0.0
+        loss += C[i] * (partition - own)
+    return loss
 
 
 @jit

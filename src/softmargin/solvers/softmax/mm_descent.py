@@ -33,9 +33,9 @@ class MMDescent(ProxNewton):
     max_passes: int = 5
     per_feature: float = np.inf
 
-    def _hessian(self, losses: SoftmaxLosses, P: Array, damping: Array) -> tuple[Array, Array, bool]:
+    def _hessian(self, losses: SoftmaxLosses, P: Array, damping: Array) -> tuple[Array, Array]:
         """Return no probabilities, and c_i for a damping."""
         rows = losses.matrix(P)
         largest = (rows * (1.0 - rows)).max(axis=1)
         bound = largest if losses.problem.is_pinned else 2.0 * largest
-        return np.zeros_like(P), np.minimum(bound + damping, LARGEST), False
+        return np.zeros_like(P), np.minimum(bound + damping, LARGEST)

@@ -261,10 +261,10 @@ class ProxNewton:
         problem = state.losses.problem
         P, layout, rho, tuning = state.probabilities, state.layout, state.damping, self.tuning
         damping = np.minimum(rho * (1.0 - state.losses.own(P)) + max(rho - 0.5, 0.0), 0.5)
-        hessian, damping, is_coupled = self._hessian(state.losses, P, damping)
+        hessian, damping = self._hessian(state.losses, P, damping)
         stretch = 1.0 if problem.penalty.is_convex else tuning.concave_stretch
         least = tuning.floor * state.lipschitz
-        every = Samples(layout.X, problem.C, hessian, damping, least, stretch, is_coupled)
+        every = Samples(layout.X, problem.C, hessian, damping, least, stretch)
         drawn = None
         if features is not None:
             seed = [state.seed, state.n_steps]
@@ -273,9 +273,9 @@ class ProxNewton:
         samples.C = state.share * samples.C
         return samples
 
-    def _hessian(self, losses: SoftmaxLosses, P: Array, damping: Array) -> tuple[Array, Array, bool]:
-        """Return the Hessian by the scores: probabilities, damping, and whether it couples the classes."""
-        return P, damping, True
+    def _hessian(self, losses: SoftmaxLosses, P: Array, damping: Array) -> tuple[Array, Array]:
+        """Return the Hessian by the scores: probabilities, which couple the classes, and damping."""
+        return P, damping
 
     def _search(self, state: ProxNewtonState, model: QuadraticModel) -> tuple[float, float]:
         """Go to W + D, or less far, so that F falls; return how far, and the fall of F(W + D) over the predicted one.

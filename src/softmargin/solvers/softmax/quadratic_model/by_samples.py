@@ -15,7 +15,7 @@ from softmargin.backends.lanes import zeros
 from softmargin.matrices.products import times
 from softmargin.solvers.softmax._losses import SoftmaxLosses
 from softmargin.solvers.softmax.quadratic_model.loops import (
-    EntryList,
+    BlockList,
     ModelPoint,
     SampleTerms,
     entry_curvatures,
@@ -68,33 +68,39 @@ class QuadraticModel:
         """Return [X, 1] D of all samples, (n, k), where it is cached."""
         return None
 
-    def value(self) -> float:
-        """Return q(D), with g of the features in the model only."""
-        V, W, G = (self.losses.matrix(flat)[self.rows] for flat in (self.V, self.W, self.G))
-        penalty = self.problem.penalty.value(V[self.own])
-        return float(np.vdot(G, V - W)) + 0.5 * self.squared_length() + float(penalty)
-
 
 class _BySamples(QuadraticModel):
     """A model that passes minimise; ``response`` is what they keep up to date beside V."""
 
     response: Array
+    every: BlockList  # all blocks; ``listed`` are those that the next pass visits
 
     def __init__(self, around: LossExpansion, rows: Array, anderson: AndersonTuning) -> None:
         super().__init__(around, rows)
         problem, self.anderson = self.problem, anderson
         self.at = ModelPoint(self.V, self.G, self.losses.k, problem.n_columns, problem.is_pinned, problem.X.shape[1])
 
-    def descend(self) -> tuple[float, bool]:
-        """Make a pass over the listed blocks; return its sum h step^2, and whether all blocks were listed."""
-        raise NotImplementedError
-
-    def reopen(self) -> None:
-        """Put back the blocks that have left the list."""
+    def one_pass(self) -> float:
+        """Make a pass over the listed blocks; return its sum h step^2."""
         raise NotImplementedError
 
     def update(self) -> None:
         """Recompute what is derived from the response."""
+
+    def descend(self) -> tuple[float, bool]:
+        """Make a pass over the listed blocks; return its sum h step^2, and whether all blocks were listed."""
+        saw_all = bool((self.listed.ends == self.every.ends).all())
+        return self.one_pass(), saw_all
+
+    def reopen(self) -> None:
+        """Put back the blocks that have left the list."""
+        self.listed = BlockList(*(part.copy() for part in self.every))
+
+    def value(self) -> float:
+        """Return q(D), with g of the features in the model only."""
+        V, W, G = (self.losses.matrix(flat)[self.rows] for flat in (self.V, self.W, self.G))
+        penalty = self.problem.penalty.value(V[self.own])
+        return float(np.vdot(G, V - W)) + 0.5 * self.squared_length() + float(penalty)
 
     def minimise(self, accuracy: float, max_passes: int) -> bool:
         """Pass over the blocks until a pass changes less than ``accuracy`` times the first; return whether cut off."""
@@ -155,18 +161,12 @@ class EntryModel(_BySamples):
         bounds = np.searchsorted(classes, np.arange(k + 1))
         starts, ends, curvature = bounds[:-1].copy(), bounds[1:].copy(), np.empty(len(features))
         entry_curvatures(self.terms, features, starts, ends, curvature)
-        self.every = EntryList(features, samples.floored(curvature, features), starts, ends)
+        self.every = BlockList(features, samples.floored(curvature, features), starts, ends)
         self.reopen()
 
-    def reopen(self) -> None:
-        """Put back the blocks that have left the list."""
-        self.entries = EntryList(*(part.copy() for part in self.every))
-
-    def descend(self) -> tuple[float, bool]:
-        """Make a pass over the listed entries; return its sum h step^2, and whether all were listed."""
-        saw_all = bool((self.entries.ends == self.every.ends).all())
-        change = entry_pass(self.problem.penalty, self.terms, self.at, self.entries, self.response, self.means)
-        return float(change), saw_all
+    def one_pass(self) -> float:
+        """Make a pass over the listed entries; return its sum h step^2."""
+        return float(entry_pass(self.problem.penalty, self.terms, self.at, self.listed, self.response, self.means))
 
     def update(self) -> None:
         """Recompute the means."""
@@ -198,29 +198,14 @@ class RowModel(_BySamples):
         self.response, self.scores = zeros(len(samples.P)), zeros(len(samples.P))
         curvature = zeros(len(features) * k)
         row_curvatures(self.terms, features, k, self.problem.is_pinned, curvature)
-        self.every = features, samples.floored(curvature, np.repeat(features, k))
+        curvature = samples.floored(curvature, np.repeat(features, k))
+        self.every = BlockList(features, curvature, np.zeros(1, dtype=np.int64), np.array([len(features)]))
         self.reopen()
 
-    def reopen(self) -> None:
-        """Put back the blocks that have left the list."""
-        self.features, self.curvature = (part.copy() for part in self.every)
-        self.n_features = len(self.features)
-
-    def descend(self) -> tuple[float, bool]:
-        """Make a pass over the listed rows; return its sum h step^2, and whether all were listed."""
-        saw_all = self.n_features == len(self.features)
-        change, self.n_features = row_pass(
-            self.problem.penalty,
-            self.terms,
-            self.samples.is_coupled,
-            self.at,
-            self.features,
-            self.curvature,
-            self.n_features,
-            self.width,
-            self.response,
-        )
-        return float(change), saw_all
+    def one_pass(self) -> float:
+        """Make a pass over the listed rows; return its sum h step^2."""
+        penalty, is_coupled = self.problem.penalty, self.samples.is_coupled
+        return float(row_pass(penalty, self.terms, is_coupled, self.at, self.listed, self.width, self.response))
 
     def squared_length(self) -> float:
         """Return <D, H D>."""

@@ -24,7 +24,7 @@ from softmargin.backends.lanes import WIDTH, keep, load, pointer, splat, store, 
 from softmargin.matrices.rows import add_row_times
 
 __all__ = [
-    "EntryList",
+    "BlockList",
     "ModelPoint",
     "SampleTerms",
     "entry_curvatures",
@@ -58,13 +58,13 @@ class ModelPoint(NamedTuple):
     d: int  # the number of the constant feature
 
 
-class EntryList(NamedTuple):
-    """The entries that passes visit: those of class c are features[starts[c] : ends[c]]."""
+class BlockList(NamedTuple):
+    """The blocks that passes visit: entries of class c are features[starts[c] : ends[c]], rows are all in one part."""
 
     features: Array
-    curvature: Array
-    starts: Array  # (k,)
-    ends: Array  # (k,)
+    curvature: Array  # one per entry, or k per row
+    starts: Array  # (k,), or (1,)
+    ends: Array  # (k,), or (1,)
 
 
 @jit
@@ -123,7 +123,7 @@ def entry_curvatures(terms: SampleTerms, features: Array, starts: Array, ends: A
 
 @jit
 def entry_pass(
-    penalty: Any, terms: SampleTerms, point: ModelPoint, entries: EntryList, T: Array, means: Array
+    penalty: Any, terms: SampleTerms, point: ModelPoint, entries: BlockList, T: Array, means: Array
 ) -> float:
     """Minimise q over the listed entries, one after the other. Returns sum h step^2.
 
@@ -238,28 +238,18 @@ def _respond(cols: Any, j: int, step: Any, C: Any, P: Any, damping: Any, k: int,
 
 @jit
 def row_pass(
-    penalty: Any,
-    terms: SampleTerms,
-    is_coupled: bool,
-    point: ModelPoint,
-    features: Array,
-    curvature: Array,
-    m: int,
-    width: int,
-    R: Array,
-) -> tuple[float, int]:
-    """Make a proximal step on every listed row, ``width`` entries to a prox; features[:m] are listed.
-
-    Returns sum h step^2, and how many rows stay in the list.
-    """
+    penalty: Any, terms: SampleTerms, is_coupled: bool, point: ModelPoint, rows: BlockList, width: int, R: Array
+) -> float:
+    """Make a proximal step on every listed row, ``width`` entries to a prox. Returns sum h step^2."""
     k, n_columns, d = point.k, point.n_columns, point.d
     cols, V_, G_, R_ = terms.columns.bare(), pointer(point.V), pointer(point.G), pointer(R)
-    P_, h, C_, damping_ = pointer(terms.P), pointer(curvature), pointer(terms.C), pointer(terms.damping)
+    P_, h, C_, damping_ = pointer(terms.P), pointer(rows.curvature), pointer(terms.C), pointer(terms.damping)
+    features = rows.features
     gradient, row = np.zeros(k), np.zeros(k)
     g, step = pointer(gradient), pointer(row)
     change = 0.0
     kept = 0
-    for f in range(m):
+    for f in range(rows.ends[0]):
         j = features[f]
         _row_gradient(cols, j, R_, G_, k, g)
         n_moved, n_used = 0, 0
@@ -285,6 +275,7 @@ def row_pass(
             for c in range(k):
                 h[kept * k + c] = h[f * k + c]
             kept += 1
+    rows.ends[0] = kept
     keep(gradient)
     keep(row)
-    return change, kept
+    return change

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, vstack
 
 from softmargin.backends.jit import jit
 from softmargin.core.protocols import CompositeProblem
@@ -46,19 +47,12 @@ def density(X: Any) -> float:
 
 def with_constant(X: Any, has_constant: bool) -> Any:
     """Return the columns of X, and a constant one where there is an intercept."""
-    if not has_constant:
-        return as_rows(transposed(X))
-    n, d = X.shape
-    if isinstance(X, np.ndarray):
-        columns = np.empty((d + 1, n), dtype=X.dtype)
-        columns[:d], columns[d] = X.T, 1.0
-        return as_rows(columns)
-    sparse = transposed(X)
-    kind = sparse.indices.dtype
-    data = np.concatenate([sparse.data, np.ones(n, dtype=X.dtype)])
-    indices = np.concatenate([sparse.indices, np.arange(n, dtype=kind)])
-    indptr = np.append(sparse.indptr, sparse.indptr[-1:] + kind.type(n))
-    return as_rows(type(sparse)((data, indices, indptr), shape=(d + 1, n)))
+    columns = transposed(X)
+    if has_constant:
+        one = np.ones((1, X.shape[0]), dtype=X.dtype)
+        is_array = isinstance(X, np.ndarray)
+        columns = np.concatenate([columns, one]) if is_array else vstack([columns, csr_matrix(one)], format="csr")
+    return as_rows(columns)
 
 
 def n_pairs(size: int) -> int:
@@ -82,10 +76,14 @@ class Samples:
     damping: Array  # (m,)
     least: Array  # (d + 1,) curvature that a feature has at least
     stretch: float = 1.0  # factor on all curvatures of blocks
-    is_coupled: bool = True  # whether P is not zero: then the Hessian couples the classes
     rows: Array | None = None  # which samples; None: all
     columns: Any = None  # of X, where the model needs them
     pairs: Array | None = None  # (n_pairs, m) products of two features, where there are few
+
+    @cached_property
+    def is_coupled(self) -> bool:
+        """Whether the Hessian couples the classes."""
+        return bool(self.P.any())
 
     def floored(self, curvature: Array, features: Array) -> Array:
         """Keep the curvatures of blocks away from zero, where a step would be endless; stretch them."""
