@@ -305,7 +305,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "solvers.squared_hinge.newton:evaluate_piece": _piece,
     "solvers.squared_hinge.newton:minimise_along": _simply(lambda a, k: _rows_once(a.samples.rows, len(a.scores))),
     "solvers.squared_hinge.newton:conjugate_gradients": _products_of_rows,
-    "solvers.softmax._hessian:fill_hessian": _simply(
+    "solvers.softmax.newton:fill_hessian": _simply(
         lambda a, k: (
             a.objective.n * len(a.H) ** 2 + len(a.H) ** 3 / 3.0,
             8.0 * (a.objective.n * len(a.H) + 2.0 * a.H.size),

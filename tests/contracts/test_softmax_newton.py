@@ -12,14 +12,12 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.estimators.posing.fit import find_solver
 from softmargin.problems import CompositePoint
 from softmargin.run import Status, Stop, solve
-from softmargin.solvers.common.line_search import Damping
-from softmargin.solvers.softmax import _hessian as softmax_hessian
-from softmargin.solvers.softmax._hessian import fill_hessian
+from softmargin.solvers.softmax import newton as softmax_newton
 from softmargin.solvers.softmax._losses import logistic_along
-from softmargin.solvers.softmax._ridge_objective import RidgeObjective, RidgeState
+from softmargin.solvers.softmax._ridge_objective import Damping, RidgeObjective, RidgeState
 from softmargin.solvers.softmax._rotation import find_rotation
 from softmargin.solvers.softmax.dual_descent import SoftmaxDualDescent
-from softmargin.solvers.softmax.newton import SoftmaxNewton, SoftmaxNewtonTuning
+from softmargin.solvers.softmax.newton import SoftmaxNewton, SoftmaxNewtonTuning, fill_hessian
 from softmargin.solvers.softmax.newton_cg import NewtonCG
 
 with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
@@ -56,12 +54,12 @@ def test_losses_far_below_one_keep_their_digits(score):
     assert loss == pytest.approx(np.log1p(np.exp(score)), rel=1e-15)
 
 
-@pytest.mark.parametrize("block", [1, softmax_hessian.BLOCK], ids=["many blocks", "one block"])
+@pytest.mark.parametrize("block", [1, softmax_newton.BLOCK], ids=["many blocks", "one block"])
 @pytest.mark.parametrize("k", [2, 3, 5])
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @with_and_without_intercept
 def test_hessian_is_the_one_that_products_with_it_tell(k, form, fit_intercept, block, monkeypatch):
-    monkeypatch.setattr(softmax_hessian, "BLOCK", block)
+    monkeypatch.setattr(softmax_newton, "BLOCK", block)
     problem = make(k, C=PRICES["vector"], form=form, fit_intercept=fit_intercept)
     rng, columns = np.random.default_rng(0), problem.n_columns
     objective = RidgeObjective(problem)

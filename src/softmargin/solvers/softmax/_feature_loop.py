@@ -26,7 +26,6 @@ __all__ = [
     "LEAST_CONSTANT",
     "FeatureIterate",
     "SoftmaxData",
-    "SpectralTuning",
     "StepRule",
     "descend",
     "feature_constants",
@@ -37,18 +36,10 @@ __all__ = [
 Array = NDArray[Any]
 
 EMPTY = 1e-40  # share of the largest square at which a column counts as zero: its step is as good as infinite
+POWER_STEPS = 40  # most products of the power method; by hand
+POWER_CHANGE = 1e-3  # relative change of the eigenvalue at which it stops; by hand
+POWER_SAFETY = 1.05  # factor on its result, as it converges from below; by hand
 LEAST_CONSTANT = 1e-20  # share of a global constant that a local one has at least: gradients may vanish for ever
-
-
-class SpectralTuning(NamedTuple):
-    """The power method for the largest eigenvalue of X' C X."""
-
-    steps: int = 40  # most products; by hand
-    change: float = 1e-3  # relative change of the eigenvalue at which it stops; by hand
-    safety: float = 1.05  # factor on the result, as the method converges from below; by hand
-
-
-SPECTRAL = SpectralTuning()
 
 
 def feature_constants(problem: CompositeProblem) -> Array:
@@ -58,9 +49,7 @@ def feature_constants(problem: CompositeProblem) -> Array:
     return (0.25 if problem.is_pinned else 0.5) * np.maximum(squares, EMPTY * squares.max(initial=0.0) or 1.0)
 
 
-def spectral_square(
-    problem: CompositeProblem, bias: float, rng: np.random.Generator, tuning: SpectralTuning = SPECTRAL
-) -> float:
+def spectral_square(problem: CompositeProblem, bias: float, rng: np.random.Generator) -> float:
     """Return about the largest eigenvalue of [X, bias]' C [X, bias], rather more than less; never zero."""
     n, d = problem.X.shape
     flat, images = zeros((d + 1) * WIDTH), zeros(n * WIDTH)
@@ -74,7 +63,7 @@ def spectral_square(
         return vectors
 
     first = rng.standard_normal(vectors.shape)
-    return tuning.safety * largest_eigenvalue(product, first, steps=tuning.steps, change=tuning.change) or 1.0
+    return POWER_SAFETY * largest_eigenvalue(product, first, steps=POWER_STEPS, change=POWER_CHANGE) or 1.0
 
 
 class SoftmaxData(NamedTuple):

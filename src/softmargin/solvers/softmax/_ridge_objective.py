@@ -13,6 +13,7 @@ cost n k exponentials. Every trial leaves its scores and probabilities behind, s
 Rows are compact (_losses): two classes have one column, k = 1, without padding. Where X is rotated, so are W and G.
 """
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -30,10 +31,11 @@ from softmargin.solvers.common.restoring import Restoring
 from softmargin.solvers.softmax._losses import SoftmaxLosses
 from softmargin.solvers.softmax._rotation import Rotation
 
-__all__ = ["RidgeLine", "RidgeObjective", "RidgeSolver", "RidgeState", "WeightedRows", "class_squares"]
+__all__ = ["Damping", "NewtonSearch", "RidgeObjective", "RidgeSolver", "RidgeState", "WeightedRows", "class_squares"]
 
 Array = NDArray[Any]
 State = TypeVar("State", bound="RidgeState")
+ROUNDING = 1e-14  # share of F by which it may rise through rounding
 REFRESH = 20  # steps after which scores are recomputed: rounding accumulates in the sums
 CACHED = 1 << 14  # numbers of X squared at once: they stay in the cache
 
@@ -126,7 +128,7 @@ class RidgeObjective:
 
 
 class RidgeLine(NamedTuple):
-    """F(W + t D) from the point of a state: a ``SearchLine``."""
+    """F(W + t D) from the point of a state."""
 
     objective: RidgeObjective
     state: RidgeState
@@ -134,11 +136,6 @@ class RidgeLine(NamedTuple):
     penalty: float  # ridge / 2 |W|^2
     linear: float  # ridge <W, D>
     quadratic: float  # ridge |D|^2
-
-    @property
-    def start(self) -> float:
-        """F at the point of the state."""
-        return self.state.value
 
     def curvature(self) -> float:
         """Return the second derivative at the start, before any trial."""
@@ -173,6 +170,56 @@ class RidgeLine(NamedTuple):
         """Stay at the start."""
         self.objective.evaluate(self.state)
         self.state.n_steps += 1
+
+
+class NewtonSearch(NamedTuple):
+    """Newton's method along a line, within a bracket of the minimum; a trial costs no product with X."""
+
+    flat: float = 0.2  # share of the first slope at which the search ends; by hand
+    max_growth: float = 10.0  # a trial is at most this many times as long as the one before; by hand
+    max_trials: int = 40  # by hand: bisection has then reached 1e-12 of the bracket
+
+    def minimise(self, line: RidgeLine, slope: float, first: float = 1.0) -> float:
+        """Go along the line, from a first trial, and return the length of the step; ``slope`` < 0 is f'(0).
+
+        The length is 0 where rounding hides every decrease.
+        """
+        low, high, length = 0.0, math.inf, first if first < math.inf else 1.0
+        highest = line.state.value + ROUNDING * abs(line.state.value)
+        for _ in range(self.max_trials):
+            value, rise, curvature = line.evaluate(length)
+            if abs(rise) <= -self.flat * slope and value <= highest:
+                break
+            if rise < 0.0 and value < math.inf:
+                low = length
+            else:
+                high = length
+            new = length - rise / curvature if curvature > 0.0 else math.inf
+            if not low < new < high:
+                new = 0.5 * (low + high) if high < math.inf else math.inf
+            length = min(new, self.max_growth * length)
+        else:
+            length = low
+            value, _, _ = line.evaluate(length)
+        if not value <= highest:
+            line.reject()
+            return 0.0
+        line.accept(length, value)
+        return length
+
+
+class Damping(NamedTuple):
+    """A share of its largest possible diagonal, added to a Hessian that gave a far too long step: nearly singular."""
+
+    least: float = 1e-4  # the first share; by hand
+    factor: float = 10.0  # between one share and the next; by hand
+    short: float = 0.03  # a step below this share of its predicted length asks for more damping; by hand
+
+    def after(self, damping: float, length: float, predicted: float = 1.0) -> float:
+        """Return the next damping: less after a step of about the predicted length, else more, at most 1."""
+        if length >= self.short * predicted:
+            return damping / self.factor if damping > self.least else 0.0
+        return min(max(self.least, self.factor * damping), 1.0)
 
 
 class RidgeSolver(Restoring[State]):

@@ -200,8 +200,7 @@ class BlockProxGradient(CompositeSolver[BlockState]):
             return math.inf
         matrix = SoftmaxLosses(problem).matrix
         primal = state.loss + problem.penalty.value(matrix(state.W)[:-1])
-        seen, gradient = matrix(state.seen)[:-1], matrix(state.G)[:-1]
-        return problem.rough_residual(seen, primal, gradient)
+        return problem.rough_residual(matrix(state.seen)[:-1], primal, matrix(state.G)[:-1])
 
     def _ordered(self, state: BlockState, blocks: Array) -> Array:
         """Return these blocks in the order of this pass; the same in a resumed run."""
@@ -218,16 +217,10 @@ class BlockProxGradient(CompositeSolver[BlockState]):
 
     def _pass(self, problem: CompositeProblem, state: BlockState, features: Array) -> float:
         """Make a prox step in each of these features; return the sum of |D|^2 / step."""
-        rule = StepRule(
-            state.lipschitz,
-            self.constants == "local",
-            *self._caution(problem),
-            self.tuning.gershgorin,
-            self.tuning.flattest,
-        )
+        by, is_local = self.tuning, self.constants == "local"
+        rule = StepRule(state.lipschitz, is_local, *self._caution(problem), by.gershgorin, by.flattest)
         iterate = FeatureIterate(state.W, state.S, state.U, state.seen, state.G, state.moved)
-        order = self._ordered(state, features)
-        data = softmax_data(problem)
+        order, data = self._ordered(state, features), softmax_data(problem)
         return float(descend(_columns(problem, state), problem.penalty, order, rule, data, iterate, state.work))
 
     def _caution(self, problem: CompositeProblem) -> tuple[float, float]:

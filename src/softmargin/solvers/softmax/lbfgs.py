@@ -25,9 +25,8 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import RidgeProblem
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import Metric
-from softmargin.solvers.common.line_search import NewtonSearch
 from softmargin.solvers.softmax._preconditioner import MetricTuning, demand_preconditioner, make_metric
-from softmargin.solvers.softmax._ridge_objective import RidgeObjective, RidgeSolver, RidgeState
+from softmargin.solvers.softmax._ridge_objective import NewtonSearch, RidgeObjective, RidgeSolver, RidgeState
 
 __all__ = ["Lbfgs", "LbfgsState", "LbfgsTuning"]
 

@@ -1,11 +1,19 @@
 """Newton's method for multinomial regression with a ridge, by Cholesky: for Hessians of at most some hundred unknowns.
 
     minimise over W, b:   F(W, b) = sum_i C_i l_i(W' x_i + b) + ridge / 2 |W|^2                    maths: softmax, eq. 1
-    H D = -G,             the whole Hessian (_hessian)
+    H D = -G ,            H = sum_i C_i (diag(p_i) - p_i p_i') (x) a_i a_i' + ridge ,  a_i = [x_i, 1]     eq. 26
 
 One step solves for D and minimises F along it. Data with fewer samples than features are rotated first (_rotation), so
 that no class has more weights than there are samples. H is damped where the step is far too long, or where rounding
-leaves no Cholesky factor (common.line_search).
+leaves no Cholesky factor.
+
+H[c size + j, c' size + j'] goes class after class, the intercept last in every class:
+
+    two classes     A' diag(C p (1 - p)) A, entry by entry where rows are thin, else by BLAS
+    more            blocks of B_c' A, minus B'B;   A with rows sqrt(C_i) a_i,  B_c = diag(p_c) A,  B = [B_1 ... B_k]
+
+A common shift of the intercepts of more than two classes leaves F unchanged: H gets a curvature in that direction, to
+which the gradient is orthogonal.
 """
 
 from dataclasses import dataclass, field
@@ -18,15 +26,17 @@ from scipy.linalg.lapack import dposv
 from softmargin.backends.lanes import zeros
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import RidgeProblem
+from softmargin.matrices.operator import row_slices
+from softmargin.matrices.products import adjoint
+from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.common.line_search import Damping, NewtonSearch
-from softmargin.solvers.softmax._hessian import fill_hessian
-from softmargin.solvers.softmax._ridge_objective import RidgeObjective, RidgeSolver, RidgeState
+from softmargin.solvers.softmax._ridge_objective import Damping, NewtonSearch, RidgeObjective, RidgeSolver, RidgeState
 from softmargin.solvers.softmax._rotation import find_rotation
 
-__all__ = ["SoftmaxNewton", "SoftmaxNewtonState", "SoftmaxNewtonTuning"]
+__all__ = ["SoftmaxNewton", "SoftmaxNewtonState", "SoftmaxNewtonTuning", "fill_hessian"]
 
 Array = NDArray[Any]
+BLOCK = 1 << 16  # least numbers of scaled rows at once: they stay in the cache
 
 
 class SoftmaxNewtonTuning(NamedTuple):
@@ -100,3 +110,53 @@ class SoftmaxNewton(RidgeSolver[SoftmaxNewtonState]):
         D = zeros(objective.size)
         objective.matrix(D)[:size] = x.reshape(n_columns, size).T
         return D
+
+
+def fill_hessian(objective: RidgeObjective, H: Array) -> None:
+    """Write the upper triangle of the Hessian at the P of the objective; size is r, or r + 1 with an intercept."""
+    r, k = objective.X.shape[1], objective.problem.n_columns
+    H[:] = 0.0
+    (_add_two if objective.k == 1 else _add_many)(objective, H)
+    blocks = H.reshape(k, len(H) // k, k, len(H) // k)
+    np.einsum("cjcj->cj", blocks)[:, :r] += objective.problem.ridge  # a view, as the next one
+    if objective.k > 1 and objective.problem.fit_intercept:
+        intercepts = blocks[:, r, :, r]
+        intercepts += np.einsum("cc->c", intercepts).mean()
+
+
+def _add_two(objective: RidgeObjective, H: Array) -> None:
+    """Add the curvature of two classes."""
+    X, r = objective.X, objective.X.shape[1]
+    curvature = objective.problem.C * objective.P * (1.0 - objective.P)
+    if isinstance(X, np.ndarray):
+        roots = np.sqrt(curvature)
+        for part in _slices(objective, H):
+            scaled = X[part] * roots[part, None]
+            H[:r, :r] += scaled.T @ scaled
+    else:
+        add_squares(as_rows(X), curvature, H)
+    if objective.problem.fit_intercept:
+        sums = np.empty(r + 1)
+        adjoint(X, curvature, 1.0, 1, sums)
+        H[:, r] = sums
+
+
+def _add_many(objective: RidgeObjective, H: Array) -> None:
+    """Add the curvature of more than two classes."""
+    X, r, k = objective.X, objective.X.shape[1], objective.problem.n_columns
+    size, roots = len(H) // k, np.sqrt(objective.problem.C)
+    P = np.ascontiguousarray(objective.matrix(objective.P).T)
+    blocks = np.einsum("cjcl->cjl", H.reshape(k, size, k, size))  # a view
+    for part in _slices(objective, H):
+        A = np.empty((size, part.stop - part.start))  # samples along its rows, as in P
+        A[:r] = (X[part] if isinstance(X, np.ndarray) else X[part].toarray()).T
+        A[r:] = 1.0
+        A *= roots[part]
+        B = (P[:, None, part] * A).reshape(len(H), -1)
+        H -= B @ B.T
+        blocks += (B @ A.T).reshape(k, size, size)
+
+
+def _slices(objective: RidgeObjective, H: Array) -> Any:
+    """Yield slices of the samples, each larger than the Hessian, as each adds to all of it."""
+    return row_slices(objective.n, len(H), numbers=max(BLOCK, 2 * H.size))

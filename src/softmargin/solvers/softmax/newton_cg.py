@@ -6,7 +6,7 @@
 One step solves H D = -G approximately, and minimises F along D. G and the line are exact; H only gives the direction,
 and most rows contribute little to it, as their class is certain. So H is the sum over rows drawn by their curvature
 (_preconditioner.sample_rows), twice as many whenever the curvature along D was clearly not what the sample predicted;
-in the end, all of them. H is damped where the step is far too long (common.line_search).
+in the end, all of them. H is damped where the step is far too long.
 
     CG stops at       |r| <= eta |G| in the norm of the inverse metric,   eta = min(1/4, (|G| / |G at the start|)^(1/2))
     preconditioner    _preconditioner, of the same rows
@@ -23,9 +23,8 @@ from softmargin.backends.lanes import zeros
 from softmargin.core.protocols import RidgeProblem
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
-from softmargin.solvers.common.line_search import Damping, NewtonSearch
 from softmargin.solvers.softmax._preconditioner import MetricTuning, demand_preconditioner, make_metric, sample_rows
-from softmargin.solvers.softmax._ridge_objective import RidgeSolver, RidgeState
+from softmargin.solvers.softmax._ridge_objective import Damping, NewtonSearch, RidgeSolver, RidgeState
 
 __all__ = ["NewtonCG", "NewtonCGState", "NewtonCGTuning"]
 

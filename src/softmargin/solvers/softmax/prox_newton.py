@@ -31,12 +31,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.lanes import WIDTH, aligned, zeros
+from softmargin.backends.lanes import WIDTH, zeros
 from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.working_set import largest
-from softmargin.solvers.softmax._losses import SoftmaxLosses, width_of
+from softmargin.solvers.softmax._losses import CompositeSolver, SoftmaxLosses, width_of
 from softmargin.solvers.softmax.quadratic_model.by_samples import (
     AndersonTuning,
     EntryModel,
@@ -96,10 +96,10 @@ class ProxNewtonTuning(NamedTuple):
 class ProxNewtonState:
     """Where the descent stands: arrays and plain numbers for a checkpoint, and scratch."""
 
-    weights: Array  # ((d + 1) * k,)
+    W: Array  # ((d + 1) * k,)
     scores: Array  # (n * k,)
     probabilities: Array  # (n * k,)
-    gradient: Array  # ((d + 1) * k,)
+    G: Array  # ((d + 1) * k,)
     lipschitz: Array  # (d + 1,) bound on the second derivative by an entry
     width: int  # entries in a block
     loss: float
@@ -122,7 +122,7 @@ class ProxNewtonState:
 
 
 @dataclass(frozen=True)
-class ProxNewton:
+class ProxNewton(CompositeSolver[ProxNewtonState]):
     """Settings of the descent; one step is one model.
 
     Parameters
@@ -137,7 +137,8 @@ class ProxNewton:
     per_feature: float = 10.0
     tuning: ProxNewtonTuning = ProxNewtonTuning()
 
-    needs: ClassVar[tuple[type, ...]] = (CompositeProblem,)
+    state_type: ClassVar[type[Any]] = ProxNewtonState
+    is_compact: ClassVar[bool] = True
 
     def start(
         self, problem: CompositeProblem, init: CompositePoint | None, rng: np.random.Generator
@@ -148,17 +149,17 @@ class ProxNewton:
         if not math.isfinite(penalty):
             nearest = problem.penalty.prox(point.weights, np.finfo(float).tiny)
             point, penalty = CompositePoint(nearest, point.intercept), problem.penalty.value(nearest)
-        weights = SoftmaxLosses(problem, is_compact=True).pack(point)
+        W = SoftmaxLosses(problem, is_compact=True).pack(point)
         n, d = problem.X.shape
-        size = n * (len(weights) // (d + 1))
+        size = n * (len(W) // (d + 1))
         lipschitz = np.empty(d + 1)
         weighted_squares(as_rows(problem.X), 0.25 * problem.C, lipschitz[:d])
         lipschitz[d] = 0.25 * problem.C.sum()
         state = ProxNewtonState(
-            weights=weights,
+            W=W,
             scores=zeros(size),
             probabilities=zeros(size),
-            gradient=zeros(len(weights)),
+            G=zeros(len(W)),
             lipschitz=lipschitz,
             width=1 if problem.is_pinned or problem.penalty.is_entrywise else problem.n_columns,
             loss=0.0,
@@ -169,9 +170,9 @@ class ProxNewton:
             seed=int(rng.integers(2**32)),
         )
         losses = self._losses(problem, state)
-        losses.fill_scores(state.weights, state.trial)
-        state.loss, _, _ = losses.along(state.trial, state.move, 0.0, state.scores, state.probabilities)
-        losses.fill_gradient(state.probabilities, state.move, state.gradient)
+        losses.fill_scores(state.W, state.scores)
+        state.loss = losses.fill_probabilities(state.scores, state.probabilities)
+        losses.fill_gradient(state.probabilities, state.move, state.G)
         return state
 
     def step(self, problem: CompositeProblem, state: ProxNewtonState) -> ProxNewtonState:
@@ -185,28 +186,18 @@ class ProxNewton:
         length, ratio = self._search(state, model)
         self._adapt(state, model, length, ratio, is_cut)
         if length == 0.0:
-            losses.along(state.scores, state.move, 0.0, state.trial, state.probabilities)
+            losses.fill_probabilities(state.scores, state.probabilities)
         elif problem.penalty.is_convex and not problem.is_pinned:
             rows = model.rows[model.own]
-            state.penalty -= centre(problem.penalty, state.weights, losses.k, problem.n_columns, rows)
+            state.penalty -= centre(problem.penalty, state.W, losses.k, problem.n_columns, rows)
         state.n_steps += 1
-        losses.fill_gradient(state.probabilities, state.move, state.gradient)
+        losses.fill_gradient(state.probabilities, state.move, state.G)
         return state
-
-    def point(self, problem: CompositeProblem, state: ProxNewtonState) -> CompositePoint:
-        """Return the weights; intercepts of all classes have mean zero."""
-        return SoftmaxLosses(problem, is_compact=True).unpack(state.weights)
 
     def estimate(self, problem: CompositeProblem, state: ProxNewtonState) -> float:
         """Estimate the residual from the cached gradient."""
-        matrix = SoftmaxLosses(problem, is_compact=True).matrix
-        primal = state.loss + state.penalty
-        return problem.rough_residual(matrix(state.weights)[:-1], primal, matrix(state.gradient)[:-1])
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> ProxNewtonState:
-        """Rebuild the state from a checkpoint."""
-        starts: dict[str, Any] = {name: aligned(array) for name, array in arrays.items()}
-        return ProxNewtonState(**starts, **plain)
+        W, G = (SoftmaxLosses(problem, is_compact=True).matrix(flat)[:-1] for flat in (state.W, state.G))
+        return problem.rough_residual(W, state.loss + state.penalty, G)
 
     def _losses(self, problem: CompositeProblem, state: ProxNewtonState) -> SoftmaxLosses:
         """Return the losses, on the layout of X that models use; make both anew after a checkpoint."""
@@ -222,8 +213,8 @@ class ProxNewton:
         d, k = problem.X.shape[1], problem.n_columns
         per_row = k // state.width
         scores = np.empty(d * per_row)
-        W, G, L = state.weights, state.gradient, state.lipschitz[:d]
-        n_support = score_blocks(problem.penalty, W, G, L, state.losses.k, k, state.width, scores)
+        L, width = state.lipschitz[:d], state.width
+        n_support = score_blocks(problem.penalty, state.W, state.G, L, state.losses.k, k, width, scores)
         blocks = np.flatnonzero(scores > 0.0)
         most = max(self.tuning.first_set * per_row, self.tuning.growth * n_support)
         if len(blocks) > most:
@@ -246,7 +237,7 @@ class ProxNewton:
         is_dense = state.width == 1 and is_worth_while(cost, m, problem.X, state.max_passes, tuning.dense)
         takes_all = is_dense and affords_all(cost, X, n_tiles, tuning.dense)
         samples = self._samples(state, None if takes_all else own, is_dense)
-        around = LossExpansion(state.losses, state.weights, state.gradient, samples)
+        around = LossExpansion(state.losses, state.W, state.G, samples)
         if by_rows and not is_dense:
             return RowModel(around, rows, state.width, tuning.anderson)
         if k > 1:
@@ -283,13 +274,13 @@ class ProxNewton:
         Probabilities are then those at the new scores, unless no length was good enough.
         """
         losses, rows, own, g = state.losses, model.rows, model.own, model.problem.penalty
-        W, V, G = (losses.matrix(flat)[rows] for flat in (state.weights, model.V, state.gradient))
+        W, V, G = (losses.matrix(flat)[rows] for flat in (state.W, model.V, state.G))
         D = V - W
         before, after = g.value(W[own]), g.value(V[own])
         predicted = before - after - float(np.vdot(G, D)) - 0.5 * model.squared_length()
         move = model.scores_move()
         if move is None:
-            losses.fill_move(model.V - state.weights, state.move)
+            losses.fill_move(model.V - state.W, state.move)
         else:
             losses.matrix(state.move)[:] = move
         rounding = ROUNDING * abs(state.loss + state.penalty)
@@ -301,7 +292,7 @@ class ProxNewton:
             if length == 1.0 and predicted > rounding:
                 ratio = fall / predicted
             if fall >= self.tuning.enough * length * predicted or (predicted <= rounding and fall >= -rounding):
-                losses.matrix(state.weights)[rows] = V if length == 1.0 else W + length * D
+                losses.matrix(state.W)[rows] = V if length == 1.0 else W + length * D
                 state.scores, state.trial = state.trial, state.scores
                 state.loss, state.penalty = loss, state.penalty + value - before
                 return length, ratio

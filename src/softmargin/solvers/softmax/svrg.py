@@ -117,9 +117,8 @@ class Svrg(CompositeSolver[SvrgState]):
         drawn = rng.choice(n, size=-(-n // state.batch) * state.batch, p=state.chances)
         work = zeros(3 + state.batch, data.k)
         work[0, problem.n_columns :] = NEVER
-        draws = _Draws(drawn, state.chances, state.batch, state.length)
         rows = as_rows(problem.X, problem.bias)
-        _inner_steps(rows, problem.penalty, data, draws, state.W, state.U, state.G, work)
+        _inner_steps(rows, problem.penalty, data, drawn, state.chances, state.length, state.W, state.U, state.G, work)
         return _refresh(problem, state)
 
 
@@ -132,22 +131,21 @@ def _refresh(problem: CompositeProblem, state: SvrgState) -> SvrgState:
     return state
 
 
-class _Draws(NamedTuple):
-    """The samples of the inner steps."""
-
-    samples: Array  # drawn, one batch after the other
-    chances: Array  # (n,)
-    batch: int
-    length: float
-
-
 @jit
 def _inner_steps(
-    rows: Any, penalty: Any, data: SoftmaxData, draws: _Draws, W: Array, U: Array, G: Array, work: Array
+    rows: Any,
+    penalty: Any,
+    data: SoftmaxData,
+    drawn: Array,
+    chances: Array,
+    length: float,
+    W: Array,
+    U: Array,
+    G: Array,
+    work: Array,
 ) -> None:
-    """Update W by an inner step with every batch; ``work`` is (3 + batch, k)."""
-    k, C, target, drawn, chances = data.k, data.C, data.target, draws.samples, draws.chances
-    batch, length, tiles = draws.batch, draws.length, data.tiles
+    """Update W by an inner step with every batch of the samples drawn; ``work`` is (3 + batch, k)."""
+    k, C, target, tiles, batch = data.k, data.C, data.target, data.tiles, work.shape[0] - 3
     rows_, W_, U_, G_, moves_ = rows.bare(), pointer(W), pointer(U), pointer(G), pointer(work[3])
     tiles_, start, scores, move = pointer(tiles), pointer(work[0]), pointer(work[1]), pointer(work[2])
     m = tiles.shape[0]

@@ -68,6 +68,12 @@ class QuadraticModel:
         """Return [X, 1] D of all samples, (n, k), where it is cached."""
         return None
 
+    def value(self) -> float:
+        """Return q(D), with g of the features in the model only."""
+        V, W, G = (self.losses.matrix(flat)[self.rows] for flat in (self.V, self.W, self.G))
+        penalty = self.problem.penalty.value(V[self.own])
+        return float(np.vdot(G, V - W)) + 0.5 * self.squared_length() + float(penalty)
+
 
 class _BySamples(QuadraticModel):
     """A model that passes minimise; ``response`` is what they keep up to date beside V."""
@@ -95,12 +101,6 @@ class _BySamples(QuadraticModel):
     def reopen(self) -> None:
         """Put back the blocks that have left the list."""
         self.listed = BlockList(*(part.copy() for part in self.every))
-
-    def value(self) -> float:
-        """Return q(D), with g of the features in the model only."""
-        V, W, G = (self.losses.matrix(flat)[self.rows] for flat in (self.V, self.W, self.G))
-        penalty = self.problem.penalty.value(V[self.own])
-        return float(np.vdot(G, V - W)) + 0.5 * self.squared_length() + float(penalty)
 
     def minimise(self, accuracy: float, max_passes: int) -> bool:
         """Pass over the blocks until a pass changes less than ``accuracy`` times the first; return whether cut off."""

@@ -153,12 +153,12 @@ class DenseModel(QuadraticModel):
             return
         crosses = ~is_free & (v * (v + step) < 0.0)
         share = np.min(-v[crosses] / step[crosses], initial=1.0)
-        before, kept = self.value(), (self.point.copy(), self.response.copy())
+        before, kept = self._point_value(), (self.point.copy(), self.response.copy())
         for new in (np.where(crosses, 0.0, v + step), v + share * step):
             new[crosses & (np.abs(new) <= ROUNDING * np.abs(v))] = 0.0
             self.point[used] = new
             self.response = kept[1] + (new - v) @ self.H[used]
-            if self.value() < before - ROUNDING * abs(before):
+            if self._point_value() < before - ROUNDING * abs(before):
                 return
         self.point, self.response = kept
 
@@ -167,7 +167,7 @@ class DenseModel(QuadraticModel):
         t = NEAR * np.abs(v) + TINY
         return np.asarray((v - self.problem.penalty.prox(v[:, None], t[:, None])[:, 0]) / t)
 
-    def value(self) -> float:
+    def _point_value(self) -> float:
         """Return q(D) at ``point``, which V follows only after all passes."""
         D = self.point - self.start
         penalty = self.problem.penalty.value(self.point[~self.is_free, None])
