@@ -22,13 +22,7 @@ _DEBUG = "SOFTMARGIN_DEBUG"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; nothing but output leaves this function.
-
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        The words after the program's name; by default those of this process.
-    """
+    """Run the command line, by default with the words of this process, and return its exit code; nothing is raised."""
     try:
         with _one_line_warnings():
             code = _run(argv)

@@ -37,14 +37,10 @@ class Dataset(NamedTuple):
     """Training rows and, where there are any, test rows."""
 
     name: str
-    X: Any
-    """(n, d) ndarray or csr_matrix."""
-    y: np.ndarray
-    """(n,) labels."""
-    X_test: Any = None
-    """(n_test, d), or None."""
-    y_test: np.ndarray | None = None
-    """(n_test,), or None."""
+    X: Any  # (n, d) ndarray or csr_matrix
+    y: np.ndarray  # (n,) labels
+    X_test: Any = None  # (n_test, d), or None
+    y_test: np.ndarray | None = None  # (n_test,), or None
 
 
 class Entry(NamedTuple):

@@ -63,7 +63,6 @@ def blobs(
     columns = np.sort(rng.integers(0, d - entries + 1, size=(n, entries)), axis=1) + np.arange(entries)
     values = means[y[:, np.newaxis], columns] + rng.standard_normal((n, entries))
     ends = np.arange(0, n * entries + 1, entries)
-    small = max(d, n * entries) <= np.iinfo(np.int32).max
-    index_type = np.int32 if small else np.int64
+    index_type = np.int32 if max(d, n * entries) <= np.iinfo(np.int32).max else np.int64
     parts = (values.ravel().astype(dtype), columns.ravel().astype(index_type), ends.astype(index_type))
     return csr_matrix(parts, shape=(n, d)), y

@@ -1,10 +1,8 @@
 """Watchers: a progress bar with the gap, an early stop, a checkpoint on disk.
 
-A watcher sees every step through ``watch(progress)`` and may return True to stop the run.
-
-    ProgressBar()                     a rich bar: passes, seconds, gap against tol
-    EarlyStop(lambda progress: ...)   stop when a condition holds
-    Checkpoint(path, every=60)        the solver's state on disk, written whole or not at all
+ProgressBar()                     a rich bar: passes, seconds, gap against tol
+EarlyStop(lambda progress: ...)   stop when a condition holds
+Checkpoint(path, every=60)        the solver's state on disk, written whole or not at all
 """
 
 import dataclasses

@@ -1,20 +1,19 @@
 """How a checkpoint becomes the state of a solver again."""
 
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from softmargin.backends.lanes import aligned
+from softmargin.core.protocols import Resumable
 
 __all__ = ["Restoring"]
 
 State = TypeVar("State")
 
 
-class Restoring(Generic[State]):
-    """A solver that names the class of its state, whose fields are what a checkpoint holds."""
-
-    state_type: ClassVar[type[Any]]
+class Restoring(Resumable, Generic[State]):
+    """A solver of compiled loops: flat float64 arrays of its state start on a cache line."""
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> State:
         """Rebuild the state from a checkpoint; flat float64 arrays start on a cache line again."""
@@ -22,5 +21,5 @@ class Restoring(Generic[State]):
             name: aligned(array) if array.ndim == 1 and array.dtype == np.float64 else array
             for name, array in arrays.items()
         }
-        state: State = self.state_type(**starts, **plain)
+        state: State = super().restore(starts, plain)
         return state
