@@ -10,7 +10,7 @@ nothing is written in place.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, xlogy
@@ -30,26 +30,30 @@ class _Clipped:
 
     compiled: ClassVar[PiecewiseQuadratic]
 
+    def _folded(self, target: Array) -> tuple[Any, Any]:
+        """Return sign and m: the loss is one of sign * score - m."""
+        return (target, 1.0) if self.is_margin else (1.0, target)
+
     def slope(self, scores: Array, target: Array) -> Array:
         """Return df/ds."""
-        sign, m = self.compiled.folded(target)
+        sign, m = self._folded(target)
         return np.asarray(sign * np.clip(sign * scores - m, self.compiled.low, self.compiled.high))
 
     def bend(self, scores: Array, target: Array) -> Array:
         """Return the second derivative, where there is one."""
-        sign, m = self.compiled.folded(target)
+        sign, m = self._folded(target)
         w = sign * scores
         return np.asarray((w > m + self.compiled.low) & (w < m + self.compiled.high), dtype=np.float64)
 
     def conjugate(self, u: Array, target: Array) -> Array:
         """Return f*."""
-        sign, m = self.compiled.folded(target)
+        sign, m = self._folded(target)
         y = sign * u
         return np.where((y >= self.compiled.low) & (y <= self.compiled.high), 0.5 * y**2 + m * y, np.inf)
 
     def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
         """Return the dual step of length r from u."""
-        sign, m = self.compiled.folded(target)
+        sign, m = self._folded(target)
         y = (sign * u + r * (sign * scores - m)) / (1.0 + r)
         return np.asarray(sign * np.clip(y, self.compiled.low, self.compiled.high))
 

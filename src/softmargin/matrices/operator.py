@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
-from softmargin.kernels.points import slices
 
 __all__ = [
     "FEW",
@@ -34,8 +33,10 @@ THIN = 0.2  # share of stored entries up to which a loop over these is faster th
 
 
 def row_slices(n: int, width: int, *, numbers: int = _BLOCK_NUMBERS) -> Iterator[slice]:
-    """Return slices of rows, ``width`` numbers each, of about ``numbers`` numbers."""
-    return slices(n, max(1, numbers // max(1, width)))
+    """Yield slices of rows, ``width`` numbers each, of about ``numbers`` numbers."""
+    size = max(1, numbers // max(1, width))
+    for first in range(0, n, size):
+        yield slice(first, min(first + size, n))
 
 
 def row_blocks(X: Any, k: int, *, numbers: int = _BLOCK_NUMBERS) -> Iterator[tuple[slice, Any]]:
