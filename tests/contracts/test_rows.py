@@ -117,7 +117,7 @@ def test_canonical_sorts_and_sums_without_touching_the_original():
 def test_canonical_refuses_columns_out_of_range(column):
     X = csr_matrix(np.eye(3))
     X.indices[1] = column
-    with pytest.raises(DataError, match=r"column index outside 0\.\.2"):
+    with pytest.raises(DataError, match=r"outside 0\.\.2"):
         canonical(X)
 
 

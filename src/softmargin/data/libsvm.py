@@ -16,6 +16,7 @@ import numpy as np
 
 from softmargin.core.errors import DataError
 from softmargin.core.files import atomic_write, open_binary
+from softmargin.core.sparse import checked_sparse
 from softmargin.data.libsvm_text import Rows, checked, parse
 
 __all__ = ["read_libsvm", "read_libsvm_chunks", "write_libsvm"]
@@ -222,7 +223,7 @@ def write_libsvm(path: str | os.PathLike[str], X: Any, y: Any) -> None:
     """
     from scipy.sparse import csr_matrix
 
-    rows = csr_matrix(X)
+    rows = csr_matrix(checked_sparse(X))
     if not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()

@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from softmargin.core.errors import DataError
+from softmargin.core.sparse import checked_sparse
 from softmargin.estimators.frame.fit import FIT_KINDS, Data, Posed, checked_weights
 from softmargin.estimators.frame.svm import SvmClassifier
 from softmargin.estimators.frame.warnings import indefinite_kernel
@@ -241,7 +242,7 @@ class KernelSVC(SvmClassifier):
         is_first = not hasattr(self, "classes_")
         if is_first and classes is None:
             raise DataError("classes must be passed in the first call of partial_fit: all labels that will come.")
-        X, y = validate_data(self, X, y, reset=is_first, **FIT_KINDS)
+        X, y = validate_data(self, checked_sparse(X), y, reset=is_first, **FIT_KINDS)
         check_classification_targets(y)
         known = np.unique(classes) if is_first else self.classes_
         if classes is not None and not np.array_equal(np.unique(classes), known):

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state, check_X_y
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
+from softmargin.core.sparse import checked_sparse
 from softmargin.estimators.frame.fit import FIT_KINDS, checked_weights, encoded
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.fit import fit_problem, loss_prices
@@ -78,7 +79,7 @@ def softmax_path(
     SoftmaxPath
         Cs, coefs, intercepts, classes, certificates, n_iters, statuses; by increasing C.
     """
-    X, y = check_X_y(X, y, **FIT_KINDS)
+    X, y = check_X_y(checked_sparse(X), y, **FIT_KINDS)
     classes, codes = encoded(y)
     weights = loss_prices(codes, classes, 1.0, class_weight, checked_weights(sample_weight, X))
     _, g = priced_penalty(1.0, l1_ratio, penalty, default_ratio=1.0)

@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from softmargin.backends.jit import inline, jit
 from softmargin.core.errors import DataError
+from softmargin.core.sparse import checked_sparse
 
 __all__ = ["RandomBinning"]
 
@@ -96,12 +97,12 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         X : array, sparse matrix or data frame of shape (n, d)
         y : ignored
         """
-        self._learn(validate_data(self, X, **_X_KINDS), None)
+        self._learn(validate_data(self, checked_sparse(X), **_X_KINDS), None)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Do ``fit`` and ``transform`` in one pass; returns a CSR matrix of shape (n, number of cells)."""
-        X = validate_data(self, X, **_X_KINDS)
+        X = validate_data(self, checked_sparse(X), **_X_KINDS)
         cells = np.empty((X.shape[0], self._checked_grids()), dtype=np.int64)
         self._learn(X, cells)
         return self._features(cells, X.dtype)
@@ -109,7 +110,7 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def transform(self, X: Any) -> Any:
         """Return the features of the rows of X: a CSR matrix of shape (n, number of cells)."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_X_KINDS)
+        X = validate_data(self, checked_sparse(X), reset=False, **_X_KINDS)
         cells = np.empty((X.shape[0], len(self.n_cells_)), dtype=np.int64)
         for g in range(len(self.n_cells_)):
             cells[:, g] = self._places(g, self._hashes(X, g))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.sparse import checked_sparse
 from softmargin.kernels.points import Points, are_full, products, slices
 
 __all__ = ["CallableKernel", "Laplacian", "Linear", "Polynomial", "Precomputed", "Rbf", "Sigmoid"]
@@ -158,7 +159,7 @@ class CallableKernel:
 
     def block(self, left: Points, right: Points) -> Array:
         """Return k(a, b) for all pairs."""
-        found = self.function(left.X, right.X)
+        found = checked_sparse(self.function(left.X, right.X), "the kernel")
         values = np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=left.X.dtype)
         if values.shape != (len(left), len(right)):
             raise DataError(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
+from softmargin.core.sparse import checked_sparse
 
 __all__ = [
     "FEW",
@@ -93,26 +94,17 @@ def row_squares(X: Any) -> Array:
 def canonical(X: Any) -> Any:
     """Return X as the solvers need it: C-ordered array or CSR, float32 or float64, sorted indices, no duplicate.
 
-    X that already is so is returned without a copy. Indices out of range are refused: a compiled loop would read beyond
-    the array.
+    X that already is so is returned without a copy. A damaged sparse matrix is refused: a compiled loop would read
+    beyond its arrays.
     """
     if isinstance(X, np.ndarray):
         if X.ndim != 2:
             raise DataError(f"X must be a matrix (2-D); found shape {X.shape}. Reshape it to (n_samples, n_features).")
         dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
         return np.ascontiguousarray(X, dtype=dtype)
-    X = X.tocsr()
+    X = checked_sparse(X).tocsr()
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
-    if X.indices.dtype != X.indptr.dtype:
-        X = X.copy()
-        wide = np.promote_types(X.indices.dtype, X.indptr.dtype)
-        X.indices, X.indptr = X.indices.astype(wide), X.indptr.astype(wide)
-    if X.nnz and (X.indices.min() < 0 or X.indices.max() >= X.shape[1]):
-        raise DataError(
-            f"X has a column index outside 0..{X.shape[1] - 1} (found {X.indices.min()}..{X.indices.max()}); "
-            "build the matrix again with the right shape."
-        )
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()

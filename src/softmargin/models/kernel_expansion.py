@@ -195,7 +195,6 @@ def _checked_vectors(vectors: Any, kernel: Any, n_support: int) -> Any:
         return np.ascontiguousarray(floats(vectors))
     if vectors.dtype not in (np.float32, np.float64):
         vectors = vectors.astype(np.float64)
-    vectors.check_format(full_check=True)
     return _canonical(vectors)
 
 

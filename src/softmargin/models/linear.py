@@ -11,6 +11,7 @@ import numpy as np
 
 from softmargin.core.errors import DataError, IncompatibleError, ModelFileError
 from softmargin.core.files import read_archive, write_archive
+from softmargin.core.sparse import checked_sparse
 from softmargin.kernels.points import slices
 from softmargin.models.shapes import (
     Classifier,
@@ -52,7 +53,7 @@ class LinearModel(Classifier):
 
     def __post_init__(self) -> None:
         classes = checked_labels(self.classes)
-        coef = self.coef.tocsr() if hasattr(self.coef, "tocsr") else floats(self.coef)
+        coef = checked_sparse(self.coef, "coef").tocsr() if hasattr(self.coef, "tocsr") else floats(self.coef)
         intercept = floats(self.intercept)
         k = len(classes)
         rows = 1 if k == 2 else k

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from softmargin.core.errors import DataError, ModelFileError
+from softmargin.core.sparse import checked_sparse
 
 __all__ = [
     "Classifier",
@@ -124,7 +125,7 @@ def floats(array: Any) -> np.ndarray:
 def matrix(X: Any) -> Any:
     """Return dense X as an array of real numbers, sparse X as CSR; anything else is an error."""
     if hasattr(X, "tocsr"):
-        return X.tocsr()
+        return checked_sparse(X).tocsr()
     X = np.asarray(X)
     if X.ndim != 2:
         raise DataError(f"X has shape {X.shape}; a matrix (n, d) is needed. Use X.reshape(1, -1) for one row.")

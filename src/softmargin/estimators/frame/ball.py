@@ -27,6 +27,7 @@ from sklearn.utils.validation import (
 )
 
 from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.sparse import checked_sparse
 from softmargin.estimators.frame.fit import (
     FIT_KINDS,
     X_KINDS,
@@ -146,7 +147,7 @@ class BallEstimator(CertifiedEstimator):
     def _scores(self, X: Any) -> Array:
         """Return the scores of rows; (n, k)."""
         check_is_fitted(self)
-        return self._products(validate_data(self, X, reset=False, **X_KINDS)) + self.intercept_
+        return self._products(validate_data(self, checked_sparse(X), reset=False, **X_KINDS)) + self.intercept_
 
 
 def _shares(data: Data, class_weight: Any = None) -> Array:
@@ -192,6 +193,7 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
         return tags
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> Data:
+        X, y = checked_sparse(X), checked_sparse(y, "y")
         X, y = validate_data(self, X, y, multi_output=True, **FIT_KINDS)
         sample_weight = checked_weights(sample_weight, X)
         kind = type_of_target(y, input_name="y")
@@ -276,7 +278,7 @@ class BallRegressor(MultiOutputMixin, RegressorMixin, BallEstimator):
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> Data:
         of_y = {"ensure_2d": False, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
-        X, y = validate_data(self, X, y, validate_separately=(FIT_KINDS, of_y))
+        X, y = validate_data(self, checked_sparse(X), checked_sparse(y, "y"), validate_separately=(FIT_KINDS, of_y))
         check_consistent_length(X, y)
         missing = np.isnan(y)
         if missing.any() and (y.ndim == 1 or y.shape[1] == 1 or missing.all()):

@@ -23,6 +23,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
+from softmargin.core.sparse import checked_sparse
 from softmargin.estimators.frame.callbacks import CallbackBridge, CallbackSupportMixin, with_callbacks
 from softmargin.estimators.frame.warnings import NotCertifiedWarning, not_certified
 from softmargin.estimators.posing.fit import fit_problem, loss_prices, model_info
@@ -259,7 +260,7 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
         raise NotImplementedError
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        labels = ready_labels(y)
+        X, labels = checked_sparse(X), ready_labels(y)
         if labels is not None and is_ready(X) and len(y) == X.shape[0]:
             # As scikit-learn's validate_data does: the features of an array have no names.
             self.n_features_in_ = X.shape[1]
@@ -292,6 +293,7 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
     def decision_function(self, X: Any) -> Array:
         """Return the scores: (n, k), or (n,) for two classes (above zero means ``classes_[1]``)."""
         check_is_fitted(self)
+        X = checked_sparse(X)
         is_alike = is_ready(X) and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_")
         X = X if is_alike else validate_data(self, X, reset=False, **X_KINDS)
         return self._predictor({}).decision_function(X)
