@@ -2,15 +2,17 @@
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from softmargin.backends.disk_cache import own_folder
+
 # An edited struct method does not invalidate the cached loop of another file, so the cache folder is named by a hash
-# of all sources. This must happen before numba is imported.
+# of all sources. This must happen before numba is imported. The folder is the user's own: what lies there is executed.
 _sources = sorted((Path(__file__).parents[1] / "src" / "softmargin").rglob("*.py"))
 _digest = hashlib.sha256(b"".join(path.read_bytes() for path in _sources)).hexdigest()[:16]
-os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"softmargin-numba-{_digest}"))
+if "NUMBA_CACHE_DIR" not in os.environ:
+    os.environ["NUMBA_CACHE_DIR"] = str(own_folder(f"numba-{_digest}"))
 
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402

@@ -9,12 +9,13 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from rich.console import Console
+
+from softmargin.backends.disk_cache import own_folder
 
 FOLDER = Path(__file__).resolve().parents[1]
 SOURCES = FOLDER.parent / "src" / "softmargin"
@@ -41,7 +42,8 @@ def source_digest() -> str:
     return hashlib.sha256(b"".join(contents)).hexdigest()[:16]
 
 
-os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"softmargin-numba-{source_digest()}"))
+if "NUMBA_CACHE_DIR" not in os.environ:
+    os.environ["NUMBA_CACHE_DIR"] = str(own_folder(f"numba-{source_digest()}"))
 
 
 class UserError(Exception):

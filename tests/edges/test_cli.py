@@ -452,12 +452,18 @@ def test_a_folder_that_vanishes_while_training_loses_nothing(softmargin_, tmp_pa
 
     monkeypatch.setattr(train, "fit_problem", fit_and_lose_the_folder)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    # Another user may have made a link of any name that can be guessed.
+    treasure = tmp_path / "treasure"
+    treasure.write_text("not to be replaced")
+    (tmp_path / f"softmargin-{os.getpid()}.model").symlink_to(treasure)
     paths = ("-o", folder / "m", "--checkpoint", folder / "c", "--trace", folder / "t")
     code, out, err = softmargin_("train", "digits", "--tol", "1e-2", "--json", *paths)
     assert code == 1
     found = json.loads(out)
     assert found["status"] == "converged"
     assert LinearModel.load(found["model_file"]).info["status"] == "converged"
+    assert treasure.read_text() == "not to be replaced"
+    assert os.name != "posix" or os.stat(found["model_file"]).st_mode & 0o077 == 0
     notes, error = err.splitlines()
     assert notes.startswith("softmargin: note: no checkpoint: cannot write")
     assert error.startswith("softmargin: error: cannot write")

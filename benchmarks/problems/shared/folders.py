@@ -1,8 +1,9 @@
 """Where data sets are, and where what was computed once is kept."""
 
 import os
-import tempfile
 from pathlib import Path
+
+from softmargin.backends.disk_cache import user_cache
 
 CACHE_VARIABLE = "SOFTMARGIN_BENCH_CACHE"
 DATA_VARIABLE = "SOFTMARGIN_DATA"
@@ -10,8 +11,8 @@ _REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 def cache_folder() -> Path:
-    """Return the folder of proven bounds and converted data: SOFTMARGIN_BENCH_CACHE, or one in the temp folder."""
-    folder = Path(os.environ.get(CACHE_VARIABLE) or Path(tempfile.gettempdir()) / "softmargin-bench")
+    """Return the folder of proven bounds and converted data: SOFTMARGIN_BENCH_CACHE, or one among the user's caches."""
+    folder = Path(os.environ.get(CACHE_VARIABLE) or user_cache() / "bench")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -7,13 +7,24 @@ called with. Structs are tuples: they pickle, hit the disk cache, and run as pla
 
 import hashlib
 import inspect
+import os
+import pickle
 import sys
+import warnings
 from collections.abc import Callable, Iterator
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
+import numba
 from numba import config, njit, types
 from numba.core.caching import FunctionCache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
 from numba.extending import overload, overload_method
+
+import softmargin
+from softmargin.backends.disk_cache import CodeFiles, code_folder
 
 __all__ = ["compiled_struct", "inline", "jit"]
 
@@ -30,24 +41,88 @@ _signatures: dict[str, inspect.Signature] = {}
 
 
 class _StructCache(FunctionCache):
-    """Numba's disk cache, with structs identified by their name and the code of their compiled methods.
+    """A disk cache for Numba, with structs identified by their name and the code of their compiled methods.
 
     Numba's own key is the class of the struct: it misses an edited method, and it cannot read the index at all where
-    one of the classes in it, perhaps a user's penalty, cannot be imported.
+    one of the classes in it, perhaps a user's penalty, cannot be imported. Its own files break a fit where they are
+    damaged, where the disk is full, or where no folder can be written to; here the loop is then compiled, and one
+    warning says so.
     """
+
+    has_warned = False
+
+    def __init__(self, function: Function) -> None:
+        self._py_func = function
+        self._source = os.path.abspath(inspect.getfile(function))
+        # Of now: the file may change before the function is compiled.
+        self._stamp = _stamp(self._source)
+
+    @cached_property
+    def _files(self) -> CodeFiles | None:
+        if not self._stamp:  # typed at a prompt
+            return None
+        code = self._py_func.__code__
+        module = os.path.splitext(os.path.basename(self._source))[0]
+        name = f"{module}.{code.co_qualname.replace('<', '').replace('>', '')}-{code.co_firstlineno}"
+        try:
+            folder = code_folder(Path(self._source).parent, config.CACHE_DIR)
+        except OSError as problem:
+            self._warn(problem)
+            return None
+        return CodeFiles(folder, f"{name}.{sys.implementation.cache_tag}", self._stamp)
+
+    @property
+    def cache_path(self) -> str | None:
+        """The folder, as Numba's statistics show it."""
+        return str(self._files.folder) if self._files else None
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the code stored for a signature, or None."""
-        return super().load_overload(sig, target_context) if all(map(_is_importable, _structs(sig))) else None
+        if not self._files or not all(map(_is_importable, _structs(sig))):
+            return None
+        target_context.refresh()
+        stored = self._files.load(self._key(sig, target_context.codegen()))
+        return None if stored is None else CompileResult._rebuild(target_context, *pickle.loads(stored))
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Store a compiled signature, unless a later run could not import its structs."""
-        if all(map(_is_importable, _structs(sig))):
-            super().save_overload(sig, data)
+        is_movable = not data.library.has_dynamic_globals and all(part.can_cache for part in data.lifted)
+        if self._files and is_movable and all(map(_is_importable, _structs(sig))):
+            try:
+                self._files.save(self._key(sig, data.codegen), dumps(data._reduce()))
+            except OSError as problem:
+                self._warn(problem)
 
-    def _index_key(self, sig: Any, codegen: Any) -> Any:
+    def flush(self) -> None:
+        """Forget the stored code."""
+        if self._files:
+            self._files.clear()
+
+    def _key(self, sig: Any, codegen: Any) -> str:
         structs = "".join(f"{cls.__module__}.{cls.__qualname__}:{_digest(cls)};" for cls in _structs(sig))
-        return (f"{sig} {structs}", *super()._index_key(sig, codegen)[1:])
+        return repr((f"{sig} {structs}", *self._index_key(sig, codegen)[1:]))
+
+    @classmethod
+    def _warn(cls, problem: OSError) -> None:
+        if not cls.has_warned:
+            cls.has_warned = True
+            warnings.warn(
+                f"compiled loops are not kept on disk ({problem}), so that every process compiles them again, which "
+                "takes seconds. Set NUMBA_CACHE_DIR to a folder of your own.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+@cache
+def _stamp(source: str) -> bytes:
+    """Return what compiled code depends on beside its key; nothing where the source is no file."""
+    try:
+        content = Path(source).read_bytes()
+    except OSError:
+        return b""
+    # Helpers and structs of other files are compiled into a loop: another version may have changed them.
+    return f"{softmargin.__version__} {numba.__version__} ".encode() + hashlib.sha256(content).digest()
 
 
 def _structs(kind: Any) -> Iterator[type]:

@@ -62,19 +62,32 @@ def save(
             _write_model(args, model, args.output)
             saved = args.output
         except SoftmarginError as problem:
-            rescue = os.path.join(tempfile.gettempdir(), f"softmargin-{os.getpid()}.model")
-            try:
-                _write_model(args, model, rescue)
-                saved = rescue
-                trouble = type(problem)(f"{problem} The model was saved as {rescue!r} instead.")
-            except SoftmarginError:
-                trouble = problem
+            saved = _rescued(args, model)
+            trouble = (
+                problem if saved is None else type(problem)(f"{problem} The model was saved as {saved!r} instead.")
+            )
     if args.trace is not None:
         try:
             _write_trace(args.trace, trace)
         except SoftmarginError as problem:
             trouble = trouble or problem
     return saved, trouble
+
+
+def _rescued(args: Namespace, model: LinearModel | KernelExpansion) -> str | None:
+    """Write the model to a fresh private file in the temporary folder, and return its name; None where that fails."""
+    try:
+        # A name that could be guessed might be there already, as somebody else's link to another file.
+        descriptor, path = tempfile.mkstemp(prefix="softmargin-", suffix=".model")
+    except OSError:
+        return None
+    os.close(descriptor)
+    try:
+        _write_model(args, model, path)
+    except SoftmarginError:
+        os.unlink(path)
+        return None
+    return path
 
 
 def _write_model(args: Namespace, model: LinearModel | KernelExpansion, path: str) -> None:
