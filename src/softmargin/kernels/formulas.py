@@ -2,6 +2,7 @@
 
 Each is a frozen dataclass: ``block(left, right)`` has k(a, b) for all pairs of rows, (len(left), len(right)), and
 ``diagonal(points)`` has k(a, a), (n,). ``is_psd`` says whether the matrix is positive semi-definite for all data.
+``errors(points)`` bounds the rounding of float64 values (maths: rounding, section 4).
 """
 
 from collections.abc import Callable
@@ -12,13 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.rounding import ULPS, UNIT, KernelErrors, gamma
 from softmargin.core.sparse import checked_sparse
-from softmargin.kernels.points import Points, are_full, products, slices
+from softmargin.kernels.points import DENSE_COPIES, Points, are_full, products, slices
 
-__all__ = ["CallableKernel", "Laplacian", "Linear", "Polynomial", "Precomputed", "Rbf", "Sigmoid"]
+__all__ = ["CallableKernel", "Laplacian", "Linear", "Polynomial", "Precomputed", "Rbf", "Sigmoid", "errors_of"]
 
 Array = NDArray[Any]
-_LOST = 1e-5  # rounding of the exponent beyond which float32 does not suffice
+_LOST_NARROW = 1e-5  # rounding of the exponent beyond which float32 does not suffice
+_LOST = 2.0**-33  # the same for float64: 1.2e-10, far below any tolerance
+_STRIP = 2048  # rows whose coordinate differences are squared at once
 _PIECE = 128  # rows of the square blocks from which the diagonal of a callable kernel is read
 
 
@@ -45,6 +49,11 @@ class Linear(_OfProduct):
     is_psd: ClassVar[bool] = True
 
 
+    def errors(self, points: Points) -> KernelErrors:
+        """Bound the rounding errors of values between these points."""
+        return KernelErrors(gamma(points.longest + 2) * points.sqnorms, np.sqrt(points.sqnorms))
+
+
 def _affine(inner: Array, gamma: float, coef0: float) -> Array:
     inner *= gamma
     inner += coef0
@@ -69,6 +78,11 @@ class Polynomial(_OfProduct):
     def _values(self, inner: Array) -> Array:
         return np.power(_affine(inner, self.gamma, self.coef0), self.degree, out=inner)
 
+    def errors(self, points: Points) -> KernelErrors:
+        """Bound the rounding errors of values between these points."""
+        largest = (abs(self.gamma) * points.sqnorms + abs(self.coef0)) ** self.degree
+        return KernelErrors(gamma(self.degree * (points.longest + 4) + ULPS) * largest, np.sqrt(largest))
+
 
 @dataclass(frozen=True)
 class Sigmoid(_OfProduct):
@@ -83,6 +97,11 @@ class Sigmoid(_OfProduct):
     def _values(self, inner: Array) -> Array:
         return np.tanh(_affine(inner, self.gamma, self.coef0), out=inner)
 
+    def errors(self, points: Points) -> KernelErrors:
+        """Bound the rounding errors of values between these points: no slope of tanh exceeds 1."""
+        inner = abs(self.gamma) * points.sqnorms + abs(self.coef0)
+        return KernelErrors(gamma(points.longest + 4) * inner + ULPS * UNIT, np.ones(len(points)))
+
 
 class _OfDistance:
     is_psd: ClassVar[bool] = True
@@ -91,29 +110,74 @@ class _OfDistance:
         """Return k(a, a) = 1."""
         return np.ones(len(points))
 
+    def errors(self, points: Points) -> KernelErrors:
+        """Bound the rounding errors of values from coordinate differences: t e^-t < 1 for every exponent t."""
+        return KernelErrors(np.full(len(points), gamma(points.X.shape[1] + 8 + ULPS)), np.ones(len(points)))
+
 
 @dataclass(frozen=True)
 class Rbf(_OfDistance):
-    """k(a, b) = exp(-gamma |a - b|^2), computed as |a|^2 + |b|^2 - 2 <a, b>: one GEMM and one exp."""
+    """k(a, b) = exp(-gamma |a - b|^2), computed as |a|^2 + |b|^2 - 2 <a, b>: one GEMM and one exp.
+
+    Far from the origin that cancels. ``origin`` is then a better one; where digits are lost all the same, the squared
+    distances are sums of squared differences.
+    """
 
     gamma: float
 
     name: ClassVar[str] = "rbf"
 
+    def origin(self, points: Points) -> Array | None:
+        """Return the mean of dense points, where the distances from zero are too long and those from it shorter."""
+        if points.is_sparse or not self._lost(points) > _LOST:
+            return None
+        mean: Array = points.X.mean(axis=0, dtype=np.float64)
+        return mean if self._lost(points.moved(mean)) < 0.5 * self._lost(points) else None
+
     def block(self, left: Points, right: Points) -> Array:
         """Return k(a, b) for all pairs."""
         kind = left.X.dtype
         longest = max(left.sqnorms.max(initial=0.0), right.sqnorms.max(initial=0.0))
-        if np.finfo(kind).eps * self.gamma * longest > _LOST:
-            # Far from the origin |a|^2 + |b|^2 - 2 <a, b> cancels: float32 would lose the distance.
+        if np.finfo(kind).eps * self.gamma * longest > _LOST_NARROW:
             left, right = left.widened(), right.widened()
-        exponent = products(left, right)
-        exponent *= exponent.dtype.type(2.0 * self.gamma)
-        exponent -= (self.gamma * left.sqnorms).astype(exponent.dtype)[:, None]
-        exponent -= (self.gamma * right.sqnorms).astype(exponent.dtype)
-        # Rounding may make a squared distance negative; no kernel value exceeds 1.
-        np.minimum(exponent, 0.0, out=exponent)
+        if left.X.dtype == np.float64 and max(self._lost(left), self._lost(right)) > _LOST and _has_differences(left):
+            exponent = _squared_differences(left, right)
+            exponent *= -self.gamma
+        else:
+            exponent = products(left, right)
+            exponent *= exponent.dtype.type(2.0 * self.gamma)
+            exponent -= (self.gamma * left.sqnorms).astype(exponent.dtype)[:, None]
+            exponent -= (self.gamma * right.sqnorms).astype(exponent.dtype)
+            # Rounding may make a squared distance negative; no kernel value exceeds 1.
+            np.minimum(exponent, 0.0, out=exponent)
         return np.exp(exponent, out=exponent).astype(kind, copy=False)
+
+    def _parts(self, points: Points) -> Array:
+        """Bound the part of every point in the rounding error of an exponent in float64; shape (n,)."""
+        return np.asarray(2.0 * gamma(points.longest + 10) * self.gamma * points.sqnorms)
+
+    def _lost(self, points: Points) -> float:
+        return float(self._parts(points).max(initial=0.0))
+
+    def errors(self, points: Points) -> KernelErrors:
+        """Bound the rounding errors of values between these points: by either way to compute the distances."""
+        either, parts = super().errors(points), self._parts(points)
+        # No two values of an rbf kernel differ by more than 1; below the limit, e^t - 1 is about t.
+        parts = np.minimum(parts, _LOST) if _has_differences(points) else np.where(parts > 2.0**-21, 1.0, parts)
+        return either._replace(rows=either.rows + parts)
+
+
+def _has_differences(points: Points) -> bool:
+    """Say whether rows may be copied to arrays, for differences of coordinates."""
+    return not points.is_sparse or points.X.shape[1] <= DENSE_COPIES.longest
+
+
+def _squared_differences(left: Points, right: Points) -> Array:
+    """Return |a - b|^2 for all pairs, one strip at a time: no digit cancels."""
+    from scipy.spatial.distance import cdist
+
+    strips = [cdist(left.dense, right.take(rows).dense, "sqeuclidean") for rows in slices(len(right), _STRIP)]
+    return np.hstack(strips) if strips else np.empty((len(left), 0))
 
 
 @dataclass(frozen=True)
@@ -190,3 +254,16 @@ class Precomputed:
     def diagonal(self, points: Points) -> Array:
         """Return the diagonal of the given matrix."""
         return np.asarray(points.X.diagonal(), dtype=np.float64)
+
+    def errors(self, points: Points) -> KernelErrors:
+        """Return no errors: the given values define the kernel."""
+        largest = max(float(points.X.max()), -float(points.X.min())) if len(points) else 0.0
+        return KernelErrors(np.zeros(len(points)), np.full(len(points), np.sqrt(largest)))
+
+
+def errors_of(kernel: Any, points: Points) -> KernelErrors:
+    """Bound the rounding errors of a kernel; the values of one that does not tell define it."""
+    if hasattr(kernel, "errors"):
+        told: KernelErrors = kernel.errors(points)
+        return told
+    return KernelErrors(np.zeros(len(points)), np.sqrt(np.abs(kernel.diagonal(points))))

@@ -122,6 +122,16 @@ class Points:
         """Return some of the rows (a slice of an array is a view)."""
         return Points(self.X[index], self.sqnorms[index])
 
+    def moved(self, origin: Array) -> "Points":
+        """Return dense points relative to another origin, in float64."""
+        return Points(np.subtract(self.X, origin, dtype=np.float64))
+
+    @property
+    def longest(self) -> int:
+        """How many numbers a row holds at most."""
+        is_thin = self.is_sparse and not self.is_full
+        return int(np.diff(self.X.indptr).max(initial=0) if is_thin else self.X.shape[1])
+
     def widened(self) -> "Points":
         """Return the same rows in float64."""
         return Points(self.X.astype(np.float64, copy=False), self.sqnorms)

@@ -51,6 +51,14 @@ class WestonWatkins:
         h = margins(scores, y)
         return np.asarray(np.maximum(h, 0.0, out=h).sum(axis=1))
 
+    def n_hinges(self, k: int) -> int:
+        """Return how many margins are summed."""
+        return k - 1
+
+    def spread(self, sizes: Array) -> Array:
+        """Return by how much l_i can change where score c changes by at most sizes_c, for every label; shape (k,)."""
+        return np.asarray(sizes.sum() + (len(sizes) - 2) * sizes)
+
     def infeasibility(self, alpha: Array, y: Array, C: Array) -> float:
         """Return how far alpha is outside its dual set, relative to C."""
         rest = _off_label(alpha, y)
@@ -84,6 +92,14 @@ class CrammerSinger:
     def value(self, scores: Array, y: Array) -> Array:
         """Return l_i; shape (n,)."""
         return np.asarray(margins(scores, y).max(axis=1))
+
+    def n_hinges(self, k: int) -> int:
+        """Return how many margins are summed."""
+        return 1
+
+    def spread(self, sizes: Array) -> Array:
+        """Return by how much l_i can change where score c changes by at most sizes_c, for every label; shape (k,)."""
+        return np.asarray(sizes.max() + sizes)
 
     def infeasibility(self, alpha: Array, y: Array, C: Array) -> float:
         """Return how far alpha is outside its dual set, relative to C."""

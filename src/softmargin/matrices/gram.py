@@ -19,13 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
+from softmargin.core.rounding import KernelErrors, Rounded, ScoreErrors, gamma, norms, squared_norm, total
 from softmargin.kernels import Linear, Points, Precomputed
+from softmargin.kernels.formulas import errors_of
 from softmargin.kernels.points import DENSE_COPIES, TILE_NUMBERS, add_product, slices, tile_shape
 from softmargin.matrices.gram_checks import ROUNDING, check_symmetric, checked_matrix
-from softmargin.matrices.operator import canonical, matmul, rmatmul
+from softmargin.matrices.operator import canonical, longest_row, matmul, rmatmul, row_norms
 from softmargin.matrices.row_store import RowStore, sum_rows
 
-__all__ = ["Gram", "GramTuning"]
+__all__ = ["Gram", "GramTuning", "Judged"]
 
 Array = NDArray[Any]
 
@@ -37,6 +39,14 @@ class GramTuning(NamedTuple):
     kept_share: float = 0.4  # the same, where they are some rows of K; by hand: squares have half of the budget
     tile_rows: int = 256  # of a tile, at most: its values stay in the processor's cache between operations; by hand
     probe_rows: int = 400  # on which a kernel of unknown kind is tested for symmetry and negative eigenvalues; by hand
+
+
+class Judged(NamedTuple):
+    """K alpha, bounds on its rounding errors, and <alpha, K alpha>."""
+
+    scores: Array  # (n, k)
+    errors: ScoreErrors
+    square: Rounded
 
 
 class Gram:
@@ -66,7 +76,9 @@ class Gram:
         self.is_given = isinstance(kernel, Precomputed)
         if self.is_given:
             X = checked_matrix(X)
-        self.points = Points(X)
+        self.samples = Points(X)
+        origin = kernel.origin(self.samples) if hasattr(kernel, "origin") else None
+        self.points = self.samples if origin is None else self.samples.moved(origin)
         self.n = len(self.points)
         self.dtype = X.dtype
         self.budget = int(cache_size * 1e6)
@@ -79,7 +91,7 @@ class Gram:
     @property
     def X(self) -> Any:
         """The samples."""
-        return self.points.X
+        return self.samples.X
 
     @property
     def is_linear(self) -> bool:
@@ -202,6 +214,45 @@ class Gram:
             _check_finite(out)
         return out.reshape(alpha.shape)
 
+    def judged(self, alpha: Array, operations: int) -> Judged:
+        """Return K alpha and <alpha, K alpha> for alpha (n, k), with proven errors; all values are float64.
+
+        The errors also hold for every alpha within ``operations`` roundings of this one.
+        """
+        if self.is_linear:
+            lengths = self.lengths
+            weights = rmatmul(self.X, alpha, self.bias)
+            scores = np.concatenate([part for _, part in matmul(self.X, weights, self.bias)])
+            slope = gamma(self.n + operations) * (lengths @ np.abs(alpha))
+            slope += gamma(longest_row(self.X) + 12) * norms(weights, axis=0)
+            errors = ScoreErrors(lengths[:, None], slope[None, :], np.zeros(len(slope)))
+        else:
+            if self.dtype == np.float64 or self.is_given:
+                scores = self.scores(alpha)
+            else:
+                index = np.flatnonzero(alpha.any(axis=1))
+                scores = self._sums(slice(0, self.n), self.n, index, alpha[index], is_wide=True)
+            errors = self._errors.of_scores(alpha, operations, self.bias**2)
+        _check_finite(scores)
+        return Judged(scores, errors, total(alpha * scores).widened(2.0 * errors.weighted(np.abs(alpha))))
+
+    def energy(self, alpha: Array, operations: int) -> Rounded:
+        """Return <alpha, K alpha> alone, as ``judged`` does."""
+        if not self.is_linear:
+            return self.judged(alpha, operations).square
+        errors = gamma(self.n + operations) * (self.lengths @ np.abs(alpha))
+        return squared_norm(rmatmul(self.X, alpha, self.bias), float(np.linalg.norm(errors)))
+
+    @cached_property
+    def lengths(self) -> Array:
+        """Norms of [x_i, bias]; shape (n,)."""
+        return row_norms(self.X, self.bias)
+
+    @cached_property
+    def _errors(self) -> KernelErrors:
+        """Bounds on the rounding errors of kernel values."""
+        return errors_of(self.kernel, self.points)
+
     def add_change(self, scores: Array, index: Array, change: Array) -> None:
         """Add K[:, index] change to scores, (n, k), right after ``square(index)``, which is used again.
 
@@ -230,21 +281,24 @@ class Gram:
             return sum_rows(self._store.values, self._store.place[index], values)
         return np.asarray(sum_rows(np.asarray(self.X), index, values) + self.bias**2 * values.sum(axis=0))
 
-    def _sums(self, at: Any, m: int, index: Array, values: Array) -> Array:
-        """Return K[at][:, index] values, one tile at a time; ``at`` names m samples."""
+    def _sums(self, at: Any, m: int, index: Array, values: Array, *, is_wide: bool = False) -> Array:
+        """Return K[at][:, index] values, one tile at a time, in float64 if ``is_wide``; ``at`` names m samples."""
         out = np.zeros((m, values.shape[1]))
         height, width = self._tile
         for part in slices(len(index), width):
-            right = self._part(index[part])
+            right = self._part(index[part], is_wide)
             for down in slices(m, height):
-                left = self._part(down if isinstance(at, slice) else at[down])
+                left = self._part(down if isinstance(at, slice) else at[down], is_wide)
                 # No variable holds the tile: there would be two in memory.
                 add_product(out[down], self._between(left, right), values[part])
         return out
 
-    def _part(self, at: Any) -> Any:
-        """Return some of the samples: their points, or their positions in a given matrix."""
-        return at if self.is_given else self.points.take(at)
+    def _part(self, at: Any, is_wide: bool = False) -> Any:
+        """Return some of the samples: their points, in float64 if ``is_wide``, or their positions in a given matrix."""
+        if self.is_given:
+            return at
+        points = self.points.take(at)
+        return points.widened() if is_wide else points
 
     def _between(self, left: Any, right: Any) -> Array:
         """Return K[left][:, right], computed; an array of the caller's own."""
@@ -257,7 +311,7 @@ class Gram:
             with np.errstate(over="ignore", invalid="ignore"):
                 values = self.kernel.block(left, right)
         if self.bias:
-            values += self.dtype.type(self.bias**2)
+            values += values.dtype.type(self.bias**2)
         return values
 
     def _fill(self, out: Array, at: Array, index: Array, columns: Array | None = None) -> None:

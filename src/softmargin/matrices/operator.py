@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
+from softmargin.core.rounding import TINY
 from softmargin.core.sparse import checked_sparse
 
 __all__ = [
@@ -19,10 +20,12 @@ __all__ = [
     "canonical",
     "is_thin",
     "laid_out",
+    "longest_row",
     "matmul",
     "product",
     "rmatmul",
     "row_blocks",
+    "row_norms",
     "row_slices",
     "row_squares",
 ]
@@ -88,7 +91,19 @@ def row_squares(X: Any) -> Array:
     """Return |x_i|^2; (n,)."""
     if isinstance(X, np.ndarray):
         return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
-    return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+    squares = type(X)((np.square(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
+    return np.asarray(squares.sum(axis=1)).ravel()
+
+
+def row_norms(X: Any, bias: float = 0.0) -> Array:
+    """Return bounds on the norms of [x_i, bias]; (n,), infinite where a square overflows."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.sqrt(row_squares(X) + (bias**2 + X.shape[1] * TINY)))
+
+
+def longest_row(X: Any) -> int:
+    """Return how many entries a row holds at most."""
+    return int(X.shape[1] if isinstance(X, np.ndarray) else np.diff(X.indptr).max(initial=0))
 
 
 def canonical(X: Any) -> Any:

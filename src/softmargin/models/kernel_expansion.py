@@ -125,8 +125,11 @@ class KernelExpansion(Classifier):
     def _add_computed(self, scores: np.ndarray, X: Any, coef: np.ndarray) -> None:
         """Add kernel values between X and the support vectors, times the weights of these."""
         dtype = np.dtype(np.float32 if np.result_type(X.dtype, self.vectors.dtype) == np.float32 else np.float64)
-        rows_of_X = _points_like(X, self.vectors, dtype)
+        take = rows_of_X = _points_like(X, self.vectors, dtype)
         vectors = Points(self.vectors)
+        origin = self.kernel.origin(vectors) if hasattr(self.kernel, "origin") else None
+        if origin is not None:
+            vectors, rows_of_X = vectors.moved(origin), lambda rows: take(rows).moved(origin)
         height, width = tile_shape(max(vectors.numbers_per_row, Points(X).numbers_per_row))
         for right in slices(len(vectors), width):
             part = vectors.take(right)

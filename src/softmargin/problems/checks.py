@@ -1,19 +1,18 @@
-"""Checks of labels and of C that the problems share, and the rounding they allow a dual point."""
+"""Checks of labels and of C, and the balance of dual points, that the problems share."""
 
 import hashlib
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
+from softmargin.core.rounding import gamma
 
-__all__ = ["BALANCED", "FEASIBLE", "checked_codes", "checked_prices", "checked_signs", "digest_of"]
+__all__ = ["balanced", "checked_codes", "checked_prices", "checked_signs", "digest_of"]
 
 Array = NDArray[Any]
-# How far rounding may leave a dual point outside its set, relative to C or to sum a; beyond it, D is no proven bound.
-FEASIBLE = 1e-9
-BALANCED = 1e-12  # the same for y'a = 0 alone, where the solvers restore it to the last digits
 
 
 def checked_codes(y: Any, n: int, n_classes: int | None) -> tuple[Array, int]:
@@ -55,6 +54,18 @@ def checked_prices(C: Any, n: int) -> Array:
     if not (np.isfinite(prices).all() and (prices >= 0).all()):
         raise DataError("C and sample weights must be finite and not negative.")
     return prices
+
+
+def balanced(alpha: Array, y: Array) -> tuple[Array, int]:
+    """Return dual variables with y'a = 0 for a >= 0, and how many roundings they are away from exact ones.
+
+    The heavier side is scaled down to the other's sum; where rounding alone separates the two, nothing changes.
+    """
+    sums = [math.fsum(alpha[y > 0]), math.fsum(alpha[y < 0])]
+    if abs(sums[0] - sums[1]) <= gamma(len(alpha)) * min(sums):
+        return alpha, len(alpha) + 2
+    shares = [min(sums) / side if side > 0.0 else 0.0 for side in sums]
+    return np.asarray(alpha * np.where(y > 0, *shares)), 4
 
 
 def digest_of(settings: Any, X: Any, *arrays: Array) -> str:

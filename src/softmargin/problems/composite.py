@@ -23,8 +23,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.certificate import Certificate, duality_gap
+from softmargin.core.certificate import Certificate, duality_gap, relative_gap
 from softmargin.core.errors import DataError
+from softmargin.core.rounding import Rounded
 from softmargin.losses.multinomial import balanced, best_intercept, entropy, losses_and_softmax, one_hot, softmax
 from softmargin.matrices.operator import canonical, product, rmatmul
 from softmargin.models import LinearModel
@@ -149,7 +150,8 @@ class Composite:
             if self.fit_intercept:
                 _, P = best_intercept(scores, self.y, self.C, P, loss)
                 P = balanced(P, self.y, self.C)
-            return duality_gap(primal, self._bound(P))
+            bound = self._bound(P)
+            return duality_gap(Rounded(primal, 1e-14 * abs(primal)), Rounded(bound, 1e-14 * abs(primal)))
         gradient, off_mass = self._gradient(P)
         return Certificate("stationarity", primal, -np.inf, self._residual(point.weights, gradient, off_mass))
 
@@ -193,7 +195,7 @@ class Composite:
         value = self.penalty.value(weights)
         gap = value + self.penalty.conjugate(-share * gradient) + share * float(np.vdot(weights, gradient))
         gap += (1.0 - share) ** 2 * (primal - value)
-        return duality_gap(primal, primal - gap).residual
+        return relative_gap(primal, primal - gap)
 
     def warm_point(self, weights: Array, intercept: Array) -> CompositePoint | None:
         """Return the point that the weights of a model, (d, k), are; None where they have another shape."""

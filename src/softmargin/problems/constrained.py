@@ -23,18 +23,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.certificate import Certificate, duality_gap
+from softmargin.core.certificate import Certificate, duality_gap, relative_gap
 from softmargin.core.errors import DataError
 from softmargin.core.protocols import ConvexSet, EntrywiseLoss
+from softmargin.core.rounding import Rounded
 from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import adjoint_product, canonical, product
 from softmargin.models import LinearModel
-from softmargin.problems.checks import FEASIBLE, checked_prices, digest_of
+from softmargin.problems.checks import checked_prices, digest_of
 from softmargin.sets import LowRank, TraceBall
 
 __all__ = ["BallPoint", "Constrained"]
 
 Array = NDArray[Any]
+FEASIBLE = 1e-9
 _MAX_STEPS = 100  # of Newton's method for the intercept; a guard, not a target
 _ROUNDING = 1e-15
 _LEVEL = 1e-13  # relative size below which a sum of slopes over many samples is rounding
@@ -203,7 +205,7 @@ class Constrained:
     def relative_gap(self, W: Array, scores: Array, intercept: Array, Z: Array) -> float:
         """Return the relative gap at W, given its scores, the best intercept for them, and Z = X' slopes."""
         primal = self.losses(scores, intercept) + 0.5 * self.l2 * float(np.vdot(W, W))
-        return duality_gap(primal, self.bound(self.loss.slope(scores + intercept, self.target), Z)).residual
+        return relative_gap(primal, self.bound(self.loss.slope(scores + intercept, self.target), Z))
 
     def primal(self, point: BallPoint) -> float:
         """Return P; inf outside the ball."""
@@ -224,7 +226,7 @@ class Constrained:
         if point.dual is not None and not self.fit_intercept:
             duals.append(point.dual)
         bound = max(self.bound(U, adjoint_product(self.X, self.weights[:, None] * U)) for U in duals)
-        certificate = duality_gap(primal, bound)
+        certificate = duality_gap(Rounded(primal, 1e-14 * abs(primal)), Rounded(bound, 1e-14 * abs(primal)))
         return certificate if self.l2 > 0.0 else certificate._replace(kind="Frank-Wolfe gap")
 
     def is_inactive(self, point: BallPoint) -> bool:

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, duality_gap
+from softmargin.core.rounding import Rounded, gamma, total
 from softmargin.matrices.gram import Gram
-from softmargin.problems.checks import FEASIBLE, checked_prices, checked_signs, digest_of
+from softmargin.problems.checks import balanced, checked_prices, checked_signs, digest_of
 
 __all__ = ["HingePoint", "HingeSVM"]
 
@@ -52,31 +53,18 @@ class HingeSVM:
         self.y = checked_signs(y, gram)
         self.C = checked_prices(C, gram.n)
 
-    def feasible(self, alpha: Array) -> Array:
-        """Return a feasible point near ``alpha``: inside the box, the heavier side scaled down to the other's sum."""
-        inside = np.clip(alpha, 0.0, self.C)
-        sums = np.array([inside[self.y > 0].sum(), inside[self.y < 0].sum()])
-        shares = sums.min() / np.where(sums > 0, sums, 1.0)
-        return np.asarray(inside * np.where(self.y > 0, shares[0], shares[1]))
-
-    def primal(self, point: HingePoint, scores: Array) -> float:
-        """Return P, given scores = K (ya)."""
-        xi = np.maximum(1.0 - self.y * (scores + point.bias), 0.0)
-        return 0.5 * float((self.y * point.alpha) @ scores) + float(self.C @ xi)
-
-    def dual(self, alpha: Array, scores: Array) -> float:
-        """Return D, given scores = K (ya), or -inf where alpha is not feasible."""
-        is_inside = alpha.min() >= 0.0 and bool((alpha <= self.C * (1.0 + FEASIBLE)).all())
-        if not (is_inside and abs(float(self.y @ alpha)) <= FEASIBLE * float(alpha.sum())):
-            return -np.inf
-        return float(alpha.sum()) - 0.5 * float((self.y * alpha) @ scores)
-
     def certificate(self, point: HingePoint) -> Certificate:
         """Certify a point: P at the point, D at feasible coefficients near it; the scores are recomputed."""
-        scores = self.gram.scores(self.y * point.alpha)
-        alpha = self.feasible(point.alpha)
-        own = scores if np.array_equal(alpha, point.alpha) else self.gram.scores(self.y * alpha)
-        return duality_gap(self.primal(point, scores), self.dual(alpha, own))
+        scores, errors, square = self.gram.judged((self.y * point.alpha)[:, None], 0)
+        losses = np.maximum(1.0 - self.y * (scores[:, 0] + point.bias), 0.0)
+        primal = square.times(0.5) + total(self.C * losses, self.C * errors.by_row(point.bias))
+        return duality_gap(primal, self.dual(point.alpha))
+
+    def dual(self, alpha: Array) -> Rounded:
+        """Return D at feasible coefficients near these: inside the box, and with y'a = 0."""
+        alpha, operations = balanced(np.clip(alpha, 0.0, self.C), self.y)
+        square = self.gram.energy((self.y * alpha)[:, None], operations)
+        return total(alpha, gamma(operations) * alpha) - square.times(0.5)
 
     def fingerprint(self) -> str:
         """Return a hash of the data, the kernel and the prices."""

@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError
+from softmargin.core.rounding import UNIT, Rounded, gamma, total
 from softmargin.kernels import Points
+from softmargin.kernels.formulas import errors_of
 from softmargin.kernels.points import add_product, slices, tile_shape
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import canonical
@@ -119,8 +121,8 @@ class KernelHinge(MarginModels):
     def shares(self, index: Array) -> Array:
         """Return how much each sample of S counts in it; sums to one."""
         weights = self.weights[index]
-        total = float(weights.sum())
-        return weights / total if total > 0.0 else np.full(len(index), 1.0 / max(len(index), 1))
+        mass = float(weights.sum())
+        return weights / mass if mass > 0.0 else np.full(len(index), 1.0 / max(len(index), 1))
 
     def value(self, square: float, scores: Array, y: Array, shares: Array) -> float:
         """Return f on some samples, given |w|^2 and their scores."""
@@ -128,53 +130,72 @@ class KernelHinge(MarginModels):
 
     def best_bound(self, mass: float, square: float, largest: float) -> float:
         """Return the largest D(s a) over the scales s, given sum p a, |sum p a y phi|^2 and max a."""
+        scale = self._best_scale(mass, square, largest)
+        return scale * mass - scale**2 * max(square, 0.0) / (2.0 * self.lam)
+
+    def _best_scale(self, mass: float, square: float, largest: float) -> float:
         # maths: sampled kernel, section 2.
         if mass <= 0.0 or largest <= 0.0:
             return 0.0
-        scale = min(self.lam * mass / square if square > 0.0 else np.inf, 1.0 / largest)
-        return scale * mass - scale**2 * square / (2.0 * self.lam)
+        return min(self.lam * mass / square if square > 0.0 else np.inf, 1.0 / largest)
 
-    def sum_over(self, points: Points, alpha: Array, at: Any) -> Array:
-        """Return scores sum_i alpha_i k(x_i, .) at some samples (an index or a slice), a tile at a time."""
+    def sum_over(self, points: Points, alpha: Array, at: Any, *, is_wide: bool = False) -> Array:
+        """Return scores sum_i alpha_i k(x_i, .) at some samples (an index or a slice), a tile at a time.
+
+        Kernel values are in the precision of X, or in float64 if ``is_wide``.
+        """
         rows = np.arange(self.n)[at] if isinstance(at, slice) else at
         scores = np.zeros((len(rows), 1))
         height, width = tile_shape(points.numbers_per_row)
         for left in slices(len(rows), height):
             here = self.points(rows[left])
+            here = here.widened() if is_wide else here
             for right in slices(len(points), width):
-                add_product(scores[left], self.kernel.block(here, points.take(right)), alpha[right, None])
+                part = points.take(right)
+                tile = self.kernel.block(here, part.widened() if is_wide else part)
+                add_product(scores[left], tile, alpha[right, None])
         return scores[:, 0] + self.bias**2 * float(alpha.sum())
 
     def certificate(self, point: ExpansionPoint) -> Certificate:
         """Certify an expansion on its sample, or on all samples where ``most_values`` allows; nothing is cached."""
         index, alpha = np.asarray(point.samples), np.asarray(point.alpha, dtype=np.float64)
-        is_whole = len(index) == self.n
-        if not is_whole and self.n * len(index) <= self.most_values:
-            return self._whole_certificate(index, alpha)
-        points, y, shares = self.points(index), self.y[index], self.shares(index)
-        scores = self.sum_over(points, alpha, index)
-        primal = self.value(float(alpha @ scores), scores, y, shares)
-        bound = 0.0
-        for dual in (np.clip(point.dual, 0.0, 1.0), self._dual_of(alpha, y, shares)):
-            coefficients = shares * dual * y
-            square = float(coefficients @ self.sum_over(points, coefficients, index))
-            bound = max(bound, self.best_bound(float(shares @ dual), square, float(dual.max(initial=0.0))))
-        certificate = duality_gap(self.scale * primal, self.scale * bound)
+        is_all = len(index) == self.n
+        is_whole = is_all or self.n * len(index) <= self.most_values
+        at = np.arange(self.n) if is_whole else index
+        own = index if is_whole else slice(None)
+        points, y, shares = self.points(index), self.y[at], self.shares(at)
+        scores, errors = self._judged(points, alpha, at)
+        square = total(alpha * scores[own], np.abs(alpha) * errors[own])
+        losses = np.maximum(1.0 - y * scores, 0.0)
+        primal = square.times(0.5 * self.lam) + total(shares * losses, shares * (errors + gamma(self.n + 8) * losses))
+        suggested = self._dual_of(alpha, y[own], shares[own])
+        duals = [suggested] if is_whole and not is_all else [np.clip(point.dual, 0.0, 1.0), suggested]
+        bound = max((self._dual(points, index, dual, shares[own]) for dual in duals), key=lambda each: each.lower)
+        certificate = duality_gap(primal.times(self.scale), bound.times(self.scale))
         return certificate if is_whole else certificate._replace(kind="sample gap")
+
+    def _judged(self, points: Points, alpha: Array, at: Array) -> tuple[Array, Array]:
+        """Return the scores of an expansion at some samples, in float64, and bounds on their errors."""
+        scores, sizes = self.sum_over(points, alpha, at, is_wide=True), np.abs(alpha)
+        there, here = errors_of(self.kernel, points), errors_of(self.kernel, self.points(at))
+        share, mass = gamma(len(alpha) + self.n + 16), float(sizes.sum())
+        errors = here.rows * mass + share * here.sizes * float(there.sizes @ sizes)
+        return scores, errors + (float(there.rows @ sizes) + share * (self.bias**2 * mass + 1.0))
+
+    def _dual(self, points: Points, index: Array, dual: Array, shares: Array) -> Rounded:
+        """Return the largest D(s a) over the scales s, recomputed, for a multiple that is feasible for certain."""
+        mass, coefficients = total(shares * dual), shares * dual * self.y[index]
+        scores, errors = self._judged(points, coefficients, index)
+        square = total(coefficients * scores, 2.0 * np.abs(coefficients) * errors)
+        scale = self._best_scale(mass.value, square.value, float(dual.max(initial=0.0))) * (1.0 - 4.0 * UNIT)
+        share = gamma(self.n + 8)
+        gain, cost = mass.times(scale), square.times(scale).times(scale).times(0.5 / self.lam)
+        value = gain.widened(share * gain.value) - cost.widened(share * abs(cost.value))
+        return value if value.lower > 0.0 else Rounded(0.0)  # D(0) = 0
 
     def _dual_of(self, alpha: Array, y: Array, shares: Array) -> Array:
         """Return the dual variables that coefficients suggest: alpha_i = p_i a_i y_i / lam."""
         return np.clip(np.divide(self.lam * y * alpha, shares, out=np.zeros_like(alpha), where=shares > 0.0), 0.0, 1.0)
-
-    def _whole_certificate(self, index: Array, alpha: Array) -> Certificate:
-        points, shares = self.points(index), self.shares(np.arange(self.n))
-        scores = self.sum_over(points, alpha, slice(None))
-        primal = self.value(float(alpha @ scores[index]), scores, self.y, shares)
-        dual = self._dual_of(alpha, self.y[index], shares[index])
-        coefficients = shares[index] * dual * self.y[index]
-        square = float(coefficients @ self.sum_over(points, coefficients, index))
-        bound = self.best_bound(float(shares[index] @ dual), square, float(dual.max(initial=0.0)))
-        return duality_gap(self.scale * primal, self.scale * max(bound, 0.0))
 
     def held_out(self, point: ExpansionPoint, index: Array, confidence: float = 0.95) -> Estimate:
         """Estimate f from samples that were not trained on, with Hoeffding's band (maths: sampled kernel, section 2).

@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.certificate import Certificate, duality_gap
+from softmargin.core.certificate import Certificate, duality_gap, relative_gap
 from softmargin.core.errors import DataError
+from softmargin.core.rounding import Rounded, ScoreErrors, gamma, norms, squared_norm, total
 from softmargin.matrices.gram import Gram
-from softmargin.matrices.operator import matmul, rmatmul
-from softmargin.problems.checks import BALANCED, checked_prices, checked_signs, digest_of
+from softmargin.matrices.operator import longest_row, matmul, rmatmul
+from softmargin.problems.checks import balanced, checked_prices, checked_signs, digest_of
 from softmargin.problems.multiclass_svm import MarginModels, small_gram
 from softmargin.sets import project_balanced
 from softmargin.sets.balanced import balance_by_sort
@@ -114,38 +115,42 @@ class L2SVM(MarginModels):
         margins = self.y * (scores + bias) - 1.0
         return np.asarray(0.5 * self.C * (xi - alpha * self.inverse_C) ** 2 + alpha * (margins + xi))
 
-    def dual(self, alpha: Array, scores: Array) -> float:
-        """Return D, given scores = K (ya), or -inf where alpha is not feasible."""
-        if not self._is_feasible(alpha):
-            return -np.inf
-        return float(alpha.sum() - 0.5 * (self.y * alpha) @ scores - 0.5 * (alpha**2) @ self.inverse_C)
+    def dual(self, alpha: Array) -> Rounded:
+        """Return D at feasible coefficients near these: not negative, none where C = 0, and y'a = 0 with a bias."""
+        inside, operations = self._inside(alpha)
+        return self._dual(inside, operations, self.gram.energy((self.y * inside)[:, None], operations))
+
+    def _inside(self, alpha: Array) -> tuple[Array, int]:
+        """Return feasible coefficients near these, and how many roundings they are away from exact ones."""
+        alpha = np.where(self.C > 0.0, np.maximum(alpha, 0.0), 0.0)
+        return balanced(alpha, self.y) if self.has_bias else (alpha, 0)
+
+    def _dual(self, alpha: Array, operations: int, square: Rounded) -> Rounded:
+        ridge = alpha * (alpha * self.inverse_C)  # alpha^2 would underflow first
+        share = gamma(2 * operations + 4)
+        return total(alpha, share * alpha) - (square + total(ridge, share * ridge)).times(0.5)
 
     def relative_gap(self, alpha: Array, scores: Array) -> float:
         """Return (P - D) / P at a feasible alpha and its best bias, given scores = K (ya), as exact as these."""
         bias = self.best_bias(scores)
-        primal = 0.5 * float((self.y * alpha) @ scores) + self._losses(scores, bias)
-        return duality_gap(primal, primal - float(self.gaps(alpha, scores, bias).sum())).residual
+        primal = 0.5 * float((self.y * alpha) @ scores + self.C @ self.slacks(scores, bias) ** 2)
+        return relative_gap(primal, primal - float(self.gaps(alpha, scores, bias).sum()))
 
     def certificate(self, point: L2Point) -> Certificate:
         """Certify a point: the scores are recomputed."""
-        alpha, bias = point.alpha, point.bias
-        scores = self.gram.scores(self.y * alpha)
         if point.weights is not None:
-            own = self._linear_scores(point.weights)
-            primal = 0.5 * float(point.weights @ point.weights) + self._losses(own, bias)
-            return duality_gap(primal, self.dual(alpha, scores))
-        primal = 0.5 * float((self.y * alpha) @ scores) + self._losses(scores, bias)
-        # The sum of squares has no cancellation: it stays exact where P and D agree to the last digits.
-        gap = float(self.gaps(alpha, scores, bias).sum())
-        return duality_gap(primal, primal - gap if self._is_feasible(alpha) else -np.inf)
+            return duality_gap(self.primal_at(point.weights[None, :], np.array([point.bias])), self.dual(point.alpha))
+        inside, operations = self._inside(point.alpha)
+        judged = self.gram.judged((self.y * inside)[:, None], operations)
+        dual = self._dual(inside, operations, judged.square)
+        if not np.array_equal(inside, point.alpha):
+            judged = self.gram.judged((self.y * point.alpha)[:, None], 0)
+        losses = self._losses(judged.scores[:, 0], point.bias, judged.errors)
+        return duality_gap(judged.square.times(0.5) + losses, dual)
 
-    def _is_feasible(self, alpha: Array) -> bool:
-        if not (alpha.min(initial=0.0) >= 0.0 and not alpha[self.C == 0.0].any()):
-            return False
-        return not self.has_bias or abs(float(self.y @ alpha)) <= BALANCED * float(alpha.sum())
-
-    def _losses(self, scores: Array, bias: float) -> float:
-        return 0.5 * float(self.C @ self.slacks(scores, bias) ** 2)
+    def _losses(self, scores: Array, bias: float, errors: ScoreErrors) -> Rounded:
+        xi, each = self.slacks(scores, bias), errors.by_row(bias)
+        return total(0.5 * self.C * xi**2, self.C * (each * (xi + each) + gamma(4) * xi**2))
 
     def _linear_scores(self, weights: Array) -> Array:
         column = np.append(weights, 0.0)[:, None]
@@ -159,10 +164,12 @@ class L2SVM(MarginModels):
         """Return a feasible point near the dual column of a model; None where it has another shape."""
         return self.point(self.feasible(self.y * dual[:, 0])) if dual.shape == (len(self.y), 1) else None
 
-    def primal_at(self, coef: Array, intercept: Array) -> float:
+    def primal_at(self, coef: Array, intercept: Array) -> Rounded:
         """Return P at the weights (1, d) and the bias (1,) of a linear model."""
-        weights = coef[0]
-        return 0.5 * float(weights @ weights) + self._losses(self._linear_scores(weights), float(intercept[0]))
+        weights, bias, X = coef[0], float(intercept[0]), self.gram.X
+        size = gamma(longest_row(X) + 8) * norms(weights[:, None], axis=0)
+        errors = ScoreErrors(self.gram.lengths[:, None], size[:, None], np.zeros(1))
+        return squared_norm(weights).times(0.5) + self._losses(self._linear_scores(weights), bias, errors)
 
     def coef_and_intercept(self, point: L2Point) -> tuple[Array, Array]:
         """Return the weights of a linear kernel, (1, d), and the bias, (1,)."""

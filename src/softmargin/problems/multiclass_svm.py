@@ -20,20 +20,22 @@ The intercept is the weight of a constant feature ``bias``, penalised like every
 have one column, second class minus first, as in scikit-learn.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.certificate import Certificate, duality_gap
+from softmargin.core.certificate import Certificate, duality_gap, relative_gap
 from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.rounding import SLACK, UNIT, Rounded, ScoreErrors, gamma, norms, squared_norm, total
 from softmargin.kernels import Linear, Rbf
 from softmargin.losses import LOSSES
-from softmargin.matrices.gram import Gram
-from softmargin.matrices.operator import canonical, matmul, rmatmul, row_slices
+from softmargin.matrices.gram import Gram, Judged
+from softmargin.matrices.operator import canonical, longest_row, matmul, rmatmul, row_norms
 from softmargin.models import KernelExpansion, LinearModel
-from softmargin.problems.checks import FEASIBLE, checked_codes, checked_prices, digest_of
+from softmargin.problems.checks import checked_codes, checked_prices, digest_of
 
 __all__ = [
     "DualPoint",
@@ -58,9 +60,10 @@ class DualPoint(NamedTuple):
 
 
 class KernelPoint(NamedTuple):
-    """Dual variables; they are the model."""
+    """Dual variables; they are the model, unless it has another intercept than they imply."""
 
     alpha: Array  # (n, k)
+    intercept: Array | None = None  # (k,)
 
 
 class Expansion(NamedTuple):
@@ -134,11 +137,24 @@ class _JointSVM(MarginModels):
         nearest: Array = self.loss.project(alpha, self.y, self.C)
         return nearest
 
-    def _is_feasible(self, alpha: Array) -> bool:
-        """Check every row of alpha, one block of rows at a time."""
-        blocks = row_slices(len(self.y), self.n_classes)
-        outside = [self.loss.infeasibility(alpha[rows], self.y[rows], self.C[rows]) for rows in blocks]
-        return bool(np.max(outside) <= FEASIBLE)
+    @property
+    def _operations(self) -> int:
+        """Roundings between a dual row and the feasible one it stands for, and of sums over its k entries."""
+        return 3 * self.n_classes + 16
+
+    def _losses(self, blocks: Iterable[tuple[slice, Array]], errors: ScoreErrors) -> Rounded:
+        """Return sum_i C_i l_i, given blocks of rows of the scores and their errors."""
+        value, k = 0.0, self.n_classes
+        for rows, scores in blocks:
+            value += float(self.C[rows] @ self.loss.value(scores, self.y[rows]))
+        spreads = [self.loss.spread(sizes)[self.y] for sizes in (*errors.slope, errors.level)]
+        each = np.einsum("ir,ri->i", errors.rows, spreads[:-1]) + spreads[-1] + 4.0 * UNIT * self.loss.n_hinges(k)
+        return Rounded(value, SLACK * (gamma(len(self.y) + k + 8) * value + float(self.C @ each)))
+
+    def _linear_term(self, alpha: Array) -> Rounded:
+        """Return sum_i alpha_{i,y_i} of feasible rows: minus the sum of all others."""
+        own = self._own(alpha)
+        return total(own).widened(gamma(self._operations) * float(np.abs(own).sum()))
 
     def _own(self, alpha: Array) -> Array:
         """Return alpha_{i,y_i}; shape (n,)."""
@@ -209,33 +225,32 @@ class MulticlassSVM(_JointSVM):
         """Pair dual variables with W = [X, bias]' alpha, recomputed."""
         return DualPoint(alpha, rmatmul(self.X, alpha, self.bias))
 
-    def primal(self, weights: Array) -> float:
-        """Return P(W), for any weights of shape (d + 1, k)."""
-        total = 0.5 * float(np.vdot(weights, weights))
-        for rows, scores in matmul(self.X, weights, self.bias):
-            total += float(self.C[rows] @ self.loss.value(scores, self.y[rows]))
-        return total
+    @cached_property
+    def _norms(self) -> Array:
+        """The norms of [x_i, bias]; shape (n,)."""
+        return row_norms(self.X, self.bias)
 
-    def primal_at(self, coef: Array, intercept: Array) -> float:
+    def primal(self, weights: Array) -> Rounded:
+        """Return P(W), for any weights of shape (d + 1, k)."""
+        sizes = gamma(longest_row(self.X) + 12) * norms(weights, axis=0)
+        errors = ScoreErrors(self._norms[:, None], sizes[None, :], np.zeros(self.n_classes))
+        return squared_norm(weights).times(0.5) + self._losses(matmul(self.X, weights, self.bias), errors)
+
+    def primal_at(self, coef: Array, intercept: Array) -> Rounded:
         """Return P at the weights of a model; of all pairs with the difference w, -w/2 and w/2 cost least."""
         last = intercept / self.bias if self.bias else np.zeros(len(coef))
         return self.primal(np.ascontiguousarray(_spread(np.vstack([coef.T, last]))))
 
-    def dual(self, point: DualPoint) -> float:
-        """Return D(alpha), or -inf where alpha is not feasible."""
-        if not (self._is_feasible(point.alpha) and self._belong_together(point)):
-            return -np.inf
-        return float(self._own(point.alpha).sum() - 0.5 * np.vdot(point.weights, point.weights))
-
-    def _belong_together(self, point: DualPoint) -> bool:
-        """Check weights = [X, bias]' alpha along one direction: the bound is no bound for other weights."""
-        probe = np.cos(np.arange(self.n_classes))[:, None]
-        distance = np.abs(point.weights @ probe - rmatmul(self.X, point.alpha @ probe, self.bias)).max(initial=0.0)
-        return bool(distance <= FEASIBLE * np.abs(point.weights).max(initial=0.0))
+    def dual(self, alpha: Array) -> Rounded:
+        """Return D at the feasible point near alpha, with W = [X, bias]' alpha recomputed."""
+        alpha = self.feasible(alpha)
+        weights = rmatmul(self.X, alpha, self.bias)
+        errors = gamma(len(self.y) + self._operations) * (self._norms @ np.abs(alpha))
+        return self._linear_term(alpha) - squared_norm(weights, float(np.linalg.norm(errors))).times(0.5)
 
     def certificate(self, point: DualPoint) -> Certificate:
         """Certify a point: P(W), D(alpha), relative gap."""
-        return duality_gap(self.primal(point.weights), self.dual(point))
+        return duality_gap(self.primal(point.weights), self.dual(point.alpha))
 
     def coef_and_intercept(self, point: DualPoint) -> tuple[Array, Array]:
         """Return the weights in scikit-learn's shapes: (k, d) and (k,), or one row for two classes."""
@@ -258,16 +273,11 @@ class MulticlassSVM(_JointSVM):
 
         ``|W - W*|^2 <= gap``: no score difference of sample i is further than ``sqrt(2 |x_i|^2 gap)`` from its optimum.
         """
-        certificate = self.certificate(point)
-        # primal - bound may round to nothing or less, but no proof is finer than the digits it is made of.
-        noise = 64 * np.finfo(float).eps * (abs(certificate.primal) + float(np.abs(point.alpha).sum()))
-        gap = max(certificate.gap, 0.0) + noise
+        gap = self.certificate(point).gap
         found, values = [], []
         for rows, scores in matmul(self.X, point.weights, self.bias):
-            block = self.X[rows].astype(np.float64, copy=False)
-            square = block.multiply(block).sum(axis=1) if hasattr(block, "multiply") else (block**2).sum(axis=1)
-            sqnorms = np.asarray(square, dtype=np.float64).ravel() + self.bias**2
-            inside, alpha = self.loss.screened(scores, self.y[rows], self.C[rows], np.sqrt(2.0 * sqnorms * gap))
+            radius = np.sqrt(2.0 * gap) * self._norms[rows]
+            inside, alpha = self.loss.screened(scores, self.y[rows], self.C[rows], radius)
             found.append(inside + rows.start)
             values.append(alpha)
         return np.concatenate(found), np.concatenate(values)
@@ -309,29 +319,47 @@ class KernelMulticlassSVM(_JointSVM):
         losses: Array = self.loss.value(scores, self.y)
         return np.asarray(inner + self.C * losses)
 
-    def primal(self, alpha: Array, scores: Array) -> float:
-        """Return P, given scores = K alpha."""
-        return 0.5 * float(np.vdot(alpha, scores)) + float(self.C @ self.loss.value(scores, self.y))
-
-    def dual(self, alpha: Array, scores: Array) -> float:
-        """Return D, given scores = K alpha, or -inf where alpha is not feasible."""
-        if not self._is_feasible(alpha):
-            return -np.inf
-        return float(self._own(alpha).sum()) - 0.5 * float(np.vdot(alpha, scores))
-
     def relative_gap(self, alpha: Array, scores: Array) -> float:
-        """Return (P - D) / P at a feasible alpha, given scores = K alpha, exact as far as these are."""
-        primal = self.primal(alpha, scores)
-        return duality_gap(primal, primal - float(self.gaps(alpha, scores).sum())).residual
+        """Return (P - D) / P at a feasible alpha, given scores = K alpha, as exact as these."""
+        primal = 0.5 * float(np.vdot(alpha, scores)) + float(self.C @ self.loss.value(scores, self.y))
+        return relative_gap(primal, primal - float(self.gaps(alpha, scores).sum()))
 
     def certificate(self, point: KernelPoint) -> Certificate:
-        """Certify a point: K alpha is recomputed, then P, D and the relative gap."""
-        scores = self.gram.scores(point.alpha)
-        return duality_gap(self.primal(point.alpha, scores), self.dual(point.alpha, scores))
+        """Certify a point: K alpha is recomputed, then P at the model and D at the nearest feasible dual rows."""
+        nearest = self.feasible(point.alpha)
+        judged = self.gram.judged(point.alpha, self._operations)
+        is_near = (np.abs(nearest - point.alpha) <= gamma(self._operations) * np.abs(nearest)).all()
+        square = judged.square if is_near else self.gram.energy(nearest, self._operations)
+        return duality_gap(self._primal(point, judged), self._linear_term(nearest) - square.times(0.5))
+
+    def _primal(self, point: KernelPoint, judged: Judged) -> Rounded:
+        """Return P at a model: that of its dual variables, with the intercept they imply or another."""
+        scores, errors, square = judged
+        bias = self.gram.bias
+        implied = bias**2 * point.alpha.sum(axis=0)
+        given = implied if point.intercept is None else point.intercept
+        if np.any(np.abs(given - implied) > errors.level):
+            if not bias:
+                return Rounded(np.inf)
+            # The intercept is the weight of a constant feature: its square is penalised instead of the implied one's.
+            sizes = np.abs(implied) + np.abs(given)
+            square += total((given**2 - implied**2) / bias**2, sizes * (errors.level + 8.0 * UNIT * sizes) / bias**2)
+            scores = scores + (given - implied)
+            errors = errors._replace(level=2.0 * errors.level + 4.0 * UNIT * sizes)
+        return square.times(0.5) + self._losses([(slice(None), scores)], errors)
+
+    def primal(self, point: KernelPoint) -> Rounded:
+        """Return P at a model."""
+        return self._primal(point, self.gram.judged(point.alpha, self._operations))
+
+    def dual(self, alpha: Array) -> Rounded:
+        """Return D at the feasible rows nearest to alpha."""
+        nearest = self.feasible(alpha)
+        return self._linear_term(nearest) - self.gram.energy(nearest, self._operations).times(0.5)
 
     def expansion_point(self, dual: Array, intercept: Array) -> KernelPoint:
-        """Return the point that the dual columns of a model are, feasible or not; they imply the intercept."""
-        return self.point(_spread(dual))
+        """Return the point that the dual columns of a model and its intercept are, feasible or not."""
+        return KernelPoint(_spread(dual), _spread(intercept[None, :])[0])
 
     def small_problem(self) -> "KernelMulticlassSVM":
         """Return a problem of two rows that needs the same compiled loops: these see kernel values alone."""

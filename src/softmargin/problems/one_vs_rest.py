@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.certificate import Certificate, duality_gap
+from softmargin.core.certificate import Certificate, summed
 from softmargin.core.errors import DataError
+from softmargin.core.rounding import Rounded
 from softmargin.matrices.gram import Gram
 from softmargin.problems.multiclass_svm import MarginModels
 
@@ -55,13 +56,7 @@ class OneVsRest(MarginModels):
 
     def certificate(self, point: Sequence[Any]) -> Certificate:
         """Certify one point per class."""
-        certificates = [part.certificate(mine) for part, mine in zip(self.parts, point, strict=True)]
-        whole = duality_gap(
-            self.scale * sum(part.primal for part in certificates),
-            self.scale * sum(part.bound for part in certificates),
-        )
-        is_sample = any(part.kind == "sample gap" for part in certificates)
-        return whole._replace(kind="sample gap") if is_sample else whole
+        return summed([part.certificate(mine) for part, mine in zip(self.parts, point, strict=True)], self.scale)
 
     def dual_columns(self, point: Sequence[Any]) -> Array:
         """Return the dual variables with their signs, one column per class; (n, k), or (n, 1) for two classes."""
@@ -74,10 +69,11 @@ class OneVsRest(MarginModels):
         points = [part.warm_point(column[:, None]) for part, column in zip(self.parts, dual.T, strict=True)]
         return None if any(point is None for point in points) else points
 
-    def primal_at(self, coef: Array, intercept: Array) -> float:
+    def primal_at(self, coef: Array, intercept: Array) -> Rounded:
         """Return P at the weights of a linear model."""
         rows = zip(self.parts, coef, intercept, strict=True)
-        return float(self.scale * sum(part.primal_at(row[None, :], np.array([b])) for part, row, b in rows))
+        values = (part.primal_at(row[None, :], np.array([b])) for part, row, b in rows)
+        return sum(values, Rounded(0.0)).times(self.scale)
 
     def coef_and_intercept(self, point: Sequence[Any]) -> tuple[Array, Array]:
         """Return the weights of linear parts in scikit-learn's shapes: (k, d) and (k,)."""

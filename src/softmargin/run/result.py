@@ -12,6 +12,7 @@ class Status(enum.Enum):
     """How a run ended; the value is the name users see, ``sentence`` what it means for them."""
 
     CONVERGED = "converged"
+    ROUNDING = "limited by rounding"
     MAX_ITER = "max_iter"
     MAX_SECONDS = "max_seconds"
     STOPPED = "stopped"
@@ -30,7 +31,11 @@ _SENTENCES = {
     Status.MAX_SECONDS: "The time budget ran out first: raise max_seconds, or ask for a looser tol.",
     Status.STOPPED: "A watcher asked to stop: the certificate tells how far the fit had come.",
     Status.INTERRUPTED: "Interrupted by the user: the point reached so far is returned with its certificate.",
-    Status.FAILED: "The objective is not a finite number: check the data for huge values, or lower C.",
+    Status.ROUNDING: (
+        "Rounding errors alone exceed tol, whatever the solver does: use float64, centre and scale the features, "
+        "or ask for a looser tol."
+    ),
+    Status.FAILED: "The objective or its bound is not a finite number: check the data for huge values, or lower C.",
 }
 
 

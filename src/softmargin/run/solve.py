@@ -238,7 +238,10 @@ class _Run:
             return None
         if self.certificate.meets(self.stop.tol):
             return Status.CONVERGED
-        return None if math.isfinite(self.certificate.primal) else Status.FAILED
+        # NaN: the objective is no number, or a bound is above it, which contradicts the allowance for rounding.
+        if math.isnan(self.certificate.residual) or not math.isfinite(self.certificate.primal):
+            return Status.FAILED
+        return Status.ROUNDING if self.certificate.is_limited(self.stop.tol) else None
 
     def evaluate(self) -> None:
         """Evaluate the certificate at the solver's point, off the solver's clock."""

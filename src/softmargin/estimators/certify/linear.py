@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import IncompatibleError
+from softmargin.core.rounding import Rounded
 from softmargin.estimators.certify.training import Training, with_constant
 from softmargin.estimators.posing.fit import loss_prices
 from softmargin.estimators.posing.svm import HINGES, SvmData, SvmSettings, linear_problem
@@ -81,7 +82,7 @@ def certify_linear(model: Any, training: Training, multiclass: str | None, loss:
     settings = SvmSettings(name, charge, fit_intercept, scaling)
     problem = linear_problem(SvmData(X, codes, len(classes), prices, settings))
     bound = training.bound(problem)
-    return duality_gap(problem.primal_at(coef, intercept), bound)
+    return duality_gap(problem.primal_at(coef, intercept), Rounded(bound))
 
 
 def _is_ours(info: Mapping[str, Any]) -> bool:

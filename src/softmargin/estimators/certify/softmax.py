@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from softmargin.core.certificate import Certificate, duality_gap
+from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
 from softmargin.estimators.certify.linear import read_weights
 from softmargin.estimators.certify.training import Training, with_constant
@@ -80,4 +80,4 @@ def certify_softmax(model: LinearModel, training: Training) -> Certificate:
     if own.kind == "stationarity":
         return own
     start = point if own.primal <= problem.primal(problem.zero()) else None
-    return duality_gap(own.primal, max(own.bound, training.bound(problem, start)))
+    return own.with_bound(training.bound(problem, start))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import DataError
+from softmargin.core.rounding import gamma, norms, squared_norm, total
 from softmargin.estimators.posing.svm import binary_labels
 from softmargin.features.landmarks import Landmarks, choose_landmarks
 from softmargin.models import KernelExpansion
@@ -141,19 +142,25 @@ class Stream:
         return Expansion(self.kernel, self.vectors, self.positions, self.n_seen, self.coef, intercept)
 
 
-def _sample_gap(Z: Array, signs: Array, prices: Array, W: Array, total: float) -> Certificate:
+def _sample_gap(Z: Array, signs: Array, prices: Array, W: Array, price: float) -> Certificate:
     """Return the gap on some rows whose losses stand for all: D at the best multiple of the active losses.
 
-    With p = prices / sum(prices) and lam = 1 / total, f and D are those of ``KernelHinge``, times total.
+    With p = prices / sum(prices) and lam = 1 / price, f and D are those of ``KernelHinge``, times price.
     """
-    p = prices / prices.sum()
+    Z, p, n = Z.astype(np.float64, copy=False), prices / prices.sum(), len(prices)
+    lengths, sizes = norms(Z, axis=1), norms(W, axis=1)
+    errors = gamma(n + Z.shape[1] + 8) * (1.0 + lengths[:, None] * sizes)
     margins = 1.0 - signs * (Z @ W.T)
     act = (margins > 0.0).astype(np.float64)
     mass = p @ act
     square = (((p[:, None] * signs * act).T @ Z) ** 2).sum(axis=1)
-    scale = np.minimum(np.divide(mass, total * square, out=np.ones_like(mass), where=square > 0.0), 1.0)
-    bound = total * float((scale * mass - 0.5 * total * scale**2 * square).sum())
-    primal = 0.5 * float((W**2).sum()) + total * float((p @ np.maximum(margins, 0.0)).sum())
+    scale = np.minimum(np.divide(mass, price * square, out=np.ones_like(mass), where=square > 0.0), 1.0)
+    share, reach = gamma(n + 16), p @ (lengths[:, None] * act)  # |sum p a y z| <= reach
+    bound = total(price * scale * mass, share * price * scale * mass)
+    bound -= total(0.5 * (price * scale) ** 2 * square, share * (price * scale * reach) ** 2)
+    losses = p[:, None] * np.maximum(margins, 0.0)
+    primal = squared_norm(W).times(0.5)
+    primal += total(price * losses, price * (p @ errors + share * losses.sum(axis=0)))
     return duality_gap(primal, bound)._replace(kind="sample gap")
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from softmargin.core.certificate import duality_gap
+from softmargin.core.certificate import relative_gap
 from softmargin.core.protocols import Array, Atom, ConstrainedProblem, EntrywiseLoss, Resumable
 from softmargin.matrices.operator import adjoint_product, product
 from softmargin.problems.constrained import BallPoint
@@ -75,7 +75,7 @@ class BallIterate:
         G = self.Z + problem.l2 * W
         corner = ball.lmo(G) if corner is None else corner
         primal = self.primal(problem)
-        return duality_gap(primal, primal - float(np.vdot(G, W)) + corner.inner(G)).residual
+        return relative_gap(primal, primal - float(np.vdot(G, W)) + corner.inner(G))
 
 
 class BallSolver(Resumable):

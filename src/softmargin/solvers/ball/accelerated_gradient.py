@@ -20,7 +20,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from softmargin.core.certificate import duality_gap
+from softmargin.core.certificate import relative_gap
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.constrained import BallPoint
@@ -116,7 +116,7 @@ class BallGradient(BallSolver):
         if state.n_done % self.tuning.gap_every == 0:
             primal = objective.losses(problem, new_S, intercept) + 0.5 * l2 * float(np.vdot(new, new))
             bound = problem.ball.least(G, l2) - objective.conjugates(problem, S, state.intercept)
-            state.gap = duality_gap(primal, bound).residual
+            state.gap = relative_gap(primal, bound)
         turned = float(np.vdot(D, new)) < float(np.vdot(D, state.W))
         state.momentum = 1.0 if self.restart and turned else momentum
         state.W, state.last_W = new, state.W

@@ -21,7 +21,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from softmargin.core.certificate import duality_gap
+from softmargin.core.certificate import relative_gap
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import row_squares
@@ -209,7 +209,7 @@ class PrimalDualBFW(BallSolver):
         """Return the relative gap between the weights and the dual variables."""
         primal = problem.losses(state.scores, np.zeros(state.U.shape[1]))
         primal += 0.5 * problem.l2 * float(np.vdot(state.W, state.W))
-        return duality_gap(primal, problem.bound(state.U, state.Z)).residual
+        return relative_gap(primal, problem.bound(state.U, state.Z))
 
 
 def keep_largest_rows(D: Array, count: int) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.loops import in_chunks
-from softmargin.core.certificate import duality_gap
+from softmargin.core.certificate import relative_gap
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.solvers.common.working_set import by_score, choose_rows
@@ -119,7 +119,7 @@ class KernelPairDescent(DualRowSolver[KernelPairState]):
         """Return the relative gap by the updated scores."""
         S, rise, fall = _slopes(problem, state)
         dual = float(np.abs(state.u).sum()) - 0.5 * float(state.u @ state.scores[:, 0])
-        return duality_gap(dual + float(np.maximum(S * rise, S * fall).sum()), dual).residual
+        return relative_gap(dual + float(np.maximum(S * rise, S * fall).sum()), dual)
 
     def _working_set(self, problem: KernelBlockProblem, state: KernelPairState, S: Array, gaps: Array) -> Array:
         """Return the samples of a round, sorted: those inside their bounds, those whose gap counts, and neighbours.

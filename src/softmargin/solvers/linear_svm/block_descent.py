@@ -29,6 +29,7 @@ from softmargin.blocks import NOTHING, Workspace, find_block, new_workspace
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.rows import as_rows
+from softmargin.problems.multiclass_svm import DualPoint
 from softmargin.solvers.common.restoring import Restoring
 from softmargin.solvers.linear_svm._block_loop import (
     BlockDual,
@@ -175,9 +176,10 @@ class DualBlockDescent(Restoring[DescentState]):
             state.visits_left = tuning.max_set_passes * state.n_active
 
     def point(self, problem: BlockDualProblem, state: DescentState) -> Any:
-        """Return the dual rows with weights recomputed from them: the updated ones have drifted."""
+        """Return the dual rows and the weights; the certificate recomputes X' alpha, which the weights drift from."""
         n, k = len(problem.y), problem.n_classes
-        return problem.point(state.alpha.reshape(n, -1)[:, :k].copy())
+        alpha, weights = state.alpha.reshape(n, -1), state.weights.reshape(problem.X.shape[1] + 1, -1)
+        return DualPoint(alpha[:, :k].copy(), weights[:, :k].copy())
 
     def estimate(self, problem: BlockDualProblem, state: DescentState) -> float:
         """Estimate the relative gap from the gaps of the rows, summed as the last pass found them."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from softmargin.core.certificate import duality_gap
+from softmargin.core.certificate import relative_gap
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import Array, Resumable, SampledProblem
 from softmargin.problems.kernel_hinge import ExpansionPoint
@@ -126,4 +126,4 @@ class SubgradientMethod(Resumable):
         primal = problem.value(float(state.alpha @ state.u), state.u, y, shares)
         square = float((shares * y * state.dual) @ state.dual_scores)
         bound = problem.best_bound(float(shares @ state.dual), square, float(state.dual.max(initial=0.0)))
-        return duality_gap(primal, bound).residual
+        return relative_gap(primal, bound)

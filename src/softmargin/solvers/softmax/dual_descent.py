@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from softmargin.backends.lanes import WIDTH, zeros
 from softmargin.blocks import LogisticBlock, SoftmaxBlock, Workspace, new_workspace
 from softmargin.blocks.softmax import SURE
-from softmargin.core.certificate import duality_gap
+from softmargin.core.certificate import relative_gap
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import RidgeProblem
 from softmargin.matrices.rows import as_rows, squared_norms
@@ -196,7 +196,7 @@ class SoftmaxDualDescent(Restoring[SoftmaxDescentState]):
     def estimate(self, problem: RidgeProblem, state: SoftmaxDescentState) -> float:
         """Estimate the relative gap from the gaps of the rows, summed as the last passes found them."""
         gap = problem.ridge * (state.gap + state.outside)
-        return duality_gap(state.dual + gap, state.dual).residual
+        return relative_gap(state.dual + gap, state.dual)
 
     def _structs(self, problem: RidgeProblem, state: SoftmaxDescentState) -> tuple[BlockDual, Visits]:
         """Return the arguments of the compiled passes that stay the same; the blocks have no use for a slack."""

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
-from softmargin.core.certificate import duality_gap
+from softmargin.core.certificate import relative_gap
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import FreeBiasProblem, Resumable
 from softmargin.matrices.operator import FEW, is_thin, laid_out
@@ -161,7 +161,7 @@ class PrimalNewton(Resumable):
             pull, centre[:] = 0.0, 0.0
         half_square = 0.5 * float(weights @ weights)
         best, gradient = half_square + best_losses, weights - best_forces
-        residual = duality_gap(best, best - 0.5 * float(gradient @ gradient)).residual
+        residual = relative_gap(best, best - 0.5 * float(gradient @ gradient))
         right = -pull * centre - (weights - forces)
         state.piece = _Piece(prices, total, centre, right, -pull, half_square + losses, residual)
         return state.piece

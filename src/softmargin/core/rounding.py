@@ -1,0 +1,122 @@
+"""Numbers with a proven bound on their rounding error: what a certificate is made of. Maths: rounding.
+
+    u = 2^-53                       half the distance from 1 to the next number
+    gamma(n) = n u / (1 - n u)      relative error of n operations, a sum of n products among them, in any order
+    |computed - exact| <= error     for every ``Rounded``
+
+The data, the weights and the dual variables are numbers as they are stored; the value of an objective at them in real
+arithmetic is the exact one. Errors are computed in floating point too: they are sums of terms that are not negative, of
+at most 2^31 terms, and the factor ``SLACK`` covers their own rounding.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ULPS", "UNIT", "KernelErrors", "Rounded", "ScoreErrors", "gamma", "norms", "squared_norm", "total"]
+
+Array = NDArray[Any]
+UNIT = 2.0**-53
+TINY = 2.0**-1074  # the error of a product that underflows
+SLACK = 1.0 + 2.0**-20
+ULPS = 4.0  # units in the last place by which exp, log, tanh and pow of NumPy may be off: twice what its tests demand
+
+
+def gamma(n: float) -> float:
+    """Return n u / (1 - n u), the relative error of n operations; infinite where n u is no small number."""
+    share = n * UNIT
+    return SLACK * share / (1.0 - share) if share < 2.0**-21 else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """A computed number, and how far it may be from the exact one."""
+
+    value: float
+    error: float = 0.0
+
+    def __add__(self, other: "Rounded") -> "Rounded":
+        value = self.value + other.value
+        return Rounded(value, SLACK * (self.error + other.error + UNIT * abs(value)))
+
+    def __sub__(self, other: "Rounded") -> "Rounded":
+        return self + other.times(-1.0)
+
+    def times(self, factor: float) -> "Rounded":
+        """Return the product with a number that is exact."""
+        value = factor * self.value
+        is_exact = abs(factor) in (0.0, 0.5, 1.0, 2.0)
+        return Rounded(value, SLACK * (abs(factor) * self.error + (0.0 if is_exact else UNIT * abs(value) + TINY)))
+
+    def widened(self, error: float) -> "Rounded":
+        """Return the same number with a further error."""
+        return Rounded(self.value, SLACK * (self.error + error))
+
+    @property
+    def upper(self) -> float:
+        """A number not below the exact one."""
+        return self._beyond(math.inf)
+
+    @property
+    def lower(self) -> float:
+        """A number not above the exact one."""
+        return self._beyond(-math.inf)
+
+    def _beyond(self, side: float) -> float:
+        if self.error == 0.0 or not math.isfinite(self.value):
+            return self.value
+        return math.nextafter(self.value + math.copysign(self.error, side), side)
+
+
+def total(terms: Array, errors: Any = 0.0) -> Rounded:
+    """Return the sum of products of two numbers, rounded; ``errors`` of the products before, all together or each."""
+    value, size = float(terms.sum()), float(np.abs(terms).sum())
+    return Rounded(value, SLACK * (gamma(terms.size + 1) * size + terms.size * TINY + float(np.sum(errors))))
+
+
+def squared_norm(V: Array, error: float = 0.0) -> Rounded:
+    """Return |V|^2, where V is within ``error`` of the exact one in the Euclidean norm."""
+    square = float(np.vdot(V, V))
+    change = error * (2.0 * math.sqrt(square) + error)
+    return Rounded(square, SLACK * (gamma(V.size + 1) * square + V.size * TINY + change))
+
+
+def norms(V: Array, axis: int) -> Array:
+    """Return bounds on Euclidean norms along an axis, whatever underflows."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.sqrt(np.square(V).sum(axis=axis) + V.shape[axis] * TINY))
+
+
+class ScoreErrors(NamedTuple):
+    """Bounds on the errors of scores (n, k), of low rank: |error| <= rows slope + level, entry by entry."""
+
+    rows: Array  # (n, r)
+    slope: Array  # (r, k)
+    level: Array  # (k,)
+
+    def by_row(self, bias: float = 0.0) -> Array:
+        """Bound the errors of one column of scores, with a bias added and compared with 1; (n,)."""
+        return np.asarray(self.rows @ self.slope[:, 0] + self.level[0] + 4.0 * UNIT * (1.0 + abs(bias)))
+
+    def weighted(self, sizes: Array) -> float:
+        """Return a bound on sum_ic sizes_ic |error_ic|; sizes (n, k), not negative."""
+        return float(np.vdot(self.rows.T @ sizes, self.slope) + sizes.sum(axis=0) @ self.level)
+
+
+class KernelErrors(NamedTuple):
+    """Bounds on computed kernel values: |error_ij| <= rows_i + rows_j, and |k_ij| <= sizes_i sizes_j."""
+
+    rows: Array  # (n,)
+    sizes: Array  # (n,)
+
+    def of_scores(self, alpha: Array, operations: int, constant: float) -> ScoreErrors:
+        """Bound the errors of K alpha + constant * sum alpha, for entries of alpha with so many roundings each."""
+        weights = np.abs(alpha)
+        sums = weights.sum(axis=0)
+        share = gamma(int(np.count_nonzero(weights.any(axis=1))) + operations + 8)
+        rows = np.column_stack([self.rows, self.sizes])
+        slope = np.vstack([sums, share * (self.sizes @ weights)])
+        return ScoreErrors(rows, slope, self.rows @ weights + share * constant * sums)
