@@ -54,4 +54,4 @@ def test_the_dual_value_between_passes_is_the_judges(multiclass):
     for _ in range(3):
         state = solver.step(problem, state)
         found = dual_value(problem.y, state.alpha, state.weights, padded(5))
-        assert found == pytest.approx(problem.dual(solver.point(problem, state)), rel=1e-12)
+        assert found == pytest.approx(problem.dual(solver.point(problem, state).alpha).value, rel=1e-12)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from helpers import Counter, Fake, make_problem
-from softmargin.core.certificate import duality_gap
+from softmargin.core.certificate import duality_gap, relative_gap
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
+from softmargin.core.rounding import Rounded
 from softmargin.data import blobs
 from softmargin.problems import MulticlassSVM
 from softmargin.run import Status, Stop, solve
@@ -57,7 +58,7 @@ def test_no_budget_still_returns_a_judged_point(budget):
     assert result.n_iter == 0
     assert result.status.value in budget
     assert result.certificate == problem.certificate(result.point)
-    assert result.certificate.primal == 100.0
+    assert result.certificate.primal == pytest.approx(100.0)
 
 
 def test_time_budget_counts_the_judge(clock):
@@ -68,7 +69,7 @@ def test_time_budget_counts_the_judge(clock):
 
 def test_every_status_says_what_to_do():
     sentences = {status.sentence for status in Status}
-    assert len(sentences) == len(Status) == 6
+    assert len(sentences) == len(Status) == 7
     assert all(sentence.endswith(".") and len(sentence) > 20 for sentence in sentences)
 
 
@@ -76,7 +77,7 @@ def test_every_status_says_what_to_do():
 def test_not_a_number_is_a_failure(first, clock):
     """Wherever it is found: at a scheduled certificate, or only at the last one."""
     problem = Fake(clock=clock)
-    problem.certificate = lambda point: duality_gap(math.nan if point >= first else 1.0, 0.0)
+    problem.certificate = lambda point: duality_gap(Rounded(math.nan if point >= first else 1.0), Rounded(0.0))
     assert solve(problem, Counter(), stop=Stop(max_iter=max(first, 3))).status is Status.FAILED
 
 
@@ -103,21 +104,37 @@ def test_senseless_budgets_are_refused(setting, value):
 
 
 @pytest.mark.parametrize(
-    ("primal", "bound", "residual"),
+    ("primal", "bound", "residual", "estimate"),
     [
-        (0.0, 0.0, 0.0),
-        (1.0, 1.0 + 1e-16, 0.0),
-        (1.0, 1.0 + 1e-13, 0.0),  # rounding
-        (2.0, 1.0, 0.5),
-        (-2.0, -3.0, 0.5),
-        (0.0, -1.0, math.inf),
-        (1.0, -math.inf, math.inf),
-        (math.nan, 0.0, math.nan),
-        (1.0, math.nan, math.nan),
-        (math.inf, 0.0, math.nan),
+        (0.0, 0.0, 0.0, 0.0),
+        (1.0, 1.0 + 1e-13, math.nan, 0.0),  # a bound above the primal value contradicts weak duality
+        (2.0, 1.0, 0.5, 0.5),
+        (-2.0, -3.0, 0.5, 0.5),
+        (1.0, -math.inf, math.inf, math.inf),
+        (math.nan, 0.0, math.nan, math.nan),
+        (1.0, math.nan, math.nan, math.nan),
+        (math.inf, 0.0, math.nan, math.nan),
     ],
 )
-def test_relative_gap_of_every_pair(primal, bound, residual):
-    certificate = duality_gap(primal, bound)
+def test_relative_gap_of_every_pair(primal, bound, residual, estimate):
+    certificate = duality_gap(Rounded(primal), Rounded(bound))
     assert certificate.residual == pytest.approx(residual, nan_ok=True)
     assert certificate.meets(1e-3) == (residual == 0.0)
+    assert relative_gap(primal, bound) == pytest.approx(estimate, nan_ok=True)
+
+
+def test_errors_widen_the_gap_and_rounding_tells_their_share():
+    certificate = duality_gap(Rounded(2.0, 0.25), Rounded(2.0, 0.5))
+    assert certificate.primal == pytest.approx(2.25)
+    assert certificate.bound == pytest.approx(1.5)
+    assert certificate.residual == pytest.approx(0.75 / 2.25)
+    assert certificate.rounding == pytest.approx(0.75 / 2.25)
+
+
+def test_rounding_above_the_tolerance_is_a_status_of_its_own(clock):
+    problem = Fake(clock=clock)
+    problem.certificate = lambda point: duality_gap(Rounded(1.0, 1e-6), Rounded(1.0 - 0.5**point, 1e-6))
+    assert solve(problem, Counter(), stop=Stop(1e-4, max_iter=99)).status is Status.CONVERGED
+    result = solve(problem, Counter(), stop=Stop(1e-9, max_iter=99))
+    assert result.status is Status.ROUNDING
+    assert result.certificate.residual - result.certificate.rounding <= 1e-9 < result.certificate.rounding

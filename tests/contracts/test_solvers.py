@@ -51,7 +51,7 @@ class Witness:
     def watch(self, progress):
         if progress.iteration <= 150:
             problem, point = progress.problem, progress.solver.point(progress.problem, progress.state)
-            self.bounds.append(problem.dual(point))
+            self.bounds.append(problem.dual(point.alpha).value)
             self.outside.append(problem.loss.infeasibility(point.alpha, problem.y, problem.C))
 
     def end(self, result): ...
@@ -186,9 +186,10 @@ def test_huge_prices_reach_the_hard_margin(C, multiclass):
     """On separable data the optimum no longer depends on C once it is large."""
     X, y = blobs(40, 10, 3, seed=0, separation=3.0)
     hard = svm_optimum(MulticlassSVM(X, y, C=1.0, multiclass=multiclass))
-    result = fit(MulticlassSVM(X, y, C=C, multiclass=multiclass), tol=1e-6, max_iter=20_000)
+    # Rounding of the scores, times C, is part of the proof.
+    result = fit(MulticlassSVM(X, y, C=C, multiclass=multiclass), tol=max(1e-6, 1e-11 * C), max_iter=20_000)
     assert result.status is Status.CONVERGED
-    assert result.certificate.primal == pytest.approx(hard, rel=1e-5)
+    assert result.certificate.primal == pytest.approx(hard, rel=2e-5)
 
 
 @both_losses

@@ -76,7 +76,7 @@ def test_dual_gap_falls_linearly():
     left = []
 
     def note(progress):
-        left.append(best - problem.dual(PLAIN.point(problem, progress.state)))
+        left.append(best - problem.dual(PLAIN.point(problem, progress.state).alpha).value)
         return left[-1] <= 1e-9 * best
 
     solve(problem, PLAIN, stop=Stop(0.0, 5000), rng=0, watchers=[EarlyStop(note)])

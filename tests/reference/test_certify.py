@@ -119,7 +119,7 @@ def test_the_bound_is_a_bound_for_any_weights(data):
     clf.coef_ = clf.coef_ + np.random.default_rng(0).standard_normal(clf.coef_.shape)
     certificate = certify(clf, X, y)
     problem = MulticlassSVM(X, y, C=0.3)
-    assert certificate.primal == pytest.approx(problem.primal(np.vstack([clf.coef_.T, np.zeros(4)])))
+    assert certificate.primal == pytest.approx(problem.primal(np.vstack([clf.coef_.T, np.zeros(4)])).value)
     assert 0 < certificate.bound < certificate.primal
 
 

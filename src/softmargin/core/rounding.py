@@ -72,16 +72,19 @@ class Rounded:
 
 
 def total(terms: Array, errors: Any = 0.0) -> Rounded:
-    """Return the sum of products of two numbers, rounded; ``errors`` of the products before, all together or each."""
-    value, size = float(terms.sum()), float(np.abs(terms).sum())
-    return Rounded(value, SLACK * (gamma(terms.size + 1) * size + terms.size * TINY + float(np.sum(errors))))
+    """Return the sum of products of two numbers, rounded; ``errors`` of the products before, all together or each.
+
+    Products that all underflow to zero count as zero.
+    """
+    value, size, lost = float(terms.sum()), float(np.abs(terms).sum()), terms.size * TINY if terms.any() else 0.0
+    return Rounded(value, SLACK * (gamma(terms.size + 1) * size + lost + float(np.sum(errors))))
 
 
 def squared_norm(V: Array, error: float = 0.0) -> Rounded:
     """Return |V|^2, where V is within ``error`` of the exact one in the Euclidean norm."""
-    square = float(np.vdot(V, V))
+    square, lost = float(np.vdot(V, V)), V.size * TINY if V.any() else 0.0
     change = error * (2.0 * math.sqrt(square) + error)
-    return Rounded(square, SLACK * (gamma(V.size + 1) * square + V.size * TINY + change))
+    return Rounded(square, SLACK * (gamma(V.size + 1) * square + lost + change))
 
 
 def norms(V: Array, axis: int) -> Array:
@@ -97,9 +100,14 @@ class ScoreErrors(NamedTuple):
     slope: Array  # (r, k)
     level: Array  # (k,)
 
-    def by_row(self, bias: float = 0.0) -> Array:
-        """Bound the errors of one column of scores, with a bias added and compared with 1; (n,)."""
-        return np.asarray(self.rows @ self.slope[:, 0] + self.level[0] + 4.0 * UNIT * (1.0 + abs(bias)))
+    def of_slacks(self, slacks: Array, scores: Array, bias: float) -> Array:
+        """Bound the errors of [slack]_+, slack = 1 - y (score + bias), for one column of scores; (n,).
+
+        The sum rounds where neither term is zero; the difference from 1 is exact, or its error is relative.
+        """
+        own = np.where((scores != 0.0) & (bias != 0.0), 2.0 * UNIT * np.abs(scores + bias), 0.0)
+        errors = self.rows @ self.slope[:, 0] + self.level[0] + own
+        return np.where(slacks > -errors, errors, 0.0)
 
     def weighted(self, sizes: Array) -> float:
         """Return a bound on sum_ic sizes_ic |error_ic|; sizes (n, k), not negative."""

@@ -22,6 +22,12 @@ def margins(scores: Array, y: Array) -> Array:
     return h
 
 
+def _n_near(scores: Array, y: Array, errors: Array) -> Array:
+    """Return how many margins of wrong classes are positive, or may be where scores change so much; shape (n,)."""
+    least = scores[np.arange(len(y)), y] - 1.0 - 2.0 * errors
+    return np.asarray((scores >= least[:, None]).sum(axis=1) - 1)  # the label itself is always among them
+
+
 def _off_label(alpha: Array, y: Array) -> Array:
     """Return a copy of alpha with the label's own entry set to zero."""
     rest = np.array(alpha, dtype=np.float64)
@@ -51,13 +57,9 @@ class WestonWatkins:
         h = margins(scores, y)
         return np.asarray(np.maximum(h, 0.0, out=h).sum(axis=1))
 
-    def n_hinges(self, k: int) -> int:
-        """Return how many margins are summed."""
-        return k - 1
-
-    def spread(self, sizes: Array) -> Array:
-        """Return by how much l_i can change where score c changes by at most sizes_c, for every label; shape (k,)."""
-        return np.asarray(sizes.sum() + (len(sizes) - 2) * sizes)
+    def change(self, scores: Array, y: Array, errors: Array) -> Array:
+        """Bound by how much l_i changes where no score of row i changes by more than errors_i; shape (n,)."""
+        return np.asarray(2.0 * errors * _n_near(scores, y, errors))
 
     def infeasibility(self, alpha: Array, y: Array, C: Array) -> float:
         """Return how far alpha is outside its dual set, relative to C."""
@@ -93,13 +95,9 @@ class CrammerSinger:
         """Return l_i; shape (n,)."""
         return np.asarray(margins(scores, y).max(axis=1))
 
-    def n_hinges(self, k: int) -> int:
-        """Return how many margins are summed."""
-        return 1
-
-    def spread(self, sizes: Array) -> Array:
-        """Return by how much l_i can change where score c changes by at most sizes_c, for every label; shape (k,)."""
-        return np.asarray(sizes.max() + sizes)
+    def change(self, scores: Array, y: Array, errors: Array) -> Array:
+        """Bound by how much l_i changes where no score of row i changes by more than errors_i; shape (n,)."""
+        return np.asarray(2.0 * errors * np.minimum(_n_near(scores, y, errors), 1))
 
     def infeasibility(self, alpha: Array, y: Array, C: Array) -> float:
         """Return how far alpha is outside its dual set, relative to C."""

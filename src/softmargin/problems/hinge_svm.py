@@ -56,8 +56,9 @@ class HingeSVM:
     def certificate(self, point: HingePoint) -> Certificate:
         """Certify a point: P at the point, D at feasible coefficients near it; the scores are recomputed."""
         scores, errors, square = self.gram.judged((self.y * point.alpha)[:, None], 0)
-        losses = np.maximum(1.0 - self.y * (scores[:, 0] + point.bias), 0.0)
-        primal = square.times(0.5) + total(self.C * losses, self.C * errors.by_row(point.bias))
+        slacks = 1.0 - self.y * (scores[:, 0] + point.bias)
+        losses, each = np.maximum(slacks, 0.0), errors.of_slacks(slacks, scores[:, 0], point.bias)
+        primal = square.times(0.5) + total(self.C * losses, self.C * (each + gamma(2) * losses))
         return duality_gap(primal, self.dual(point.alpha))
 
     def dual(self, alpha: Array) -> Rounded:

@@ -166,8 +166,9 @@ class KernelHinge(MarginModels):
         points, y, shares = self.points(index), self.y[at], self.shares(at)
         scores, errors = self._judged(points, alpha, at)
         square = total(alpha * scores[own], np.abs(alpha) * errors[own])
-        losses = np.maximum(1.0 - y * scores, 0.0)
-        primal = square.times(0.5 * self.lam) + total(shares * losses, shares * (errors + gamma(self.n + 8) * losses))
+        slacks = 1.0 - y * scores
+        losses, each = np.maximum(slacks, 0.0), np.where(slacks > -errors, errors, 0.0)
+        primal = square.times(0.5 * self.lam) + total(shares * losses, shares * (each + gamma(self.n + 8) * losses))
         suggested = self._dual_of(alpha, y[own], shares[own])
         duals = [suggested] if is_whole and not is_all else [np.clip(point.dual, 0.0, 1.0), suggested]
         bound = max((self._dual(points, index, dual, shares[own]) for dual in duals), key=lambda each: each.lower)

@@ -149,7 +149,8 @@ class L2SVM(MarginModels):
         return duality_gap(judged.square.times(0.5) + losses, dual)
 
     def _losses(self, scores: Array, bias: float, errors: ScoreErrors) -> Rounded:
-        xi, each = self.slacks(scores, bias), errors.by_row(bias)
+        slacks = 1.0 - self.y * (scores + bias)
+        xi, each = np.maximum(slacks, 0.0), errors.of_slacks(slacks, scores, bias)
         return total(0.5 * self.C * xi**2, self.C * (each * (xi + each) + gamma(4) * xi**2))
 
     def _linear_scores(self, weights: Array) -> Array:

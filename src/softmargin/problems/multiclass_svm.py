@@ -144,12 +144,14 @@ class _JointSVM(MarginModels):
 
     def _losses(self, blocks: Iterable[tuple[slice, Array]], errors: ScoreErrors) -> Rounded:
         """Return sum_i C_i l_i, given blocks of rows of the scores and their errors."""
-        value, k = 0.0, self.n_classes
+        # Four further roundings: of the margin 1 + s_c - s_y, beside those of the scores.
+        each = errors.rows @ errors.slope.max(axis=1) + (errors.level.max() + 4.0 * UNIT)
+        value = change = 0.0
         for rows, scores in blocks:
-            value += float(self.C[rows] @ self.loss.value(scores, self.y[rows]))
-        spreads = [self.loss.spread(sizes)[self.y] for sizes in (*errors.slope, errors.level)]
-        each = np.einsum("ir,ri->i", errors.rows, spreads[:-1]) + spreads[-1] + 4.0 * UNIT * self.loss.n_hinges(k)
-        return Rounded(value, SLACK * (gamma(len(self.y) + k + 8) * value + float(self.C @ each)))
+            y, C = self.y[rows], self.C[rows]
+            value += float(C @ self.loss.value(scores, y))
+            change += float(C @ self.loss.change(scores, y, each[rows]))
+        return Rounded(value, SLACK * (gamma(len(self.y) + self.n_classes + 8) * value + change))
 
     def _linear_term(self, alpha: Array) -> Rounded:
         """Return sum_i alpha_{i,y_i} of feasible rows: minus the sum of all others."""

@@ -1,0 +1,96 @@
+"""Certificates against 200-bit arithmetic: primal is never below the exact objective, bound never above the exact D.
+
+An exact D at a feasible point is a lower bound of the optimum: a bound that does not exceed it is one, too. The number
+of problems is SOFTMARGIN_ATTACK (of each kind); the short form runs in every test run.
+"""
+
+import os
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from attack import exact
+from softmargin.core.errors import DataError
+from softmargin.kernels import Laplacian, Linear, Polynomial, Rbf
+from softmargin.matrices.gram import Gram
+from softmargin.problems import L2SVM, KernelMulticlassSVM, MulticlassSVM
+from softmargin.run import Stop, solve
+from softmargin.solvers import DualBlockDescent, DualProxGradient, KernelBlockDescent
+
+COUNT = int(os.environ.get("SOFTMARGIN_ATTACK", "12"))
+SEED = int(os.environ.get("SOFTMARGIN_ATTACK_SEED", "0"))
+KERNELS = (Linear(), Rbf(0.3), Rbf(3.0), Laplacian(0.5), Polynomial(0.2, 3, 1.0))
+
+
+def hard_data(rng):
+    """Return few samples of very different scale, with offsets, in either precision and layout."""
+    n, d, k = int(rng.integers(4, 14)), int(rng.integers(1, 5)), int(rng.integers(2, 5))
+    X = rng.standard_normal((n, d)) * 10.0 ** rng.integers(-3, 4, d)
+    X += rng.choice([0.0, 0.0, 1.0, 1e3, 1e6, 1e9]) * rng.choice([0.0, 1.0], d)
+    if rng.random() < 0.3:
+        X[rng.random(n) < 0.5] += 10.0 ** rng.integers(0, 9)  # two clusters far apart
+    y = rng.permutation(np.arange(n) % k)
+    C = 10.0 ** rng.integers(-4, 5) * np.where(rng.random(n) < 0.2, 10.0 ** rng.integers(-12, 1, n), 1.0)
+    X = X.astype(rng.choice([np.float32, np.float64]))
+    return (csr_matrix(X) if rng.random() < 0.3 else X), y, C, k
+
+
+def spoiled(rng, alpha):
+    """Return dual variables off their set: as they are, moved by rounding, or moved far."""
+    noise = rng.choice([0.0, 1e-16, 1e-9, 1e-2])
+    return alpha * (1.0 + noise * rng.standard_normal(alpha.shape))
+
+
+def check(certificate, primal, dual):
+    """Hold a certificate against exact values."""
+    if np.isnan(certificate.residual):
+        return  # a run with it fails: no claim is made
+    assert certificate.primal >= primal
+    assert certificate.bound <= dual
+    assert certificate.rounding <= certificate.residual
+
+
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_linear_svms(seed):
+    rng = np.random.default_rng([SEED, seed, 1])
+    X, y, C, k = hard_data(rng)
+    multiclass = str(rng.choice(["weston_watkins", "crammer_singer"]))
+    problem = MulticlassSVM(X, y, C=C, multiclass=multiclass, n_classes=k, bias=float(rng.choice([0.0, 1.0, 7.3])))
+    point = solve(problem, DualBlockDescent(), stop=Stop(1e-9, int(rng.integers(1, 300))), rng=seed).point
+    alpha = spoiled(rng, point.alpha)
+    K = exact.gram(Linear(), X, problem.bias)
+    certificate = problem.certificate(point._replace(alpha=alpha))
+    check(certificate, exact.linear_primal(problem, point.weights), exact.joint_dual(problem, K, alpha))
+
+
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_kernel_svms(seed):
+    rng = np.random.default_rng([SEED, seed, 2])
+    X, y, C, k = hard_data(rng)
+    kernel = KERNELS[rng.integers(len(KERNELS))]
+    multiclass = str(rng.choice(["weston_watkins", "crammer_singer"]))
+    gram = Gram(kernel, X, bias=float(rng.choice([0.0, 1.0, 7.3])))
+    problem = KernelMulticlassSVM(gram, y, C=C, multiclass=multiclass, n_classes=k)
+    point = solve(problem, KernelBlockDescent(), stop=Stop(1e-9, int(rng.integers(1, 100))), rng=seed).point
+    alpha = spoiled(rng, point.alpha)
+    K = exact.gram(kernel, X, gram.bias)
+    certificate = problem.certificate(problem.point(alpha))
+    check(certificate, exact.kernel_primal(problem, K, alpha), exact.joint_dual(problem, K, alpha))
+
+
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_squared_hinge_svms(seed):
+    rng = np.random.default_rng([SEED, seed, 3])
+    X, y, C, _ = hard_data(rng)
+    kernel = KERNELS[rng.integers(len(KERNELS))]
+    problem = L2SVM(Gram(kernel, X), 2.0 * (y % 2) - 1.0, C=C, has_bias=bool(rng.random() < 0.6))
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            point = solve(problem, DualProxGradient(), stop=Stop(1e-9, int(rng.integers(1, 100))), rng=seed).point
+    except DataError:
+        return  # kernel values beyond the range of float32: no claim is made
+    point = point._replace(alpha=spoiled(rng, point.alpha))
+    K = exact.gram(kernel, X, 0.0)
+    primal = exact.l2_primal(problem, K, problem.y * point.alpha, point.bias)
+    check(problem.certificate(point), primal, exact.l2_dual(problem, K, point.alpha))
