@@ -48,7 +48,6 @@ class Linear(_OfProduct):
     name: ClassVar[str] = "linear"
     is_psd: ClassVar[bool] = True
 
-
     def errors(self, points: Points) -> KernelErrors:
         """Bound the rounding errors of values between these points."""
         return KernelErrors(gamma(points.longest + 2) * points.sqnorms, np.sqrt(points.sqnorms))
