@@ -26,7 +26,7 @@ PROGRAM = (
     "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
     "from softmargin.cli.main import main; sys.exit(main())"
 )
-CERTIFICATE_KEYS = {"kind", "primal", "bound", "residual"}
+CERTIFICATE_KEYS = {"kind", "primal", "bound", "residual", "rounding"}
 
 
 def start(*words, **settings):
