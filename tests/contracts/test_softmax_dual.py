@@ -244,7 +244,7 @@ def test_dual_value_never_falls(solver, k, C):
         values.append(dual_value(problem, state))
     assert values[0] == 0.0
     assert (np.diff(values) >= -1e-13 * values[-1]).all()
-    assert values[-1] <= problem.primal(solver.point(problem, state)) * (1 + 1e-13)
+    assert values[-1] <= problem.primal(solver.point(problem, state)).value * (1 + 1e-13)
 
 
 @every_k
@@ -269,7 +269,7 @@ def test_estimate_is_about_the_gap_of_the_dual_variables(k):
     shares = []
     for _ in range(60):
         state = solver.step(problem, state)
-        primal = problem.primal(solver.point(problem, state))
+        primal = problem.primal(solver.point(problem, state)).value
         gap = (primal - dual_value(problem, state)) / primal
         if 1e-9 < gap < 1e-2:
             shares.append(solver.estimate(problem, state) / gap)

@@ -163,18 +163,18 @@ def test_gradient_and_intercept_step_of_a_problem(k, fit_intercept):
     G = np.zeros_like(W)
     losses.fill_scores(W, S)
     loss = losses.fill_probabilities(S, P)
-    assert loss + L2(1.0).value(point.weights) == pytest.approx(problem.primal(point), rel=1e-12)
+    assert loss + L2(1.0).value(point.weights) == pytest.approx(problem.primal(point).value, rel=1e-12)
     losses.fill_gradient(P, U, G)
     step = 1e-6
     for j, c in [(0, 0), (4, problem.n_columns - 1)]:
         moved = point.weights.copy()
         moved[j, c] += step
-        slope = (problem.primal(CompositePoint(moved, point.intercept)) - problem.primal(point)) / step
+        slope = (problem.primal(CompositePoint(moved, point.intercept)).value - problem.primal(point).value) / step
         slope -= (L2(1.0).value(moved) - L2(1.0).value(point.weights)) / step
         assert losses.matrix(G)[j, c] == pytest.approx(slope, abs=1e-3)
     for _ in range(20):
         loss = losses.settle_intercept(W, S, P)
-    assert loss + L2(1.0).value(point.weights) == pytest.approx(problem.primal(losses.unpack(W)), rel=1e-12)
+    assert loss + L2(1.0).value(point.weights) == pytest.approx(problem.primal(losses.unpack(W)).value, rel=1e-12)
     losses.fill_gradient(P, U, G)
     if fit_intercept:
         assert np.abs(losses.matrix(G)[-1]).max() <= 1e-10

@@ -104,10 +104,10 @@ def start(problem, solver, init=None):
 def primals(problem, solver, n_steps):
     """Return the objective at the start and after every step."""
     state = start(problem, solver)
-    values = [problem.primal(solver.point(problem, state))]
+    values = [problem.primal(solver.point(problem, state)).value]
     for _ in range(n_steps):
         state = solver.step(problem, state)
-        values.append(problem.primal(solver.point(problem, state)))
+        values.append(problem.primal(solver.point(problem, state)).value)
     return np.array(values)
 
 

@@ -157,7 +157,7 @@ def test_every_penalty_is_trained_to_its_certificate(penalty, k):
     scores = clf.decision_function(X)
     losses = -log_softmax(np.column_stack([0 * scores, scores]) if k == 2 else scores, axis=1)[np.arange(60), y]
     assert clf.certificate_.primal == pytest.approx(0.5 * losses.sum() + penalty.value(clf.coef_.T), rel=1e-9)
-    assert clf.certificate_.primal <= problem.primal(problem.zero()) + 1e-12
+    assert clf.certificate_.primal <= problem.primal(problem.zero()).value + 1e-12
     assert np.abs(clf.coef_).max() > 0.0
 
 

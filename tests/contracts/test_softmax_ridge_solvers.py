@@ -52,7 +52,7 @@ class Witness:
         self.values = []
 
     def watch(self, progress):
-        self.values.append(progress.problem.primal(progress.solver.point(progress.problem, progress.state)))
+        self.values.append(progress.problem.primal(progress.solver.point(progress.problem, progress.state)).value)
 
     def end(self, result): ...
 
@@ -111,7 +111,7 @@ def test_estimate_and_value_belong_to_the_point(solver, k, fit_intercept):
     for _ in range(4):
         state = solver.step(problem, state)
         point = solver.point(problem, state)
-        assert state.value == pytest.approx(problem.primal(point), rel=1e-12)
+        assert state.value == pytest.approx(problem.primal(point).value, rel=1e-12)
         P_gradient, _ = problem._gradient(_probabilities(problem, point))
         guess = problem.rough_residual(point.weights, state.value, P_gradient)
         assert solver.estimate(problem, state) == pytest.approx(guess, rel=1e-6, abs=1e-12)
@@ -137,7 +137,7 @@ def test_any_garbage_is_a_valid_start(solver, k, scale):
         state = solver.step(problem, state)
         if solver.estimate(problem, state) < 1e-10:
             break
-    assert problem.primal(solver.point(problem, state)) == pytest.approx(optimum(k, "vector", True)[0], rel=1e-8)
+    assert problem.primal(solver.point(problem, state)).value == pytest.approx(optimum(k, "vector", True)[0], rel=1e-8)
     np.testing.assert_array_equal(garbage.weights, kept)
 
 
@@ -253,7 +253,7 @@ def test_absent_classes_do_no_harm(solver, n_classes):
     problem = make(X=X, y=present, n_classes=n_classes)
     result = fit(problem, solver, tol=1e-5, max_iter=200)
     assert np.isfinite(result.point.weights).all()
-    assert result.certificate.primal <= problem.primal(problem.zero())
+    assert result.certificate.primal <= problem.primal(problem.zero()).value
 
 
 @main_solvers

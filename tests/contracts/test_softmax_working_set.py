@@ -120,7 +120,7 @@ def test_agrees_with_scikit_learn(solver, l1_ratio, k):
     theirs = LogisticRegression(solver="saga", l1_ratio=l1_ratio, C=0.5, tol=1e-12, max_iter=100_000).fit(X, y)
     problem = softmax_problem(X, y, C=0.5, penalty=ElasticNet(l1_ratio, 1.0 - l1_ratio))
     ours = fit(problem, solver)
-    value = problem.primal(CompositePoint(theirs.coef_.T, theirs.intercept_))
+    value = problem.primal(CompositePoint(theirs.coef_.T, theirs.intercept_)).value
     assert ours.certificate.primal == pytest.approx(value, rel=1e-9)
     if l1_ratio < 1.0:
         np.testing.assert_allclose(ours.point.weights, theirs.coef_.T, atol=1e-5)
@@ -137,7 +137,7 @@ def test_reaches_stationarity_without_ever_rising_where_the_penalty_is_not_conve
     assert result.status is Status.CONVERGED
     assert result.certificate.kind == "stationarity"
     assert (np.diff(witness.primals) <= 1e-12 * witness.primals[0]).all()
-    assert result.certificate.primal < problem.primal(problem.zero())
+    assert result.certificate.primal < problem.primal(problem.zero()).value
 
 
 @every_solver

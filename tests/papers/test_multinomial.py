@@ -51,7 +51,7 @@ def path(problem, method, n_steps, seed=0):
     for _ in range(n_steps):
         state = method.step(problem, state)
         points.append(method.point(problem, state))
-    return np.array([problem.primal(point) for point in points]), [point.weights for point in points]
+    return np.array([problem.primal(point).value for point in points]), [point.weights for point in points]
 
 
 def constants(X):

@@ -4,7 +4,10 @@
     l_i*(q - e_y) = sum_c q_c log q_c          for q in the simplex, else infinite                 maths: softmax, eq. 4
 
 A free intercept asks of a dual point that sum_i C_i (q_i - e_{y_i}) = 0: every class keeps its mass. ``balanced``
-makes any probabilities satisfy it.
+makes any probabilities satisfy it, up to rounding.
+
+A row of the simplex is known by its entries off the label: the label's own is 1 less their sum, in real arithmetic,
+and their digits stay where it is almost 1. Errors: maths: rounding, section 5.
 
 Everything here is NumPy on whole blocks of rows, for the certificate; solvers have compiled loops of their own and use
 only the step of the intercept.
@@ -14,13 +17,17 @@ import numpy as np
 
 from softmargin.core.protocols import Array
 
+from softmargin.core.rounding import ULPS, gamma
+
 __all__ = [
     "balanced",
     "best_intercept",
     "cross_entropy",
     "entropy",
     "intercept_step",
+    "loss_errors",
     "losses_and_softmax",
+    "off_label",
     "one_hot",
     "softmax",
 ]
@@ -63,11 +70,37 @@ def cross_entropy(scores: Array, y: Array) -> Array:
     return losses_and_softmax(scores, y)[0]
 
 
-def entropy(q: Array) -> Array:
-    """Return -sum_c q_c log q_c of every row; shape (n,)."""
-    logs = np.maximum(q, TINY)  # 0 log 0 = 0
+def loss_errors(losses: Array, apart: Array, k: int) -> Array:
+    """Bound the errors of l_i where no two scores of a row are further from their exact difference than ``apart``.
+
+    l = log(1 + R), and R changes by the factor exp(apart) at most: l by apart, and by the share expm1(apart).
+    """
+    change = apart * np.where(apart <= 1.0, np.minimum(2.0 * losses, 1.0), 1.0)
+    # R has k + 2 ULPS + 2 roundings. Where the label leads, l has as many; else l >= log 2, and log(1 + R) thrice as
+    # many. The exponentials of the rest may underflow.
+    return np.asarray(change + gamma(3 * k + 12 * ULPS) * losses + 2 * k * TINY)
+
+
+def off_label(P: Array, y: Array) -> tuple[Array, Array]:
+    """Return the probabilities with zeros at the labels, and their sums over rows; shapes (n, k) and (n,)."""
+    off = P.copy(order="F")
+    off[np.arange(len(y)), y] = 0.0
+    return off, off.sum(axis=1)
+
+
+def entropy(off: Array, rest: Array) -> tuple[Array, Array]:
+    """Return -sum_c q_c log q_c of every row, given its entries off the label and their sum below 1, and its error.
+
+    The entries may have two roundings each; shapes (n,).
+    """
+    logs = np.maximum(off, TINY)  # 0 log 0 = 0; where this replaces an entry, the entropy is only lowered
     np.log(logs, out=logs)
-    return np.asarray(-np.einsum("ic,ic->i", q, logs))
+    depth = -np.log1p(-rest)
+    values = (1.0 - rest) * depth - np.einsum("ic,ic->i", off, logs)
+    # An entry with relative error e changes q log q by e q (1 + |log q|). The label's has the error e rest, which
+    # changes it by e rest (1 + depth) at most, also next to zero.
+    share = gamma(off.shape[1] + 4 * ULPS + 8)
+    return values, share * (values + rest * (2.0 + depth))
 
 
 def one_hot(y: Array, k: int) -> Array:
@@ -136,8 +169,10 @@ def balanced(P: Array, y: Array, C: Array) -> Array:
         P = np.where(is_present, P, 0.0)
         sums = P.sum(axis=1, keepdims=True)
         P = np.divide(P, sums, out=np.tile(mass / total, (len(P), 1)), where=sums > 0.0)
-    expected = C @ P
-    keep = float((mass[is_present] / np.maximum(expected, mass)[is_present]).min())
-    q = keep * P
-    q += np.maximum(mass - keep * expected, 0.0) / total
+    off, rest = off_label(P, y)
+    # Off the labels digits stay where all of P is almost right: C @ P - mass would lose them.
+    excess = C @ off - np.bincount(y, weights=C * rest, minlength=P.shape[1])
+    share = float(np.max(np.maximum(excess, 0.0)[is_present] / (mass + np.maximum(excess, 0.0))[is_present]))
+    q = (1.0 - share) * P
+    q += np.maximum(share * mass - (1.0 - share) * excess, 0.0) / total
     return q

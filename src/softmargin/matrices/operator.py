@@ -18,6 +18,7 @@ __all__ = [
     "FEW",
     "adjoint_product",
     "canonical",
+    "column_norms",
     "is_thin",
     "laid_out",
     "longest_row",
@@ -99,6 +100,16 @@ def row_norms(X: Any, bias: float = 0.0) -> Array:
     """Return bounds on the norms of [x_i, bias]; (n,), infinite where a square overflows."""
     with np.errstate(over="ignore"):
         return np.asarray(np.sqrt(row_squares(X) + (bias**2 + X.shape[1] * TINY)))
+
+
+def column_norms(X: Any) -> Array:
+    """Return bounds on the norms of the columns of X; (d,), infinite where a square overflows."""
+    with np.errstate(over="ignore"):
+        if isinstance(X, np.ndarray):
+            squares = np.einsum("ij,ij->j", X, X, dtype=np.float64)
+        else:
+            squares = np.bincount(X.indices, np.square(X.data, dtype=np.float64), X.shape[1])
+        return np.asarray(np.sqrt(squares + X.shape[0] * TINY))
 
 
 def longest_row(X: Any) -> int:

@@ -18,6 +18,7 @@ import numpy as np
 
 from softmargin.backends.jit import compiled_struct
 from softmargin.core.protocols import Array
+from softmargin.core.rounding import gamma, total
 from softmargin.penalties.parts import (
     convex,
     demand,
@@ -27,6 +28,7 @@ from softmargin.penalties.parts import (
     off_subdifferential,
     soft,
 )
+from softmargin.penalties.rounding import FLOOR, OPERATIONS
 
 __all__ = ["L1", "L2", "Box", "ElasticNet", "Nonnegative"]
 
@@ -116,15 +118,27 @@ class Box(NamedTuple):
 
     def conjugate(self, V: Array) -> float:
         """Return g*(V)."""
+        best = self._best(V)
+        return float(np.vdot(V, best)) - self.value(best) if np.isfinite(best).all() else math.inf
+
+    def _best(self, V: Array) -> Array:
+        """Return the w that attains g*(V); infinite where none does."""
         pull = soft(V, self.l1)
-        if self.l2 > 0.0:
-            best = pull / self.l2
-        elif (self.high == math.inf and np.any(pull > 0.0)) or (self.low == -math.inf and np.any(pull < 0.0)):
-            return math.inf
-        else:
-            best = np.where(pull > 0.0, self.high, np.where(pull < 0.0, self.low, 0.0))
-        best = np.clip(best, self.low, self.high)
-        return float(np.vdot(V, best)) - self.value(best)
+        with np.errstate(over="ignore"):
+            best = pull / self.l2 if self.l2 > 0.0 else np.where(pull == 0.0, 0.0, np.copysign(math.inf, pull))
+        return np.clip(best, self.low, self.high)
+
+    def conjugate_within(self, V: Array, error: Array) -> float:
+        """Return a number that g* exceeds nowhere within ``error`` of V: it is convex, so largest at an end."""
+        most = np.full(V.shape, -math.inf)
+        share, away = gamma(OPERATIONS), error + gamma(OPERATIONS) * np.abs(V) + FLOOR
+        for end in (V - away, V + away):
+            best = self._best(end)
+            if not np.isfinite(best).all():
+                return math.inf
+            gain, cost = best * end, self.l1 * np.abs(best) + 0.5 * self.l2 * best**2
+            most = np.maximum(most, gain - cost + share * (np.abs(gain) + cost))
+        return total(most).upper
 
     def reach(self, V: Array) -> float:
         """Return the largest s in [0, 1] with g*(s V) finite."""

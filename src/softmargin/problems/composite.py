@@ -7,8 +7,8 @@
 All classes have weights (the symmetric form, as in scikit-learn); two classes have one column, the weights of the
 second against the first. The intercept is not penalised. The dual point of W is q = Y + s (P - Y): P are the
 probabilities at the best intercept for W, made to give every class its own mass exactly, and s <= 1 brings
--X' C (q - Y) to where g* is finite. Where g is not convex, or g* is nowhere finite near zero, the certificate is
-stationarity:
+-X' C (q - Y) to where g* is finite. All errors: maths: rounding, section 5. Where g is not convex, or g* is nowhere
+finite near zero, the certificate is stationarity:
 
     residual = max_j dist(-G_j, subdifferential of g at W_j) / max_j |G_j at W = 0| ,     G = X' C (P - Y)
 
@@ -16,6 +16,7 @@ stationarity:
     w_K = 0 pinned      not done: with a penalty that is another problem, maths: softmax, eq. 1
 """
 
+import math
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -25,11 +26,20 @@ from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, duality_gap, relative_gap
 from softmargin.core.errors import DataError
-from softmargin.core.rounding import Rounded
-from softmargin.losses.multinomial import balanced, best_intercept, entropy, losses_and_softmax, one_hot, softmax
-from softmargin.matrices.operator import canonical, product, rmatmul
+from softmargin.core.rounding import SLACK, Rounded, gamma, norms, total
+from softmargin.losses.multinomial import (
+    balanced,
+    best_intercept,
+    entropy,
+    loss_errors,
+    losses_and_softmax,
+    off_label,
+    softmax,
+)
+from softmargin.matrices.operator import canonical, column_norms, longest_row, product, rmatmul, row_norms
 from softmargin.models import LinearModel
 from softmargin.penalties import checked
+from softmargin.penalties.rounding import OPERATIONS, outward, rounded_conjugate, rounded_value
 from softmargin.problems.checks import checked_codes, checked_prices, digest_of
 
 __all__ = ["Composite", "CompositePoint", "RidgeComposite", "softmax_problem"]
@@ -43,6 +53,14 @@ class CompositePoint(NamedTuple):
 
     weights: Array  # (d, k)
     intercept: Array  # (k,)
+
+
+class _Evaluated(NamedTuple):
+    value: Rounded  # F(W, b)
+    loss: float  # the losses in it
+    scores: Array  # (n, n_classes)
+    P: Array  # probabilities, (n, n_classes)
+    apart: Array  # how far differences of a sample's scores may be from the exact ones, (n,)
 
 
 class Composite:
@@ -130,46 +148,96 @@ class Composite:
         scores[:, -self.n_columns :] = product(self.X, point.weights) + self.bias * point.intercept
         return scores
 
-    def primal(self, point: CompositePoint) -> float:
+    def primal(self, point: CompositePoint) -> Rounded:
         """Return F(W, b)."""
-        return self._evaluated(point)[0]
+        return self._evaluated(point).value
 
-    def _evaluated(self, point: CompositePoint) -> tuple[float, float, Array, Array]:
-        """Return F(W, b), the losses in it, and the scores and probabilities of all classes."""
+    def _evaluated(self, point: CompositePoint) -> "_Evaluated":
         scores = self.scores(point)
         losses, P = losses_and_softmax(scores, self.y)
-        loss = float(self.C @ losses)
-        return loss + self.penalty.value(point.weights), loss, scores, P
+        # Two scores, each less the largest: twice the error of one, and as much again for rounding the differences.
+        sizes = 2.0 * gamma(longest_row(self.X) + 8) * norms(np.vstack([point.weights, point.intercept]), axis=0)
+        apart = sizes.max() * self._row_norms
+        loss = total(self.C * losses, self.C * loss_errors(losses, apart, self.n_classes))
+        return _Evaluated(loss + rounded_value(self.penalty, point.weights), loss.value, scores, P, apart)
 
     def certificate(self, point: CompositePoint) -> Certificate:
         """Certify a point: the scores are recomputed."""
-        primal, loss, scores, P = self._evaluated(point)
-        if not np.isfinite(primal):
-            return Certificate("stationarity", primal, -np.inf, np.nan)
+        primal, loss, scores, P, apart = self._evaluated(point)
+        if not np.isfinite(primal.upper):
+            return Certificate("stationarity", primal.upper, -np.inf, np.nan)
         if self.penalty.is_convex and self.penalty.has_bound:
             if self.fit_intercept:
                 _, P = best_intercept(scores, self.y, self.C, P, loss)
                 P = balanced(P, self.y, self.C)
-            bound = self._bound(P)
-            return duality_gap(Rounded(primal, 1e-14 * abs(primal)), Rounded(bound, 1e-14 * abs(primal)))
-        gradient, off_mass = self._gradient(P)
-        return Certificate("stationarity", primal, -np.inf, self._residual(point.weights, gradient, off_mass))
+            return duality_gap(primal, self._bound(P))
+        return self._stationarity(point.weights, primal, P, apart)
 
-    def _bound(self, P: Array) -> float:
-        """Return D at the dual point that these probabilities suggest."""
-        gradient, _ = self._gradient(P)
-        share = self.penalty.reach(-gradient)
-        if share < 1.0:
-            P = one_hot(self.y, self.n_classes) * (1.0 - share) + share * P
-        return float(self.C @ entropy(P)) - float(self.penalty.conjugate(-share * gradient))
+    def _bound(self, P: Array) -> Rounded:
+        """Return D at the dual point that these probabilities suggest: q = Y + s (P - Y), balanced in real arithmetic.
+
+        The entries of P off the label are taken as they are, the label's is 1 less their sum.
+        """
+        off, rest = off_label(P, self.y)
+        U = self._pulls(off, rest)
+        share, sizes = self._unbalanced(U) if self.fit_intercept else (0.0, 0.0)
+        own = U[:, -self.n_columns :]
+        gradient = rmatmul(self.X, own, 0.0)[:-1]
+        # Every entry of U has k + 2 roundings, every sum over samples n.
+        sizes = SLACK * (sizes + gamma(len(U) + self.n_classes + 2) * norms(own, axis=0))
+        scale, conjugate = self._inside(-gradient, self._column_norms[:, None] * sizes, float(rest.max()))
+        values, errors = entropy(scale * off, scale * rest)
+        entropies = total(self.C * values, self.C * errors)
+        return entropies.widened(share * entropies.value) - conjugate
+
+    def _inside(self, V: Array, error: Array, rest: float) -> tuple[float, Rounded]:
+        """Return s and g*(s V): the largest s in [0, 1] that is proven to keep s P >= 0 at labels, and g* finite."""
+        k = self.n_classes
+        scale = min(1.0, (1.0 - gamma(2 * k + 8)) / rest) if rest > 0.0 else 1.0
+        conjugate, hair = rounded_conjugate(self.penalty, scale * V, scale * error), gamma(k + OPERATIONS)
+        if not math.isfinite(conjugate.value):
+            scale = min(scale, float(self.penalty.reach(outward(V, error, k + 2 * OPERATIONS))))
+        while not math.isfinite(conjugate.value) and hair < 1.0:
+            conjugate = rounded_conjugate(self.penalty, scale * V, scale * error)
+            scale, hair = (scale, hair) if math.isfinite(conjugate.value) else (scale * (1.0 - hair), 2.0 * hair)
+        return scale, conjugate
+
+    def _unbalanced(self, U: Array) -> tuple[float, Array]:
+        """Return the share of another point that balances q, and how far it moves X'U, by norms of columns of X.
+
+        q + share (tau - q) with tau >= 0 the same for all rows; 0 <= tau_c <= 2 mass_c / mass.
+        """
+        mass = np.bincount(self.y, weights=self.C, minlength=self.n_classes)
+        has_mass = mass > 0.0
+        if not has_mass.any():
+            return 0.0, np.zeros(self.n_columns)
+        # Sums of sums have roundings of both: about 2 sqrt(n).
+        length = math.isqrt(len(U)) + 1
+        sums = np.add.reduceat(U, np.arange(0, len(U), length), axis=0).sum(axis=0)
+        off = np.abs(sums) + gamma(2 * length + self.n_classes + 4) * np.abs(U).sum(axis=0)
+        share = min(SLACK * float((off[has_mass] / mass[has_mass]).max()), 1.0)
+        # sum_i C_i^2 <= max_i C_i times their sum, of all samples and of those of one class.
+        spread = 2.0 * mass / math.sqrt(mass.sum()) + np.sqrt(mass)
+        sizes = norms(U, axis=0) + math.sqrt(self.C.max()) * spread
+        return share, share * sizes[-self.n_columns :]
+
+    def _pulls(self, off: Array, rest: Array) -> Array:
+        """Return C (P - Y), given P off the labels; shape (n, n_classes)."""
+        U = off * self.C[:, None]
+        U[np.arange(len(U)), self.y] = -self.C * rest
+        return U
+
+    @cached_property
+    def _row_norms(self) -> Array:
+        return row_norms(self.X, self.bias)
+
+    @cached_property
+    def _column_norms(self) -> Array:
+        return column_norms(self.X)
 
     def _gradient(self, P: Array) -> tuple[Array, Array]:
         """Return X' C (P - Y), and the same for the intercept: (d, n_columns) and (n_columns,)."""
-        U = P.copy(order="F")
-        U[np.arange(len(U)), self.y] -= 1.0
-        U *= self.C[:, None]
-        columns = U[:, 1:] if self.is_pinned else U
-        gradient = rmatmul(self.X, columns, self.bias)
+        gradient = rmatmul(self.X, self._pulls(*off_label(P, self.y))[:, -self.n_columns :], self.bias)
         return gradient[:-1], gradient[-1]
 
     @cached_property
@@ -177,6 +245,19 @@ class Composite:
         """The largest gradient of a feature at W = 0: the scale of stationarity."""
         gradient, _ = self._gradient(softmax(self.scores(self.zero())))
         return float(np.linalg.norm(gradient, axis=1).max(initial=0.0))
+
+    def _stationarity(self, weights: Array, primal: Rounded, P: Array, apart: Array) -> Certificate:
+        """Certify that a point is stationary; nothing is proven of the optimum."""
+        U = self._pulls(*off_label(P, self.y))[:, -self.n_columns :]
+        gradient = rmatmul(self.X, U, self.bias)
+        residual = self._residual(weights, gradient[:-1], gradient[-1])
+        # Errors of scores change a probability by the share expm1(2 apart) at most. Besides it has k + 4 ULPS + 4
+        # roundings, every sum n, and distances twice k.
+        changes = np.where(apart < 0.25, 4.0 * apart * norms(U, axis=1), 2.0 * self.C)
+        error = float(norms(changes, axis=0) + gamma(len(U) + 3 * self.n_classes + OPERATIONS) * norms(U.ravel(), axis=0))
+        error *= max(float(self._column_norms.max(initial=0.0)), self.bias * math.sqrt(len(U)))
+        rounding = SLACK * error / (self._null_size or 1.0) + gamma(self.n_classes + OPERATIONS) * residual
+        return Certificate("stationarity", primal.upper, -np.inf, residual + rounding, rounding)
 
     def _residual(self, weights: Array, gradient: Array, off_mass: Array) -> float:
         distance = float(self.penalty.distance(weights, -gradient).max(initial=0.0))

@@ -79,5 +79,5 @@ def certify_softmax(model: LinearModel, training: Training) -> Certificate:
     own = problem.certificate(point)
     if own.kind == "stationarity":
         return own
-    start = point if own.primal <= problem.primal(problem.zero()) else None
+    start = point if own.primal <= problem.primal(problem.zero()).upper else None
     return own.with_bound(training.bound(problem, start))
