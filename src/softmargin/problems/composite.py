@@ -254,7 +254,9 @@ class Composite:
         # Errors of scores change a probability by the share expm1(2 apart) at most. Besides it has k + 4 ULPS + 4
         # roundings, every sum n, and distances twice k.
         changes = np.where(apart < 0.25, 4.0 * apart * norms(U, axis=1), 2.0 * self.C)
-        error = float(norms(changes, axis=0) + gamma(len(U) + 3 * self.n_classes + OPERATIONS) * norms(U.ravel(), axis=0))
+        error = float(
+            norms(changes, axis=0) + gamma(len(U) + 3 * self.n_classes + OPERATIONS) * norms(U.ravel(), axis=0)
+        )
         error *= max(float(self._column_norms.max(initial=0.0)), self.bias * math.sqrt(len(U)))
         rounding = SLACK * error / (self._null_size or 1.0) + gamma(self.n_classes + OPERATIONS) * residual
         return Certificate("stationarity", primal.upper, -np.inf, residual + rounding, rounding)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from softmargin.penalties import checked
 from softmargin.penalties.parts import prox_by_rows
+from softmargin.penalties.rounding import rounded_conjugate
 
 __all__ = ["check_penalty"]
 
@@ -33,6 +34,7 @@ def check_penalty(penalty: Any, *, k: int = 5, seed: int = 0) -> None:
     distance        vanishes at (V - prox) / t, and is the size of a short prox step elsewhere
     conjugate       Fenchel-Young: g(W) + g*(V) >= <W, V>, with equality at subgradients where there is a bound
     reach           is the largest s in [0, 1] with g*(s V) finite, in floating point too
+    conjugate_within (or what stands in for it) is not exceeded by g* nearby
 
     Parameters
     ----------
@@ -215,6 +217,7 @@ def _check_conjugate(penalty: Any, V: Array, t: Array, P: Array, rng: np.random.
             _fail(penalty, f"g({P[j]}) + g*({u}) = {values[j]} + {dual} is below the inner product {P[j] @ u}")
     if not (penalty.is_convex and penalty.has_bound):
         return
+    _check_nearby(penalty, V, rng)
     for value, p, u in zip(values, P, (V - P) / t, strict=True):
         s = penalty.reach(u[None, :])
         if not s >= 1.0 - LOOSE:
@@ -222,6 +225,16 @@ def _check_conjugate(penalty: Any, V: Array, t: Array, P: Array, rng: np.random.
         dual, product = penalty.conjugate(s * u[None, :]), s * float(p @ u)
         if not abs(value + dual - product) <= LOOSE * (abs(value) + abs(dual) + float(np.abs(p) @ np.abs(u))):
             _fail(penalty, f"{u} is a subgradient at {p}, so g + g* must be {product}; found {value} + {dual}")
+
+
+def _check_nearby(penalty: Any, V: Array, rng: np.random.Generator) -> None:
+    for v in V:
+        error = 10.0 ** rng.uniform(-9.0, -1.0) * np.abs(rng.standard_normal((1, len(v))))
+        u = 0.9 * penalty.reach(v[None, :]) * v[None, :]
+        most = rounded_conjugate(penalty, u, error).upper
+        for signs in rng.choice([-1.0, 1.0], (8, len(v))):
+            if not penalty.conjugate(u + signs * error) <= most:
+                _fail(penalty, f"g* within {error[0]} of {u[0]} exceeds {most}; give it a conjugate_within(V, error)")
 
 
 def _check_reach(penalty: Any, V: Array) -> float:
