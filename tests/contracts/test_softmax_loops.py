@@ -173,7 +173,7 @@ def test_gradient_and_intercept_step_of_a_problem(k, fit_intercept):
         slope -= (L2(1.0).value(moved) - L2(1.0).value(point.weights)) / step
         assert losses.matrix(G)[j, c] == pytest.approx(slope, abs=1e-3)
     for _ in range(20):
-        loss = losses.settle_intercept(W, S, P)
+        loss = losses.improve_intercept(W, S, P)
     assert loss + L2(1.0).value(point.weights) == pytest.approx(problem.primal(losses.unpack(W)).value, rel=1e-12)
     losses.fill_gradient(P, U, G)
     if fit_intercept:

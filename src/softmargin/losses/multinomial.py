@@ -16,7 +16,6 @@ only the step of the intercept.
 import numpy as np
 
 from softmargin.core.protocols import Array
-
 from softmargin.core.rounding import ULPS, gamma
 
 __all__ = [

@@ -141,7 +141,7 @@ class SoftmaxLosses:
         else:
             np.multiply(T, C * P * (1.0 - P), out=out)
 
-    def settle_intercept(self, W: Array, S: Array, P: Array) -> float:
+    def improve_intercept(self, W: Array, S: Array, P: Array) -> float:
         """Write softmax(S) to P; move the intercept in W and S by a Newton step that lowers the losses: return them."""
         problem, k = self.problem, self.k
         loss = self.fill_probabilities(S, P)

@@ -111,7 +111,7 @@ class AcceleratedGradient(CompositeSolver[AcceleratedState]):
         Z, S, U = state.Z, state.Z_scores, state.U
         extrapolate(state.W, state.last_W, beta, Z)
         extrapolate(state.S, state.last_S, beta, S)
-        losses.settle_intercept(Z, S, U)
+        losses.improve_intercept(Z, S, U)
         losses.fill_gradient(U, U, state.G)
         # The new point overwrites the last one.
         new, new_S = state.last_W, state.last_S

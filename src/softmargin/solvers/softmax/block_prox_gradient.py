@@ -285,5 +285,5 @@ def _update_losses(problem: CompositeProblem, state: BlockState, *, recompute: b
     P = state.U[: -losses.k]
     if recompute:
         losses.fill_scores(state.W, state.S)
-    state.loss = losses.settle_intercept(state.W, state.S, P)
+    state.loss = losses.improve_intercept(state.W, state.S, P)
     losses.fill_residuals(P, P)

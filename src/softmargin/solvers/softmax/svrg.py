@@ -126,7 +126,7 @@ def _refresh(problem: CompositeProblem, state: SvrgState) -> SvrgState:
     """Improve the intercept and compute the gradient of all samples."""
     losses = SoftmaxLosses(problem)
     losses.fill_scores(state.W, state.S)
-    state.loss = losses.settle_intercept(state.W, state.S, state.U)
+    state.loss = losses.improve_intercept(state.W, state.S, state.U)
     losses.fill_gradient(state.U, state.U, state.G)
     return state
 
