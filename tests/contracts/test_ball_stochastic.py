@@ -84,7 +84,8 @@ def test_estimate_is_what_the_judge_says(name):
     n_known = 0
     for _ in range(40):
         state = solver.step(problem, state)
-        judged = problem.certificate(solver.point(problem, state)).residual
+        certificate = problem.certificate(solver.point(problem, state))
+        judged = certificate.residual - certificate.rounding
         estimate = solver.estimate(problem, state)
         if math.isfinite(estimate):
             n_known += 1

@@ -241,7 +241,7 @@ def test_first_step_keeps_all_of_a_start_of_high_rank():
     first = fit(problem, GRADIENT, tol=1e-6)
     assert first.point.weights.rank > 32
     state = GRADIENT.step(problem, GRADIENT.start(problem, first.point, np.random.default_rng(0)))
-    primal = problem.primal(GRADIENT.point(problem, state))
+    primal = problem.primal(GRADIENT.point(problem, state)).value
     assert primal <= first.certificate.primal * (1.0 + 1e-9)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate
+from softmargin.core.rounding import Rounded
 
 __all__ = [
     "Array",
@@ -222,6 +223,10 @@ class EntrywiseLoss(Protocol):
         """A bound on the second derivative."""
 
     @property
+    def steepest(self) -> float:
+        """A bound on the size of the slope, inf where there is none; the slopes of a margin loss are <= 0 in t s."""
+
+    @property
     def is_margin(self) -> bool:
         """Whether targets are -1 and +1."""
 
@@ -235,7 +240,7 @@ class EntrywiseLoss(Protocol):
         """Return the second derivative; any value where it jumps."""
 
     def conjugate(self, u: Array, target: Array) -> Array:
-        """Return f*(u, t) = sup over s of u s - f(s, t); inf outside its domain, which must hold 0."""
+        """Return f*(u, t) = sup over s of u s - f(s, t); inf outside its domain. The least loss is 0: f*(0, t) = 0."""
 
     def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
         """Return argmax over v of s v - f*(v, t) - (v - u)^2 / (2 r); only primal-dual methods need it."""
@@ -276,6 +281,12 @@ class ConvexSet(Protocol):
     def size(self, W: Any) -> float:
         """Return how much of the set W uses: at most 1 inside it, 1 on its boundary."""
 
+    def excess(self, W: Any) -> float:
+        """Return by which share, at most, W is outside the set: a scaled W is inside; inf beyond rounding."""
+
+    def least_below(self, Z: Array, l2: float, errors: Array) -> Rounded:
+        """Return the least value as ``least`` does, where column c of Z is within errors_c of an exact one; (k,)."""
+
     def squared_diameter(self, shape: tuple[int, int]) -> float:
         """Return a bound on |V - W|^2 over the set."""
 
@@ -301,6 +312,9 @@ class ConstrainedProblem(Problem, Protocol):
 
     def checked_point(self, init: Any) -> Any:
         """Return the point of the set nearest to ``init``, or to zero: (weights, intercept, dual variables or None)."""
+
+    def inside(self, weights: Array) -> Array:
+        """Return a copy of the weights, or the nearest point of the set where more than rounding led them outside."""
 
     def scores(self, weights: Any) -> Array:
         """Return X W, without the intercept."""

@@ -5,15 +5,15 @@
     dual step        argmax over u of  s u - f*(u, t) - (u - u0)^2 / (2 r)
 
 For margin losses t = -1 or +1, f(s, t) = h(w) and f*(u, t) = h*(t u) with w = t s. ``curvature`` bounds the second
-derivative; ``compiled`` is the same loss for compiled loops. All arguments are arrays of one shape, or broadcast to it;
-nothing is written in place.
+derivative, ``steepest`` the first; ``compiled`` is the same loss for compiled loops. All arguments are arrays of one
+shape, or broadcast to it; nothing is written in place.
 """
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit, xlogy
+from scipy.special import expit, xlog1py, xlogy
 
 from softmargin.core.protocols import Array, EntrywiseLoss
 from softmargin.losses.compiled_entries import MAX_STEPS, ROUNDING, LogisticEntropy, PiecewiseQuadratic
@@ -29,6 +29,11 @@ class _Clipped:
     is_margin: bool = True
 
     compiled: ClassVar[PiecewiseQuadratic]
+
+    @property
+    def steepest(self) -> float:
+        """The bound on the slope."""
+        return max(-self.compiled.low, self.compiled.high)
 
     def _folded(self, target: Array) -> tuple[Any, Any]:
         """Return sign and m: the loss is one of sign * score - m."""
@@ -105,6 +110,7 @@ class Logistic:
     """The logistic loss of the margin."""
 
     curvature: float = 0.25
+    steepest: float = 1.0
     is_margin: bool = True
 
     compiled: ClassVar = LogisticEntropy()
@@ -127,7 +133,7 @@ class Logistic:
         y = target * u
         inside = (y >= -1.0) & (y <= 0.0)
         q = np.where(inside, -y, 0.5)
-        return np.where(inside, xlogy(q, q) + xlogy(1.0 - q, 1.0 - q), np.inf)
+        return np.where(inside, xlogy(q, q) + xlog1py(1.0 - q, -q), np.inf)
 
     def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
         """Return the dual step of length r from u: the root of (y - y0) / r = w + log(-y / (1 + y)), y = -expit(-v).

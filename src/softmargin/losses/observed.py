@@ -24,6 +24,11 @@ class Observed(NamedTuple):
         return float(self.inner.curvature)
 
     @property
+    def steepest(self) -> float:
+        """The bound on the slope."""
+        return float(self.inner.steepest)
+
+    @property
     def is_margin(self) -> bool:
         """Whether targets are -1 and +1."""
         return bool(self.inner.is_margin)

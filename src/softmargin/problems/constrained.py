@@ -18,6 +18,7 @@ points: U = f'(s) at the best intercept for W, and the solver's own. Where l2 = 
 
 import copy
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,9 +27,9 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import Certificate, duality_gap, relative_gap
 from softmargin.core.errors import DataError
 from softmargin.core.protocols import ConvexSet, EntrywiseLoss
-from softmargin.core.rounding import Rounded
+from softmargin.core.rounding import SLACK, TINY, ULPS, UNIT, Rounded, gamma, norms, squared_norm, total
 from softmargin.losses.observed import Observed
-from softmargin.matrices.operator import adjoint_product, canonical, product
+from softmargin.matrices.operator import adjoint_product, canonical, longest_row, product, row_norms
 from softmargin.models import LinearModel
 from softmargin.problems.checks import checked_prices, digest_of
 from softmargin.sets import LowRank, TraceBall
@@ -36,7 +37,7 @@ from softmargin.sets import LowRank, TraceBall
 __all__ = ["BallPoint", "Constrained"]
 
 Array = NDArray[Any]
-FEASIBLE = 1e-9
+_ROUNDINGS = 4 * ULPS + 8  # of a loss or a conjugate: two functions in units of two roundings each, and products
 _MAX_STEPS = 100  # of Newton's method for the intercept; a guard, not a target
 _ROUNDING = 1e-15
 _LEVEL = 1e-13  # relative size below which a sum of slopes over many samples is rounding
@@ -123,6 +124,11 @@ class Constrained:
         weights = self.ball.project(np.zeros(self.shape))
         return BallPoint(weights, self.best_intercept(self.scores(weights)))
 
+    def inside(self, weights: Array) -> Array:
+        """Return a copy of the weights; those that left the ball by more than rounding go to its nearest point."""
+        is_kept = self.ball.excess(weights) < np.inf or not np.isfinite(weights).all()
+        return np.array(weights if is_kept else self.ball.project(weights))
+
     def checked_point(self, init: BallPoint | None) -> BallPoint:
         """Return where to start: the point of the ball nearest to ``init``, if its shape fits, or to zero."""
         if init is None:
@@ -187,7 +193,7 @@ class Constrained:
         return self.weights @ U, self.weights @ np.abs(U), self.weights @ bends
 
     def dual_point(self, scores: Array, intercept: Array) -> Array:
-        """Return U = f'(s + b), scaled so that sum_i p_i u_ic = 0 exactly where there is an intercept; (n, k)."""
+        """Return U = f'(s + b), with an intercept scaled so that sum_i p_i u_ic = 0 up to rounding; (n, k)."""
         U = self.loss.slope(scores + intercept, self.target)
         if self.fit_intercept:
             # Shrink the side with the larger sum: the conjugate's domain holds 0, so U stays inside it.
@@ -207,26 +213,95 @@ class Constrained:
         primal = self.losses(scores, intercept) + 0.5 * self.l2 * float(np.vdot(W, W))
         return relative_gap(primal, self.bound(self.loss.slope(scores + intercept, self.target), Z))
 
-    def primal(self, point: BallPoint) -> float:
-        """Return P; inf outside the ball."""
+    @cached_property
+    def _lengths(self) -> Array:
+        """Bounds on the norms of the samples; (n,)."""
+        return row_norms(self.X)
+
+    def primal(self, point: BallPoint) -> Rounded:
+        """Return P; inf where the weights are outside the ball by more than rounding.
+
+        By rounding alone, the exact weights are those of the point, scaled back into the ball.
+        """
         return self._value(point, self.scores(point.weights))
 
-    def _value(self, point: BallPoint, scores: Array) -> float:
-        W = point.weights
-        if not self.ball.size(W) <= 1.0 + FEASIBLE:
-            return np.inf
-        square = W.sqnorm() if isinstance(W, LowRank) else float(np.vdot(W, W))
-        return self.losses(scores, point.intercept) + 0.5 * self.l2 * square
+    def _value(self, point: BallPoint, scores: Array) -> Rounded:
+        W, excess = point.weights, self.ball.excess(point.weights)
+        if not excess < np.inf:
+            return Rounded(np.inf)
+        operations, longest = 12, longest_row(self.X)
+        if isinstance(W, LowRank):
+            # Products with r columns come twice: in these scores, and in the array that the model holds.
+            sizes, spread, operations = W.column_sizes(), W.spread(), 2 * W.rank + 12
+            square = Rounded(W.sqnorm(), gamma(sum(W.shape) + W.rank**2 + operations) * spread**2)
+        else:
+            sizes, square = np.where(W.any(axis=0), norms(W, axis=0), 0.0), squared_norm(W)
+        square = square.widened(excess * (2.0 + excess) * square.value)
+        slope = (gamma(longest + operations) + excess) * sizes
+        # Weights of zero have exact scores, the intercept itself.
+        level = np.where(sizes > 0.0, 4.0 * UNIT * np.abs(point.intercept) + longest * TINY, 0.0)
+        return self._losses(scores, point.intercept, slope, level) + square.times(0.5).times(self.l2)
+
+    def _losses(self, scores: Array, intercept: Array, slope: Array, level: Array) -> Rounded:
+        """Return the sum of losses, where scores have errors up to |x_i| slope_c + level_c."""
+        p = self.weights[:, None]
+        terms = p * self.loss.value(scores + intercept, self.target)
+        slopes = np.abs(self.slopes(scores, intercept))
+        # |f(s + e) - f(s)| is at most |f'(s)| e + curvature / 2 e^2, and steepest * e.
+        near = float((self._lengths @ slopes) @ slope + slopes.sum(axis=0) @ level)
+        squares = float(self.weights @ self._lengths**2 * (slope @ slope) + self.weights.sum() * (level @ level))
+        far = float(self.weights @ self._lengths * slope.sum() + self.weights.sum() * level.sum())
+        errors = min(near + self.loss.curvature * squares, self.loss.steepest * far)
+        return total(terms, errors + self._own_errors(terms))
+
+    def _own_errors(self, terms: Array) -> float:
+        """Bound the errors of losses or conjugates whose values are these, times p."""
+        return gamma(_ROUNDINGS) * float(np.abs(terms).sum()) + _ROUNDINGS * TINY * self.shape[1] * float(
+            self.weights.sum()
+        )
+
+    def dual(self, U: Array) -> Rounded:
+        """Return D at feasible dual variables near U: maths: rounding, section 5."""
+        U, shares = self._feasible(U)
+        V = self.weights[:, None] * U
+        sizes, (n, d) = np.abs(V), self.X.shape
+        terms = self.weights[:, None] * self.loss.conjugate(U, self.target)
+        # The conjugate is a sum of two terms, one of them at most |t u|; it falls with U, as it is 0 at 0.
+        errors = self._own_errors(terms) + 2.0 * gamma(_ROUNDINGS) * float(np.nansum(sizes * np.abs(self.target)))
+        errors += float(np.abs(terms).sum(axis=0) @ shares)
+        away = (gamma(n + 2) + shares) * (self._lengths @ sizes) + TINY * (self._lengths.sum() + n * d)
+        least: Rounded = self.ball.least_below(adjoint_product(self.X, V), self.l2, away)
+        return least - total(terms, errors)
+
+    def _feasible(self, U: Array) -> tuple[Array, Array]:
+        """Return U in the domain of the conjugate, and the share of itself by which it may have to shrink; (k,).
+
+        With an intercept, sum_i p_i u_ic = 0: the positive or the negative side shrinks by what is left of the sum.
+        A column whose sides rounding hides is zero.
+        """
+        if self.loss.is_margin:
+            U = self.target * np.clip(self.target * U, -self.loss.steepest, 0.0)
+        U = np.where(np.isnan(self.target), 0.0, U)
+        if not self.fit_intercept:
+            return U, np.zeros(self.shape[1])
+        V = self.weights[:, None] * U
+        sizes = np.abs(V).sum(axis=0)
+        left = np.abs(V.sum(axis=0)) + gamma(len(V) + 1) * sizes + len(V) * TINY
+        # The larger side holds half of the sizes, or more.
+        shares = SLACK * 2.0 * left / np.where(sizes > 0.0, sizes, TINY)
+        is_clear = shares < 1.0
+        return np.where(is_clear, U, 0.0), np.where(is_clear, shares, 0.0)
 
     def certificate(self, point: BallPoint) -> Certificate:
         """Return the duality gap at a point, from scores computed afresh."""
         scores = self.scores(point.weights)
-        primal = self._value(point, scores)
         duals = [self.dual_point(scores, self.best_intercept(scores, point.intercept))]
         if point.dual is not None and not self.fit_intercept:
             duals.append(point.dual)
-        bound = max(self.bound(U, adjoint_product(self.X, self.weights[:, None] * U)) for U in duals)
-        certificate = duality_gap(Rounded(primal, 1e-14 * abs(primal)), Rounded(bound, 1e-14 * abs(primal)))
+        # U = 0 is feasible, and no objective is negative: D there is at least 0.
+        bounds = [Rounded(0.0), *(self.dual(U) for U in duals)]
+        bound = max((each for each in bounds if not np.isnan(each.lower)), key=lambda each: each.lower)
+        certificate = duality_gap(self._value(point, scores), bound)
         return certificate if self.l2 > 0.0 else certificate._replace(kind="Frank-Wolfe gap")
 
     def is_inactive(self, point: BallPoint) -> bool:

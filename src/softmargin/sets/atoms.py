@@ -13,6 +13,7 @@ import numpy as np
 from scipy.linalg import qr, svd
 
 from softmargin.core.protocols import Array
+from softmargin.core.rounding import norms
 
 __all__ = ["LowRank", "SingleEntry"]
 
@@ -88,6 +89,14 @@ class LowRank(NamedTuple):
     def sqnorm(self) -> float:
         """Return |W|^2."""
         return float(np.vdot((self.U.T @ self.U) * np.outer(self.s, self.s), self.V.T @ self.V))
+
+    def column_sizes(self) -> Array:
+        """Return sum_r |U_r| |s_r| |V_cr|, bounds on the norms of the columns; (k,)."""
+        return np.asarray((norms(self.U, axis=0) * np.abs(self.s)) @ np.abs(self.V).T)
+
+    def spread(self) -> float:
+        """Return sum_r |U_r| |s_r| |V_r|, a bound on the sum of singular values."""
+        return float((norms(self.U, axis=0) * np.abs(self.s)) @ norms(self.V, axis=0))
 
     def orthogonal(self) -> "LowRank":
         """Return the same matrix with orthonormal columns in U and V, and s >= 0 in descending order: its triples."""

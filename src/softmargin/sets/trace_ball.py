@@ -4,6 +4,7 @@ The nearest point has the same singular vectors; its singular values are the pro
 those above a common threshold remain. The corners are the matrices radius * u v' of rank one.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,17 @@ from scipy.linalg import svd, svdvals
 from scipy.sparse.linalg import svds
 
 from softmargin.core.protocols import Array
+from softmargin.core.rounding import Rounded, gamma
 from softmargin.sets.atoms import LowRank
-from softmargin.sets.balls import Ball, L1Ball, threshold
+from softmargin.sets.balls import Ball, L1Ball, by_rounding, threshold
 from softmargin.sets.truncated import Triples
 
 __all__ = ["TraceBall"]
 
 SMALL = 64  # a matrix with at most so many rows or columns gets a full decomposition; by hand
+# Assumed, not proven: LAPACK's singular values are those of a matrix within gamma(8 (d + k)) |Z| of Z. Its guide says
+# "a modest polynomial of d and k"; what was measured is below gamma(d + k) / 10.
+_SVD = 8
 
 
 class TraceBall(Ball):
@@ -72,3 +77,25 @@ class TraceBall(Ball):
         """Return the sum of singular values / radius."""
         s = W.orthogonal().s if isinstance(W, LowRank) else svdvals(W)
         return float(s.sum()) / self.radius
+
+    def excess(self, W: Any) -> float:
+        """Return a bound on size - 1; inf beyond rounding.
+
+        No sum of singular values exceeds sum_r |s_r| |U_r| |V_r|; by LAPACK it may be less.
+        """
+        roundings = _SVD * sum(W.shape) * math.sqrt(min(W.shape))
+        if isinstance(W, LowRank):
+            spread = W.spread()
+            value = min(spread, float(W.orthogonal().s.sum())) if spread > self.radius else spread
+        else:
+            spread = float(np.linalg.norm(W))
+            value = float(svdvals(W).sum()) if np.isfinite(spread) else math.inf
+        return by_rounding((value + gamma(roundings) * spread) / self.radius - 1.0, 4.0 * roundings)
+
+    def least_below(self, Z: Array, l2: float, errors: Array) -> Rounded:
+        """Return the least value, for columns of Z within these Euclidean distances of exact ones; (k,).
+
+        Singular values move by no more than Z does, each and all together (Mirsky).
+        """
+        whole = float(np.linalg.norm(errors)) + gamma(_SVD * sum(Z.shape)) * float(np.linalg.norm(Z))
+        return L1Ball(self.radius).bound_by(svdvals(Z), l2, whole, whole)

@@ -80,7 +80,8 @@ def slide(ball: ConvexSet, g: Array, start: Array, beta: float, tol: float, max_
         if not gap > tol:
             return W, count
         square = corner.sqnorm() - 2.0 * corner.inner(W) + float(np.vdot(W, W))
-        length = min(1.0, gap / (beta * square))
+        # Near a corner rounding may make the square zero or less; a length of 1 stays in the ball.
+        length = gap / (beta * square) if beta * square > gap else 1.0
         W *= 1.0 - length
         corner.add_to(W, length)
         np.subtract(W, start, out=h)
@@ -97,7 +98,7 @@ class SlidingSolver(BallSolver):
 
     def point(self, problem: ConstrainedProblem, state: SlidingState) -> BallPoint:
         """Return the averaged weights and the intercept."""
-        return BallPoint(state.Y.copy(), state.intercept.copy())
+        return BallPoint(problem.inside(state.Y), state.intercept.copy())
 
     def measured(self, problem: ConstrainedProblem, rng: np.random.Generator) -> dict[str, Any]:
         """Return what a first state knows of the problem, and its seed."""

@@ -85,7 +85,7 @@ class BallSolver(Resumable):
 
     def point(self, problem: ConstrainedProblem, state: Any) -> BallPoint:
         """Return the weights and the intercept."""
-        return BallPoint(state.W.copy(), state.intercept.copy())
+        return BallPoint(problem.inside(state.W), state.intercept.copy())
 
     def estimate(self, problem: ConstrainedProblem, state: Any) -> float:
         """Return the last gap computed."""

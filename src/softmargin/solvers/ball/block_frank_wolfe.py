@@ -118,7 +118,8 @@ class BallBlockFrankWolfe(BallSolver):
             end = line.start + length * line.move
             change = problem.loss.slope(end, problem.target) - problem.loss.slope(line.start, problem.target)
             bend = float(np.vdot(line.weights * change, move)) / length + line.square
-            state.eta = min(max(bend / (square * state.lipschitz), self.tuning.least_eta), 1.0)
+            most = square * state.lipschitz  # zero where |D|^2 underflows
+            state.eta = min(max(bend / most, self.tuning.least_eta), 1.0) if most > 0.0 else 1.0
         state.intercept = state.intercept + length * shift
         return length
 

@@ -101,7 +101,7 @@ class BallDualDescent(BallSolver):
 
     def point(self, problem: ConstrainedProblem, state: BallDualState) -> BallPoint:
         """Return the weights, and the dual variables that bound their gap."""
-        return BallPoint(state.W.copy(), np.zeros(problem.shape[1]), state.U.copy())
+        return BallPoint(problem.inside(state.W), np.zeros(problem.shape[1]), state.U.copy())
 
     def estimate(self, problem: ConstrainedProblem, state: BallDualState) -> float:
         """Predict the gap after this pass: the gap met during it, times its fall since the pass before."""

@@ -203,7 +203,7 @@ class PrimalDualBFW(BallSolver):
 
     def point(self, problem: ConstrainedProblem, state: PrimalDualState) -> BallPoint:
         """Return the weights."""
-        return BallPoint(state.W.copy(), np.zeros(problem.shape[1]))
+        return BallPoint(problem.inside(state.W), np.zeros(problem.shape[1]))
 
     def estimate(self, problem: ConstrainedProblem, state: PrimalDualState) -> float:
         """Return the relative gap between the weights and the dual variables."""
