@@ -14,7 +14,8 @@ from softmargin.losses.observed import Observed
 from softmargin.problems import BallPoint, Constrained
 from softmargin.run import Stop, solve
 from softmargin.sets import Box, L1Ball, LowRank, Simplex, TraceBall
-from softmargin.solvers import BallFrankWolfe, BallGradient
+from softmargin.solvers import BallBlockFrankWolfe, BallFrankWolfe, BallGradient, Scgs, Storc
+from softmargin.solvers.ball._batches import slide
 
 FORMS = {
     "dense": np.asarray,
@@ -126,14 +127,56 @@ def check(problem, seed):
 @every_loss
 @every_set
 def test_no_objective_is_above_its_certificate_and_no_bound_above_an_objective(loss, kind):
-    for seed in range(12):
+    for seed in range(4):
         check(problem_of(loss, kind, seed), seed)
 
 
 @every_loss
 @every_set
 def test_rounding_is_small_on_ordinary_data(loss, kind):
-    for seed in range(3):
+    for seed in range(2):
         problem = problem_of(loss, kind, 100 + seed, is_ordinary=True)
         for certificate in check(problem, seed):
             assert certificate.rounding * certificate.primal <= 1e-12 * (1.0 + certificate.primal)
+
+
+def test_a_point_outside_by_more_than_rounding_has_no_objective():
+    for kind in SETS:
+        problem = problem_of("logistic", kind, 0, is_ordinary=True)
+        W = problem.ball.project(np.ones(problem.shape))
+        W = problem.ball.lmo(-W).toarray()  # on the boundary
+        assert problem.primal(BallPoint(W, np.zeros(problem.shape[1]))).upper < np.inf
+        assert problem.primal(BallPoint(W * (1.0 + 1e-9), np.zeros(problem.shape[1]))).upper == np.inf
+        assert problem.ball.excess(problem.inside(2.0 * W)) < 1e-12
+
+
+@pytest.mark.parametrize("solver", [Scgs(), Storc()], ids=["scgs", "storc"])
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("l2", [0.0, 0.1])
+def test_sliding_stays_in_the_ball_whatever_the_scale(solver, loss, l2):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((12, 3))
+    for scale in (1e-90, 1e26, 1e90):
+        problem = Constrained(scale * X, np.sign(X[:, 0]), loss=ENTRYWISE[loss], ball=L1Ball(1.0), l2=l2)
+        with np.errstate(all="ignore"):  # squares may overflow; the ball must hold all the same
+            state = solver.start(problem, None, np.random.default_rng(0))
+        for _ in range(4):
+            with np.errstate(all="ignore"):
+                state = solver.step(problem, state)
+            assert L1Ball(1.0).size(state.Y) <= 1.0 + 1e-12
+
+
+def test_block_frank_wolfe_stands_steps_that_vanish():
+    for seed in range(20):
+        X = 1e6 + np.random.default_rng(seed).standard_normal((2, 3))
+        X[0, 2] = 0.0
+        problem = Constrained(X, np.array([1.0, -1.0]), loss=ENTRYWISE["squared"], ball=L1Ball(1.0))
+        assert np.isfinite(solve(problem, BallBlockFrankWolfe(), stop=Stop(1e-6, 50), rng=0).certificate.primal)
+
+
+def test_sliding_next_to_a_corner_does_not_leave_the_ball():
+    """The squared distance to the corner cancels: it may be rounded to zero, or below."""
+    for eps in 10.0 ** -np.linspace(6, 16, 60):
+        start, g = np.array([[1.0 - eps], [eps]]), np.array([[-1.0], [0.0]])
+        W, _ = slide(L1Ball(1.0), g, start, 1.0, 0.0, 3)
+        assert L1Ball(1.0).size(W) <= 1.0 + 1e-12

@@ -261,7 +261,7 @@ class Constrained:
         )
 
     def dual(self, U: Array) -> Rounded:
-        """Return D at feasible dual variables near U: maths: rounding, section 5."""
+        """Return D at feasible dual variables near U: maths: rounding, section 6."""
         U, shares = self._feasible(U)
         V = self.weights[:, None] * U
         sizes, (n, d) = np.abs(V), self.X.shape

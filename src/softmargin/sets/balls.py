@@ -3,7 +3,7 @@
     project(V)     the nearest point of the set: |W - V| is least
     lmo(G)         a corner that minimises <W, G>, as an atom
     least(Z, l2)   the minimum of l2 / 2 |W|^2 + <Z, W> over the set, a term of the dual value     maths: ball, eq. 2
-    least_below    the same as a proven lower bound, for Z within known errors                maths: rounding, section 5
+    least_below    the same as a proven lower bound, for Z within known errors                maths: rounding, section 6
     size(W)        how much of the set W uses: at most 1 inside it, 1 on its boundary
     excess(W)      by which share W is outside, at most; inf where that is more than rounding
 
