@@ -281,7 +281,8 @@ class Constrained:
         """
         if self.loss.is_margin:
             U = self.target * np.clip(self.target * U, -self.loss.steepest, 0.0)
-        U = np.where(np.isnan(self.target), 0.0, U)
+        if isinstance(self.loss, Observed):
+            U = np.where(np.isnan(self.target), 0.0, U)
         if not self.fit_intercept:
             return U, np.zeros(self.shape[1])
         V = self.weights[:, None] * U
