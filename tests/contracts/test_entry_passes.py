@@ -25,6 +25,7 @@ class Own(NamedTuple):
 
     inner: Any = SmoothHinge()
     curvature: float = 1.0
+    steepest: float = 1.0
     is_margin: bool = True
 
     def value(self, scores, target):

@@ -104,6 +104,7 @@ BREAKS = {
     "slope": (lambda loss: lambda s, t: loss.slope(s, t) + 1e-4, "slope is not the derivative"),
     "bend": (lambda loss: lambda s, t: 0.99 * loss.bend(s, t), "bend is not the derivative"),
     "curvature": (lambda loss: 0.9 * loss.curvature, "curvature"),
+    "steepest": (lambda loss: 0.5, "steepest"),
     "conjugate": (lambda loss: lambda u, t: loss.conjugate(u, t) + 1e-9, "is not u s at"),
     "dual_step": (lambda loss: lambda u, s, t, r: 0.999 * loss.dual_step(u, s, t, r), "dual_step"),
 }
@@ -113,7 +114,7 @@ BREAKS = {
 @pytest.mark.parametrize("verb", BREAKS)
 def test_a_broken_loss_is_caught(loss, verb):
     make, sentence = BREAKS[verb]
-    names = ("value", "slope", "bend", "conjugate", "dual_step", "curvature", "is_margin")
+    names = ("value", "slope", "bend", "conjugate", "dual_step", "curvature", "steepest", "is_margin")
     broken = SimpleNamespace(**{name: getattr(loss, name) for name in names})
     setattr(broken, verb, make(loss))
     with pytest.raises(AssertionError, match=sentence):

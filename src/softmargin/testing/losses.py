@@ -16,10 +16,10 @@ N_SCORES = 400
 def check_loss(loss: Any, *, seed: int = 0) -> None:
     """Hold an entrywise loss f(s, t) to its contract: see ``softmargin.losses.entrywise``.
 
-    slope           is the derivative of the value
+    slope           is the derivative of the value, at most ``steepest``; that of a margin loss is <= 0 in t s
     bend            is the derivative of the slope, where it has one; it lies in [0, curvature], and so does the rise of
                     the slope between two scores
-    conjugate       Fenchel-Young: f(s) + f*(u) >= u s, with equality at u = slope(s)
+    conjugate       Fenchel-Young: f(s) + f*(u) >= u s, with equality at u = slope(s); 0 at 0, the least loss
     dual_step       maximises s u - f*(u) - (u - u0)^2 / (2 r), as far as a grid can tell; stays at the slope
     arrays          shapes broadcast, no argument is changed, huge scores overflow nowhere
 
@@ -41,6 +41,9 @@ def check_loss(loss: Any, *, seed: int = 0) -> None:
     difference = (loss.value(s + STEP, t) - loss.value(s - STEP, t)) / (2.0 * STEP)
     # Where the second derivative jumps, a difference is off by half the jump times the step.
     _demand(loss, np.abs(slope - difference) <= STEP + 1e-9 * (s - t) ** 2, "slope is not the derivative of value", s)
+    _demand(loss, np.abs(slope) <= loss.steepest, "a slope is beyond steepest", s)
+    if loss.is_margin:
+        _demand(loss, t * slope <= 0.0, "a margin loss rises", s)
     bend = loss.bend(s, t)
     _demand(loss, (bend >= 0.0) & (bend <= loss.curvature * (1.0 + CLOSE)), "bend is not in [0, curvature]", s)
     left, right = (slope - loss.slope(s - STEP, t)) / STEP, (loss.slope(s + STEP, t) - slope) / STEP
@@ -59,6 +62,7 @@ def check_loss(loss: Any, *, seed: int = 0) -> None:
     dual = loss.conjugate(slope, t)
     size = 1.0 + np.abs(value) + np.abs(dual) + np.abs(slope * s)
     _demand(loss, np.abs(value + dual - slope * s) <= CLOSE * size, "f(s) + f*(u) is not u s at u = slope(s)", s)
+    _demand(loss, loss.conjugate(np.zeros(len(s)), t) == 0.0, "the conjugate at 0 is not 0", s)
     for u in (rng.standard_normal(len(s)), -sign * rng.random(len(s)), loss.slope(other, t)):
         below = u * s - value - loss.conjugate(u, t)
         _demand(loss, below <= CLOSE * (1.0 + np.abs(value) + np.abs(u * s)), "f(s) + f*(u) is below u s", s)
