@@ -148,7 +148,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     dual_gap_ : float
         primal - bound.
     status_ : str
-        "converged", "max_iter", "max_seconds", "stopped" or "interrupted".
+        "converged", "limited by rounding", "max_iter", "max_seconds", "stopped", "interrupted" or "failed".
     n_iter_ : int
         Passes over the data.
     trace_ : Trace
