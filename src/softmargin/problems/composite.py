@@ -170,7 +170,10 @@ class Composite:
             if self.fit_intercept:
                 _, P = best_intercept(scores, self.y, self.C, P, loss)
                 P = balanced(P, self.y, self.C)
-            return duality_gap(primal, self._bound(P))
+            bound = self._bound(P)
+            # q = Y is feasible, with D = -g*(0): zero, where the penalty is least at W = 0.
+            is_least = bound.lower < 0.0 and self.penalty.conjugate(np.zeros(self.shape)) == 0.0
+            return duality_gap(primal, Rounded(0.0) if is_least else bound)
         return self._stationarity(point.weights, primal, P, apart)
 
     def _bound(self, P: Array) -> Rounded:
