@@ -67,7 +67,7 @@ class _StructCache(FunctionCache):
         try:
             folder = code_folder(Path(self._source).parent, config.CACHE_DIR)
         except OSError as problem:
-            self._warn(problem)
+            self._warn(str(problem))
             return None
         return CodeFiles(folder, f"{name}.{sys.implementation.cache_tag}", self._stamp)
 
@@ -91,7 +91,7 @@ class _StructCache(FunctionCache):
             try:
                 self._files.save(self._key(sig, data.codegen), dumps(data._reduce()))
             except OSError as problem:
-                self._warn(problem)
+                self._warn(f"{self._files.folder}: {problem}")
 
     def flush(self) -> None:
         """Forget the stored code."""
@@ -103,7 +103,7 @@ class _StructCache(FunctionCache):
         return repr((f"{sig} {structs}", *self._index_key(sig, codegen)[1:]))
 
     @classmethod
-    def _warn(cls, problem: OSError) -> None:
+    def _warn(cls, problem: str) -> None:
         if not cls.has_warned:
             cls.has_warned = True
             warnings.warn(

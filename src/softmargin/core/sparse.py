@@ -16,6 +16,7 @@ from softmargin.core.errors import DataError
 __all__ = ["checked_sparse"]
 
 Array = NDArray[Any]
+_UNSIGNED = {4: np.uint32, 8: np.uint64}  # by the bytes of an index
 _FARTHEST = 2**31 - 1  # SciPy computes with offsets of diagonals in int32
 
 
@@ -36,39 +37,48 @@ def checked_sparse(X: Any, name: str = "X") -> Any:
 
 def _compressed(X: Any, name: str) -> Any:
     """Check CSR, CSC and BSR: row i has the entries indptr[i] to indptr[i + 1]."""
-    data, indices, indptr = (np.asarray(part) for part in (X.data, X.indices, X.indptr))
-    _demand_integers(X, name, indices=indices, indptr=indptr)
+    data, indices, indptr = np.asarray(X.data), np.asarray(X.indices), np.asarray(X.indptr)
+    _demand_integers(X, name, "indices", indices)
+    _demand_integers(X, name, "indptr", indptr)
+    layout, (n, d) = X.format, X.shape
     if data.dtype.kind not in "biufc":
         _refuse(X, name, f"its values are of type {data.dtype}")
-    if data.ndim != (3 if X.format == "bsr" else 1) or len(data) != len(indices):
+    if data.ndim != (3 if layout == "bsr" else 1) or len(data) != len(indices):
         _refuse(X, name, f"data has shape {data.shape} and indices {indices.shape}")
-    n, d = X.shape if X.format != "csc" else X.shape[::-1]
-    if X.format == "bsr":
+    if layout == "csc":
+        n, d = d, n
+    elif layout == "bsr":
         height, width = data.shape[1:]
         if 0 in data.shape[1:] or n % height or d % width:
             _refuse(X, name, f"it is made of blocks of shape {data.shape[1:]}")
         n, d = n // height, d // width
     if len(indptr) != n + 1:
         _refuse(X, name, f"indptr has {len(indptr)} numbers, not {n + 1}")
-    if indptr[0] != 0 or indptr[-1] > len(indices):
-        _refuse(X, name, f"indptr goes from {indptr[0]} to {indptr[-1]}, but {len(indices)} entries are stored")
+    stored = int(indptr[-1])
+    if indptr[0] != 0 or stored > len(indices):
+        _refuse(X, name, f"indptr goes from {indptr[0]} to {stored}, but {len(indices)} entries are stored")
     falls = indptr[1:] < indptr[:-1]
     if falls.any():
         i = int(np.argmax(falls))
         _refuse(X, name, f"indptr falls from {indptr[i]} to {indptr[i + 1]} at position {i + 1}")
-    stored = int(indptr[-1])
-    _demand_range(X, name, "indices", indices[:stored], d)
-    is_plain = stored == len(indices) and indices.dtype == indptr.dtype and indices.dtype in (np.int32, np.int64)
-    is_plain = is_plain and data.dtype.isnative
-    if is_plain and all(part.flags.c_contiguous and part.flags.aligned for part in (data, indices, indptr)):
+    is_plain = stored == len(indices) and all(map(_is_plain, (data, indices, indptr)))
+    if is_plain and indices.dtype == indptr.dtype and indices.itemsize in _UNSIGNED:
+        _demand_range(X, name, "indices", indices, d)
         return X
+    _demand_range(X, name, "indices", indices[:stored], d)
     values = data[:stored].astype(data.dtype.newbyteorder("="))
     return type(X)((values, indices[:stored].astype(np.int64), indptr.astype(np.int64)), shape=X.shape)
 
 
+def _is_plain(array: Array) -> bool:
+    """Say whether a compiled loop can walk an array by its pointer."""
+    return array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
+
+
 def _coordinates(X: Any, name: str) -> Any:
     row, col, data = (np.asarray(part) for part in (X.row, X.col, X.data))
-    _demand_integers(X, name, row=row, col=col)
+    _demand_integers(X, name, "row", row)
+    _demand_integers(X, name, "col", col)
     if not data.shape == row.shape == col.shape:
         _refuse(X, name, f"data has shape {data.shape}, row {row.shape} and col {col.shape}")
     _demand_range(X, name, "row", row, X.shape[0])
@@ -78,7 +88,7 @@ def _coordinates(X: Any, name: str) -> Any:
 
 def _diagonals(X: Any, name: str) -> Any:
     data, offsets = np.asarray(X.data), np.asarray(X.offsets)
-    _demand_integers(X, name, offsets=offsets)
+    _demand_integers(X, name, "offsets", offsets)
     if data.ndim != 2 or len(data) != len(offsets):
         _refuse(X, name, f"data has shape {data.shape} and offsets {offsets.shape}")
     if offsets.size and max(-int(offsets.min()), int(offsets.max())) > max(_FARTHEST, *X.shape):
@@ -112,16 +122,20 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-def _demand_integers(X: Any, name: str, **parts: Array) -> None:
-    for part, array in parts.items():
-        if array.ndim != 1 or array.dtype.kind not in "iu":
-            _refuse(X, name, f"{part} has shape {array.shape} and type {array.dtype}, not a list of whole numbers")
+def _demand_integers(X: Any, name: str, part: str, array: Array) -> None:
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        _refuse(X, name, f"{part} has shape {array.shape} and type {array.dtype}, not a list of whole numbers")
 
 
 def _demand_range(X: Any, name: str, part: str, indices: Array, size: int) -> None:
-    # As unsigned numbers, negative ones are larger than any size: one pass instead of two.
-    unsigned = indices.view(indices.dtype.str.replace("i", "u"))
-    if len(indices) and int(unsigned.max()) >= size:
+    if not len(indices):
+        return
+    if indices.itemsize in _UNSIGNED and indices.dtype.isnative:
+        # As unsigned numbers, negative ones are larger than any size: one pass instead of two.
+        is_within = indices.view(_UNSIGNED[indices.itemsize]).max() < size
+    else:
+        is_within = int(indices.min()) >= 0 and int(indices.max()) < size
+    if not is_within:
         _refuse(X, name, f"{part} reach from {indices.min()} to {indices.max()}, outside 0..{size - 1}")
 
 

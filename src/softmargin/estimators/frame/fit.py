@@ -293,9 +293,8 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
     def decision_function(self, X: Any) -> Array:
         """Return the scores: (n, k), or (n,) for two classes (above zero means ``classes_[1]``)."""
         check_is_fitted(self)
-        X = checked_sparse(X)
         is_alike = is_ready(X) and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_")
-        X = X if is_alike else validate_data(self, X, reset=False, **X_KINDS)
+        X = X if is_alike else validate_data(self, checked_sparse(X), reset=False, **X_KINDS)
         return self._predictor({}).decision_function(X)
 
     def predict(self, X: Any) -> Array:
