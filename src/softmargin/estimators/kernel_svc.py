@@ -174,7 +174,7 @@ class KernelSVC(SvmClassifier):
         task = kernel_task(self._svm(data), how, self._seed)
         eigenvalue = task.negative_eigenvalue()
         if eigenvalue < 0:
-            warnings.warn(indefinite_kernel(kernel, eigenvalue), stacklevel=5)
+            warnings.warn(indefinite_kernel(kernel, eigenvalue), stacklevel=6)
 
         def attributes(point: Any) -> dict[str, Any]:
             expansion = task.expansion(point)
@@ -239,6 +239,9 @@ class KernelSVC(SvmClassifier):
             All labels that will come; needed in the first call.
         sample_weight : array of shape (n,), optional
         """
+        return self._become(self._twin()._take_chunk(X, y, classes, sample_weight))
+
+    def _take_chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
         is_first = not hasattr(self, "classes_")
         if is_first and classes is None:
             raise DataError("classes must be passed in the first call of partial_fit: all labels that will come.")

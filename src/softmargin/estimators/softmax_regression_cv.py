@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_method_params
 
 from softmargin.core.errors import DataError
 from softmargin.estimators.frame.callbacks import with_callbacks
-from softmargin.estimators.frame.fit import Data
+from softmargin.estimators.frame.fit import Data, at_one_moment
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.fit import loss_prices
 from softmargin.estimators.posing.softmax import priced_penalty
@@ -97,7 +97,6 @@ class SoftmaxRegressionCV(SoftmaxRegression):
     def _chosen(self) -> tuple[Any, Any]:
         return self.C_, 0.0 if self.penalty is not None else self.l1_ratio_
 
-    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Self:
         """Choose C and l1_ratio, and train on all data.
 
@@ -111,6 +110,10 @@ class SoftmaxRegressionCV(SoftmaxRegression):
         **params
             For the splitter and the scorer (``groups``, say), where metadata routing is enabled.
         """
+        return self._become(self._twin()._fit(X, y, sample_weight, **params))
+
+    @with_callbacks
+    def _fit(self, X: Any, y: Any, sample_weight: Any, **params: Any) -> Self:
         data = self._checked(X, y, sample_weight)
         routed = self._routed("fit", data.sample_weight, params)
         folds = list(check_cv(self.cv, data.y, classifier=True).split(data.X, data.y, **routed.splitter.split))
@@ -152,7 +155,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
                     if score > best or c == r == 0:
                         best, best_point = score, result.point
             points.append(best_point)
-        warn_of_path(results, self.tol, stacklevel=4)
+        warn_of_path(results, self.tol, stacklevel=5)
         self._set_choice(grids, np.array(ratios), scores)
         self.residuals_ = residuals
         return points
@@ -193,6 +196,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
             )
         return Bunch(splitter=Bunch(split={}), scorer=Bunch(score=weights))
 
+    @at_one_moment
     def score(self, X: Any, y: Any, *, sample_weight: Any = None, **params: Any) -> float:
         """Score predictions for X by ``scoring``."""
         routed = self._routed("score", sample_weight, params)

@@ -35,6 +35,7 @@ from softmargin.estimators.frame.fit import (
     CertifiedEstimator,
     Data,
     Posed,
+    at_one_moment,
     checked_weights,
     encoded,
 )
@@ -237,11 +238,13 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
             )
         return super()._predictor(info)
 
+    @at_one_moment
     def decision_function(self, X: Any) -> Array:
         """Return the scores: (n, k), or (n,) for two classes (above zero means ``classes_[1]``)."""
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @at_one_moment
     def predict(self, X: Any) -> Array:
         """Return the class with the highest score of every row, or an indicator of its labels."""
         return (self.decision_function(X) > 0).astype(int) if self._is_multilabel else super().predict(X)
@@ -290,6 +293,7 @@ class BallRegressor(MultiOutputMixin, RegressorMixin, BallEstimator):
         target = data.y.reshape(len(data.y), -1)
         return target, _shares(data), Observed(loss) if np.isnan(target).any() else loss
 
+    @at_one_moment
     def predict(self, X: Any) -> Array:
         """Return the predictions; (n,) or (n, k), as y was."""
         scores = self._scores(X)

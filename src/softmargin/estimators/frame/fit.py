@@ -4,8 +4,12 @@
 
 A subclass stores its settings and writes ``_pose``, a function of the data and the settings; nothing is passed between
 the two on the side.
+
+Threads: a fit works on a twin of the estimator, whose attributes become its own in one assignment; a prediction reads
+the attributes of one moment. So while one thread fits again, others see the old model or the new one.
 """
 
+import functools
 import inspect
 import math
 import re
@@ -37,6 +41,7 @@ __all__ = [
     "CertifiedEstimator",
     "Data",
     "Posed",
+    "at_one_moment",
     "checked_weights",
     "encoded",
     "is_ready",
@@ -119,6 +124,22 @@ def checked_weights(sample_weight: Any, X: Any) -> Array | None:
     return None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
 
 
+def at_one_moment(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method see the attributes of one moment, whatever another thread fits meanwhile."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return method(_with_attributes(type(self), self.__dict__), *args, **kwargs)
+
+    return call
+
+
+def _with_attributes(kind: type, attributes: dict[str, Any]) -> Any:
+    twin = object.__new__(kind)
+    twin.__dict__ = attributes
+    return twin
+
+
 class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     """An estimator that is trained to a certificate, whatever it predicts.
 
@@ -185,7 +206,6 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     def _pose(self, data: Data) -> Posed:
         raise NotImplementedError
 
-    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train to the tolerance.
 
@@ -199,16 +219,30 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         sample_weight : array of shape (n,), optional
             A weight of 2 equals the sample given twice.
         """
+        return self._become(self._twin()._fit(X, y, sample_weight))
+
+    @with_callbacks
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         return self._train(self._checked(X, y, sample_weight))
+
+    def _twin(self) -> Self:
+        """Return an estimator that can be fitted while this one predicts."""
+        twin: Self = _with_attributes(type(self), dict(self.__dict__))
+        return twin
+
+    def _become(self, twin: Self) -> Self:
+        """Take all attributes of a fitted twin in one assignment."""
+        self.__dict__ = twin.__dict__
+        return self
 
     def _train(self, data: Data) -> Self:
         posed = self._pose(data)
         result = self._solve(data, posed, posed.warm_point() if self.warm_start else None)
         if result.status is not Status.CONVERGED:
-            warnings.warn(not_certified(result, self.tol), NotCertifiedWarning, stacklevel=4)
+            warnings.warn(not_certified(result, self.tol), NotCertifiedWarning, stacklevel=5)
         doubt = posed.doubt(result.point)
         if doubt is not None:
-            warnings.warn(doubt, stacklevel=4)
+            warnings.warn(doubt, stacklevel=5)
         return self
 
     def _solve(self, data: Data, posed: Posed, init: Any) -> Result:
@@ -277,6 +311,7 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
     def _predictor(self, info: dict[str, Any]) -> Any:
         return LinearModel(self.classes_, self.coef_, self.intercept_, info)
 
+    @at_one_moment
     def model(self) -> Any:
         """Return the fitted model apart from the estimator: it predicts, saves and loads without pickle."""
         check_is_fitted(self)
@@ -290,6 +325,7 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
         )
         return self._predictor(info)
 
+    @at_one_moment
     def decision_function(self, X: Any) -> Array:
         """Return the scores: (n, k), or (n,) for two classes (above zero means ``classes_[1]``)."""
         check_is_fitted(self)
@@ -297,6 +333,7 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
         X = X if is_alike else validate_data(self, checked_sparse(X), reset=False, **X_KINDS)
         return self._predictor({}).decision_function(X)
 
+    @at_one_moment
     def predict(self, X: Any) -> Array:
         """Return the label with the highest score for every row of X."""
         scores = self.decision_function(X)
