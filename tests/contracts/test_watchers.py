@@ -150,9 +150,9 @@ def test_failed_run_leaves_no_progress_bar_behind(clock):
 
 KILLED = """
 import os, sys
-from types import SimpleNamespace
 from dataclasses import dataclass
 import numpy as np
+from softmargin.core.protocols import Progress
 from softmargin.run.solve import Schedule
 from softmargin.run.watchers import Checkpoint
 
@@ -163,9 +163,7 @@ class State:
 class Solver:
     def restore(self, arrays, plain): return State(**arrays)
 def progress(t):
-    return SimpleNamespace(
-        state=State(np.full(5, float(t))), solver=Solver(), iteration=t, seconds=0.0, schedule=Schedule(0.1, 0.1)
-    )
+    return Progress(None, Solver(), State(np.full(5, float(t))), t, 0.0, None, 0.0, Schedule(0.1, 0.1))
 
 watcher = Checkpoint(sys.argv[1])
 watcher.save(progress(1))

@@ -130,7 +130,13 @@ def _train(parser: Any) -> None:
         + ". ".join(f"{kind}: {', '.join(names)}" for kind, names in SOLVERS.items()),
     )
     effort.add_argument("--checkpoint", metavar="FILE", help="write the state of the run here from time to time")
-    effort.add_argument("--checkpoint-every", metavar="SECONDS", type=not_negative, default=60.0, help="default: 60")
+    effort.add_argument(
+        "--checkpoint-every",
+        metavar="SECONDS",
+        type=not_negative,
+        default=60.0,
+        help="default: 60; less often where writing would take a tenth of the time; 0: after every pass",
+    )
     effort.add_argument("--resume", metavar="FILE", help="go on from a checkpoint; same data and options, please")
 
     data = parser.add_argument_group("the data")

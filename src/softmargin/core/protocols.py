@@ -410,6 +410,8 @@ class Progress(NamedTuple):
     certificate: Certificate | None
     estimate: float
     schedule: Any
+    moments: Any = ()  # of the kernel matrices, after the step
+    is_judged: bool = False  # the certificate is that of this step
 
 
 class Watcher(Protocol):

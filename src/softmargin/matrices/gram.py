@@ -10,6 +10,9 @@
 Values come by GEMM, one tile at a time, in the precision of X; sums over them are float64. Where all of K fits into
 most of ``cache_size``, every row that is used is cached. Where it does not, the rows that ``add_change`` uses are
 cached as far as there is room: where few samples are support vectors, few ever move. Other rows are computed again.
+
+Cached and computed values may differ in their last digits, as may values of tiles of other shapes. So a run that is
+continued first computes what was cached, tile by tile as before: ``gram.recall(gram.memory(gram.moment))``.
 """
 
 from functools import cached_property
@@ -27,7 +30,7 @@ from softmargin.matrices.gram_checks import ROUNDING, check_symmetric, checked_m
 from softmargin.matrices.operator import canonical, longest_row, matmul, rmatmul, row_norms
 from softmargin.matrices.row_store import RowStore, sum_rows
 
-__all__ = ["Gram", "GramTuning", "Judged"]
+__all__ = ["Gram", "GramMemory", "GramTuning", "Judged"]
 
 Array = NDArray[Any]
 
@@ -47,6 +50,25 @@ class Judged(NamedTuple):
     scores: Array  # (n, k)
     errors: ScoreErrors
     square: Rounded
+
+
+class GramMemory(NamedTuple):
+    """What was cached, and in which order: the same calls give the same bits."""
+
+    rows: Array  # rows that were cached, call after call
+    ends: Array  # (number of calls,) where each call ends in them
+    square: Array  # rows of the last square
+    square_after: int  # calls before it
+    ordered_after: int  # calls before the store was put in order; -1: it was not
+
+
+class Moment(NamedTuple):
+    """How far the memory of a kernel matrix has come."""
+
+    n_calls: int
+    square: Array
+    square_after: int
+    ordered_after: int
 
 
 class Gram:
@@ -85,6 +107,8 @@ class Gram:
         some = int(tuning.kept_share * self.budget) // (max(1, self.n) * int(self.dtype.itemsize))
         self._store = RowStore(self.n, self.n if self.is_stored else some, self.dtype)
         self._last: tuple[Array, Array] = (np.empty(0, dtype=np.intp), np.empty((0, 0), dtype=self.dtype))
+        self._calls: list[Array] = []  # the rows that each call of ``keep`` cached
+        self._square_after, self._ordered_after = 0, -1
         height, width = tile_shape(1 if self.is_given else self.points.numbers_per_row)
         self._tile = min(height, tuning.tile_rows), width
 
@@ -148,20 +172,52 @@ class Gram:
         """
         if self.is_given:
             return np.asarray(self.X)
-        self._store.put_in_order()
+        self._put_in_order()
         self.keep(index)
         return self._store.values
+
+    def _put_in_order(self) -> None:
+        if self._ordered_after < 0:
+            self._store.put_in_order()
+            self._ordered_after = len(self._calls)
 
     def keep(self, index: Array) -> None:
         """Compute the rows at ``index`` that are not cached and cache them, while there is room."""
         if self.is_given or self._store.has(index).all():
             return
         missing, place = self._store.places_for(index)
+        if len(missing) == 0:
+            return
         if len(missing) == self.n:
             self._fill_square(self._store.values, missing)
         else:
             self._fill(self._store.values, place, missing)
         self._store.place[missing] = place
+        self._calls.append(missing)
+
+    @property
+    def moment(self) -> Moment:
+        """What is cached now, for ``memory``; it costs nothing."""
+        return Moment(len(self._calls), self._last[0], self._square_after, self._ordered_after)
+
+    def memory(self, moment: Moment) -> GramMemory:
+        """Return what was cached at a moment, for ``recall``."""
+        calls = self._calls[: moment.n_calls]
+        rows = np.concatenate(calls) if calls else np.empty(0, dtype=np.intp)
+        return GramMemory(rows, np.cumsum([len(call) for call in calls], dtype=np.intp), *moment[1:])
+
+    def recall(self, memory: GramMemory) -> None:
+        """Cache what another kernel matrix of the same samples had cached, computed in the same tiles."""
+        rows, ends, square = (np.asarray(part, dtype=np.intp) for part in memory[:3])
+        named = np.concatenate([rows, square])
+        if ((named < 0) | (named >= self.n)).any():
+            raise DataError(f"the checkpoint names kernel rows beyond the {self.n} samples. Start afresh.")
+        for n_calls, call in enumerate(np.split(rows, ends)):
+            if n_calls == memory.ordered_after:
+                self._put_in_order()
+            if n_calls == memory.square_after and len(square):
+                self.square(square)
+            self.keep(call)
 
     def rows(self, index: Array) -> Array:
         """Return K[index]; shape (len(index), n)."""
@@ -177,6 +233,7 @@ class Gram:
         if not np.array_equal(self._last[0], index):
             self._last = (index[:0], np.empty((0, 0), dtype=self.dtype))  # there are never two squares in memory
             self._last = (index.copy(), self._square(index))
+            self._square_after = len(self._calls)
         return self._last[1]
 
     def _square(self, index: Array) -> Array:

@@ -67,3 +67,4 @@ class Result(NamedTuple):
     n_iter: int
     seconds: float  # on the solver's clock: certificates and watchers are not counted
     certificate_seconds: float  # spent on certificates
+    is_torn: bool = False  # a step was cut short: the point is good, but no run can go on from the solver's state

@@ -29,7 +29,7 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import Progress, Watcher
 from softmargin.run.result import Result, Status, Trace, TraceRow
 
-__all__ = ["Schedule", "ScheduleTuning", "Stop", "check_needs", "solve"]
+__all__ = ["Schedule", "ScheduleTuning", "Stop", "check_needs", "kernel_matrices", "solve"]
 
 # The protocols that problems of a class have: checking one takes as long as a pass over a small X.
 _MET: WeakKeyDictionary[type, set[type]] = WeakKeyDictionary()
@@ -169,6 +169,13 @@ def check_needs(problem: Any, solver: Any, advice: str = "Use a solver made for 
         met.add(needed)
 
 
+def kernel_matrices(problem: Any) -> list[Any]:
+    """Return the kernel matrices of a problem, or of its parts, each once: what they cache is a part of the state."""
+    parts = getattr(problem, "parts", [problem])
+    found = {id(part.gram): part.gram for part in parts if hasattr(part, "gram")}
+    return list(found.values())
+
+
 class _Run:
     """The bookkeeping of one run."""
 
@@ -184,6 +191,8 @@ class _Run:
         self.seconds = 0.0
         self.certificate_seconds = 0.0
         self.schedule = Schedule(stop.tol, stop.tol)
+        self.kernels = kernel_matrices(problem) if watchers else []
+        self.is_torn = False  # a step was cut short: no run can go on from the state
 
     def begin(self, init: Any, rng: np.random.Generator, resume: Any) -> None:
         """Start the solver, or restore an earlier run's state."""
@@ -195,12 +204,15 @@ class _Run:
                 raise IncompatibleError(
                     "the checkpoint was written for another problem; continue with the same data, C and intercept."
                 )
+            for gram, memory in zip(kernel_matrices(self.problem), resume.memories, strict=True):
+                gram.recall(memory)
             self.state, self.iteration, self.seconds = resume.state, resume.iteration, resume.seconds
             if resume.schedule.tol == self.stop.tol:
                 self.schedule = resume.schedule
         self.seconds += time.perf_counter() - started
-        if init is not None:
-            self.evaluate()  # a warm start may already meet the tolerance
+        # A warm start may already meet the tolerance, and a run that had ended ends again.
+        if init is not None if resume is None else resume.is_judged:
+            self.evaluate()
 
     def advance(self, interrupted: threading.Event) -> Status | None:
         """Make one step; return how the run ended, or None to continue."""
@@ -214,20 +226,25 @@ class _Run:
         if time.perf_counter() - self.began >= self.stop.max_seconds:
             return Status.MAX_SECONDS
         started = time.perf_counter()
+        self.is_torn = True
         self.state = self.solver.step(self.problem, self.state)
         # The estimate is the solver's own work: it counts, unlike the certificate.
         estimate = float(self.solver.estimate(self.problem, self.state))
         self.seconds += time.perf_counter() - started
         self.iteration += 1
+        self.is_torn = False
+        moments = [gram.moment for gram in self.kernels]  # before the certificate, which may cache more
         if self.schedule.is_due(self.iteration, estimate):
             self.evaluate()
-        return self.shown(estimate) if self.watchers else None
+        return self.shown(estimate, moments) if self.watchers else None
 
-    def shown(self, estimate: float) -> Status | None:
+    def shown(self, estimate: float, moments: list[Any]) -> Status | None:
         """Show the progress to the watchers; return STOPPED if one asks for it and the run has not converged."""
         progress = Progress(
             *(self.problem, self.solver, self.state, self.iteration),
             *(self.seconds, self.certificate, estimate, self.schedule),
+            moments=moments,
+            is_judged=self.evaluated_at == self.iteration,
         )
         asked = [watcher.watch(progress) for watcher in self.watchers]
         return Status.STOPPED if any(asked) and self.verdict() is not Status.CONVERGED else None
@@ -259,7 +276,8 @@ class _Run:
         assert self.certificate is not None
         how = self.verdict() or status
         return Result(
-            self.point, self.certificate, how, self.trace, self.iteration, self.seconds, self.certificate_seconds
+            *(self.point, self.certificate, how, self.trace, self.iteration),
+            *(self.seconds, self.certificate_seconds, self.is_torn),
         )
 
 

@@ -7,9 +7,13 @@ Checkpoint(path, every=60)        the solver's state on disk, written whole or n
 
 import dataclasses
 import math
+import os
+import signal
+import threading
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,11 +22,14 @@ import numpy as np
 from softmargin.core.errors import ModelFileError, SoftmarginError
 from softmargin.core.files import read_archive, write_archive
 from softmargin.core.protocols import Progress, Watcher
-from softmargin.run.solve import Schedule
+from softmargin.matrices.gram import GramMemory
+from softmargin.run.solve import Schedule, kernel_matrices
 
-__all__ = ["Checkpoint", "EarlyStop", "ProgressBar", "SavedState", "load_checkpoint"]
+__all__ = ["Checkpoint", "CheckpointTuning", "EarlyStop", "ProgressBar", "SavedState", "load_checkpoint"]
 
 _KIND = "checkpoint"
+_KERNEL = "kernel:"  # before the names of arrays of kernel matrices
+_KERNEL_ARRAYS = ("rows", "ends", "square")
 
 
 class ProgressBar:
@@ -97,53 +104,114 @@ class SavedState(NamedTuple):
     seconds: float
     schedule: Schedule
     fingerprint: str  # of the problem
+    is_judged: bool  # the certificate of the state was evaluated: the run may have ended with it
+    memories: list[GramMemory]  # of the kernel matrices
+
+
+class CheckpointTuning(NamedTuple):
+    """How much checkpoints may cost."""
+
+    share: float = 0.1  # of the time of the run, by hand
 
 
 class Checkpoint:
     """Write the solver's state to ``path`` every ``every`` seconds and at the end.
 
-    A write that fails (a full disk) is reported, by default as a warning, and the run continues.
+    Where writing is slow, it is done less often: until the last one, checkpoints take at most a tenth of the time of
+    the run. ``every=0`` writes after each step, whatever it costs. When a checkpoint is written has no influence on
+    the run. A write that fails (a full disk) is reported, by default as a warning, and the run continues.
+
+    Where the process is asked to end (SIGTERM, in the main thread of a program without a handler of its own), the state
+    after the current step is written first; a second request is immediate.
     """
+
+    tuning = CheckpointTuning()
 
     def __init__(self, path: str | Path, *, every: float = 60.0, report: Callable[[str], None] | None = None) -> None:
         self.path = Path(path)
         self.every = every
         self._report = report or (lambda text: warnings.warn(text, RuntimeWarning, stacklevel=2))
-        self._fingerprint = ""
+        self._fingerprint: Future[str] | None = None
 
     def begin(self, problem: Any, solver: Any, stop: Any) -> None:
         """Start the clock."""
-        self._saved_at = time.perf_counter()
-        self._fingerprint = problem.fingerprint()
+        self._began = self._saved_at = time.perf_counter()
+        # It reads all data: the run need not wait for it.
+        with_one = ThreadPoolExecutor(1)
+        self._fingerprint = with_one.submit(problem.fingerprint)
+        with_one.shutdown(wait=False)
+        self._spent = self._dearest = 0.0
         self._last: Progress | None = None
+        self._written = -1
+        self._is_ending = False
+        is_main = threading.current_thread() is threading.main_thread()  # only it receives signals
+        self._handles = is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        if self._handles:
+            signal.signal(signal.SIGTERM, self._on_terminate)
+
+    def _on_terminate(self, signum: int, frame: Any) -> None:
+        if self._is_ending:
+            _terminate()
+        self._is_ending = True
 
     def watch(self, progress: Progress) -> None:
-        """Save if ``every`` seconds have passed."""
+        """Save if ``every`` seconds have passed, and the run was long enough to bear the cost."""
         self._last = progress
-        if time.perf_counter() - self._saved_at >= self.every:
-            self.save(progress)
+        now = time.perf_counter()
+        if self._is_ending:
+            self._timed_save(progress)
+            _terminate()
+        bears = self._spent + self._dearest <= self.tuning.share * (now - self._began)
+        if self.every == 0 or (now - self._saved_at >= self.every and bears):
+            self._timed_save(progress)
 
     def end(self, result: Any) -> None:
-        """Save the last state, unless the run raised."""
-        if self._last is not None and result is not None:
-            self.save(self._last)
+        """Save the last state, unless it is on disk already, the run raised, or a step was cut short."""
+        last = self._last
+        is_whole = result is not None and not result.is_torn
+        if last is not None and is_whole and last.iteration == result.n_iter != self._written:
+            self._timed_save(last)
+        if self._handles:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if self._is_ending:
+            _terminate()
+
+    def _timed_save(self, progress: Progress) -> None:
+        started = time.perf_counter()
+        self.save(progress)
+        self._saved_at = time.perf_counter()
+        cost = self._saved_at - started
+        self._spent, self._dearest = self._spent + cost, max(self._dearest, cost)
+        self._written = progress.iteration
 
     def save(self, progress: Progress) -> None:
         """Write the state: arrays as they are, everything else as JSON."""
         arrays, plain = _flattened(progress.state)
+        kernels = [
+            gram.memory(at) for gram, at in zip(kernel_matrices(progress.problem), progress.moments, strict=True)
+        ]
+        for i, memory in enumerate(kernels):
+            arrays.update({f"{_KERNEL}{i}.{name}": getattr(memory, name) for name in _KERNEL_ARRAYS})
         meta = {
             "solver": _settings(progress.solver),
             "state": plain,
             "iteration": progress.iteration,
             "seconds": progress.seconds,
             "schedule": dataclasses.asdict(progress.schedule),
-            "problem": self._fingerprint,
+            "problem": "" if self._fingerprint is None else self._fingerprint.result(),
+            "is_judged": progress.is_judged,
+            "kernels": [[memory.square_after, memory.ordered_after] for memory in kernels],
         }
         try:
             write_archive(self.path, kind=_KIND, arrays=arrays, meta=meta)
         except SoftmarginError as trouble:
             self._report(f"no checkpoint: {trouble} The run continues.")
-        self._saved_at = time.perf_counter()
+
+
+def _terminate() -> None:
+    """End the process as it was asked to."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _flattened(state: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -197,8 +265,13 @@ def load_checkpoint(path: str | Path, solver: Any) -> SavedState:
             f"{path} was written by {meta['solver']}, not by {_settings(solver)}; go on with the solver that wrote it."
         )
     try:
+        memories = []
+        for i, (square_after, ordered_after) in enumerate(meta["kernels"]):
+            rows, ends, square = (arrays.pop(f"{_KERNEL}{i}.{name}") for name in _KERNEL_ARRAYS)
+            memories.append(GramMemory(rows, ends, square, int(square_after), int(ordered_after)))
         state = solver.restore(arrays, meta["state"])
         schedule = Schedule(**meta["schedule"])
-        return SavedState(state, int(meta["iteration"]), float(meta["seconds"]), schedule, meta["problem"])
-    except (KeyError, TypeError) as trouble:
+        iteration, seconds = int(meta["iteration"]), float(meta["seconds"])
+        return SavedState(state, iteration, seconds, schedule, meta["problem"], bool(meta["is_judged"]), memories)
+    except (KeyError, TypeError, ValueError) as trouble:
         raise ModelFileError(f"{path} is damaged or of another version ({trouble}). Start afresh.") from trouble

@@ -35,7 +35,8 @@ def check_solver(
     status          "converged" exactly where the certificate meets the tolerance, whatever the budget
     seed            the same seed gives the same bits
     restart         a run that starts at the point returned ends without a step
-    split run       a run that is stopped, written to a file, read and continued gives the bits of a whole run
+    split run       a run that is stopped, written to a file, read and continued gives the bits of a whole run; one
+                    that had ended stays as it is
     memory          further steps do not change a point handed out before; the starting point is left alone
 
     Parameters
@@ -160,7 +161,7 @@ def _check_bits(solver: Any, make_problem: Callable[[], Any], steps: int, seed: 
         _fail(solver, "the same seed gives other bits")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "run"
-        for cut in sorted({1, steps // 2} & set(range(whole.n_iter))):
+        for cut in sorted({1, steps // 2, whole.n_iter} & set(range(whole.n_iter + 1))):
             run(cut, watchers=[Checkpoint(file, every=0.0)])
             rest = run(steps, rng=seed + 1, resume=load_checkpoint(file, solver))
             if rest.n_iter != whole.n_iter:

@@ -135,7 +135,7 @@ def at_one_moment(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_attributes(kind: type, attributes: dict[str, Any]) -> Any:
-    twin = object.__new__(kind)
+    twin: Any = object.__new__(kind)
     twin.__dict__ = attributes
     return twin
 

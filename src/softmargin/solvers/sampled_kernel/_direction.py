@@ -9,6 +9,7 @@ subgradient is Q g.
 
 import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +31,11 @@ KERNEL, EUCLIDEAN = "kernel", "euclidean"
 
 @dataclass
 class SampleState:
-    """The sample, the iterate, the direction; the kernel matrix of the sample is scratch that is recomputed."""
+    """The sample, the iterate, the direction.
+
+    The kernel matrix of the sample is scratch: it is recomputed in the blocks in which the sample grew, which gives the
+    same bits.
+    """
 
     index: Array  # (m,)
     alpha: Array  # (m,)
@@ -42,6 +47,7 @@ class SampleState:
     dual_scores: Array  # (m,) Q (p y dual)
     radius: float
     seed: int
+    sizes: list[int]  # of the sample, from the first one on
     n_steps: int = 0
     Q: Any = field(default=None, init=False, repr=False)  # (m, m)
     points: Any = field(default=None, init=False, repr=False)
@@ -63,20 +69,19 @@ class SubgradientMethod(Resumable):
                 f"geometry={self.geometry!r}, search={self.search!r}: choose geometry kernel or euclidean, "
                 "search exact or wolfe."
             )
-        points, y, zero = problem.points(index), problem.y[index], np.zeros(len(index))
-        Q = problem.block(points, points)
+        y, zero = problem.y[index], np.zeros(len(index))
+        points, Q = _kernel_matrix(problem, index, [len(index)])
         u = Q @ alpha
         act = (1.0 - y * u > 0.0).astype(np.float64)
         scores = Q @ (problem.shares(index) * y * act)
-        state = SampleState(index, alpha, u, zero, zero.copy(), act, act.copy(), scores, radius, seed)
+        state = SampleState(index, alpha, u, zero, zero.copy(), act, act.copy(), scores, radius, seed, [len(index)])
         state.Q, state.points = Q, points
         return state
 
     def update_direction(self, problem: SampledProblem, state: SampleState) -> None:
         """Replace d by the shortest vector between it and -g; update v and the dual variables."""
         if state.Q is None:  # a checkpoint leaves it out
-            state.points = problem.points(state.index)
-            state.Q = problem.block(state.points, state.points)
+            state.points, state.Q = _kernel_matrix(problem, state.index, state.sizes)
         y, shares = problem.y[state.index], problem.shares(state.index)
         h = problem.lam * state.alpha - shares * y * state.act
         Qh = state.Q @ h
@@ -127,3 +132,19 @@ class SubgradientMethod(Resumable):
         square = float((shares * y * state.dual) @ state.dual_scores)
         bound = problem.best_bound(float(shares @ state.dual), square, float(state.dual.max(initial=0.0)))
         return relative_gap(primal, bound)
+
+
+def bordered(problem: SampledProblem, Q: Array, points: Any, fresh: Any) -> tuple[Array, Array]:
+    """Return the kernel matrix Q of some points extended by fresh ones, and the kernel values between the two."""
+    cross, own = problem.block(fresh, points), problem.block(fresh, fresh)
+    return np.block([[Q, cross.T], [cross, own]]), cross
+
+
+def _kernel_matrix(problem: SampledProblem, index: Array, sizes: list[int]) -> tuple[Any, Array]:
+    """Return the points of a sample that had these sizes, and their kernel matrix."""
+    points = problem.points(index[: sizes[0]])
+    Q = problem.block(points, points)
+    for size, following in pairwise(sizes):
+        Q, _ = bordered(problem, Q, points, problem.points(index[size:following]))
+        points = problem.points(index[:following])
+    return points, Q

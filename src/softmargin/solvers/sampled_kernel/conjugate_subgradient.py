@@ -23,7 +23,7 @@ import numpy as np
 
 from softmargin.core.protocols import Array, SampledProblem
 from softmargin.problems.kernel_hinge import ExpansionPoint
-from softmargin.solvers.sampled_kernel._direction import KERNEL, SampleState, SubgradientMethod
+from softmargin.solvers.sampled_kernel._direction import KERNEL, SampleState, SubgradientMethod, bordered
 from softmargin.solvers.sampled_kernel._line_search import HingeSearchTuning, active_losses
 
 __all__ = ["ConjugateSubgradient", "ConjugateSubgradientTuning"]
@@ -117,12 +117,12 @@ class ConjugateSubgradient(SubgradientMethod):
             return
         fresh = draw_outside(problem.n, state.index, more, rng)
         points = problem.points(fresh)
-        cross, own = problem.block(points, state.points), problem.block(points, points)
+        state.Q, cross = bordered(problem, state.Q, state.points, points)
         state.u = np.concatenate([state.u, cross @ state.alpha])
         state.v = np.concatenate([state.v, cross @ state.d])
-        state.Q = np.block([[state.Q, cross.T], [cross, own]])
         state.index = np.concatenate([state.index, fresh])
         state.points = problem.points(state.index)
+        state.sizes.append(len(state.index))
         state.alpha, state.d, state.dual = (np.pad(a, (0, more)) for a in (state.alpha, state.d, state.dual))
 
     def _is_confirmed(self, problem: SampledProblem, state: SampleState, t: float, rng: np.random.Generator) -> bool:
