@@ -113,7 +113,7 @@ def test_senseless_budgets_are_refused(setting, value):
         (1.0, -math.inf, math.inf, math.inf),
         (math.nan, 0.0, math.nan, math.nan),
         (1.0, math.nan, math.nan, math.nan),
-        (math.inf, 0.0, math.nan, math.nan),
+        (math.inf, 0.0, math.inf, math.nan),
     ],
 )
 def test_relative_gap_of_every_pair(primal, bound, residual, estimate):

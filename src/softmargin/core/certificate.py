@@ -86,6 +86,8 @@ def duality_gap(primal: Rounded, bound: Rounded) -> Certificate:
     gap = upper - lower
     if not gap >= 0.0:
         return Certificate("duality gap", upper, lower, math.nan, math.nan)
+    if math.isinf(gap):
+        return Certificate("duality gap", upper, lower, math.inf, 0.0)
     scale = max(abs(upper), LEAST)
     rounding = min(primal.error + bound.error, gap)
     return Certificate("duality gap", upper, lower, gap / scale if gap else 0.0, rounding / scale if rounding else 0.0)
