@@ -47,7 +47,7 @@ def test_certify_judges_the_intercept_that_predicts(settings):
     X, y = three_classes()
     model = KernelSVC(tol=1e-4, **settings).fit(X, y)
     assert certify(model, X, y).residual <= 1e-4
-    model.intercept_ = model.intercept_ + [100.0, 0.0, 0.0]
+    model.intercept_ = model.intercept_ + np.array([100.0, 0.0, 0.0])
     assert certify(model, X, y).residual > 0.9
 
 
