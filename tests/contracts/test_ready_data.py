@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csc_matrix, csr_array, csr_matrix
 
 from softmargin import LinearSVC, SoftmaxRegression
+from softmargin.core.errors import DataError
 from softmargin.data import blobs
 from softmargin.estimators.frame import fit as frame
 from softmargin.estimators.frame.fit import is_ready, ready_labels
@@ -110,10 +111,11 @@ def test_what_needs_a_conversion_is_not_ready(other):
     assert not is_ready(other)
 
 
-def test_a_sum_that_overflows_is_looked_at_again():
-    huge = np.full((60, 4), 1e308)
-    assert not is_ready(huge)
-    np.testing.assert_array_equal(SoftmaxRegression()._checked(huge, y, None).X, huge)
+def test_values_whose_squares_overflow_are_refused():
+    for huge in (np.full((60, 4), 1e308), np.full((60, 4), 1e20, dtype=np.float32)):
+        assert not is_ready(huge)
+        with pytest.raises(DataError, match=r"X holds values up to 1e.*Scale the features"):
+            SoftmaxRegression()._checked(huge, y, None)
 
 
 def test_scikit_learns_word_that_data_are_finite_is_taken():

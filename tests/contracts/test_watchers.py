@@ -138,8 +138,8 @@ def test_failed_run_leaves_no_progress_bar_behind(clock):
     """An error in a step reaches the caller, and the bar's thread is gone."""
     bar, before = ProgressBar(Console(file=io.StringIO(), force_terminal=True)), set(threading.enumerate())
     try:
-        with pytest.raises(ZeroDivisionError):
-            solve(Fake(clock=clock), Counter(on_step=lambda t: 1 // 0), watchers=[bar])
+        with pytest.raises(KeyError):
+            solve(Fake(clock=clock), Counter(on_step=lambda t: {}[t]), watchers=[bar])
         left = set(threading.enumerate()) - before
         for thread in left:
             thread.join(timeout=1.0)

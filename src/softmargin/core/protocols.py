@@ -52,8 +52,8 @@ class Problem(Protocol):
     """An objective with an optimum, and a proof of how far a point is from it.
 
     Those of an estimator also have ``model(point, classes, info)``, ``warm_point(...)``, a point near what an earlier
-    model holds (None where that has another shape), and ``small_problem()``, two rows that need the same compiled
-    loops (None where there is no such problem).
+    model holds (None where that has another shape), ``zero()``, the point of a run that had no time for a start, and
+    ``small_problem()``, two rows that need the same compiled loops (None where there is no such problem).
     """
 
     @property

@@ -14,7 +14,7 @@ from softmargin.core.sparse import checked_sparse
 from softmargin.estimators.frame.fit import FIT_KINDS, Data, Posed, checked_weights
 from softmargin.estimators.frame.svm import SvmClassifier
 from softmargin.estimators.frame.warnings import indefinite_kernel
-from softmargin.estimators.posing.fit import codes_of, loss_prices
+from softmargin.estimators.posing.fit import codes_of, demand_modest, loss_prices
 from softmargin.estimators.posing.stream import Stream
 from softmargin.estimators.posing.svm import (
     KernelSettings,
@@ -246,6 +246,7 @@ class KernelSVC(SvmClassifier):
         if is_first and classes is None:
             raise DataError("classes must be passed in the first call of partial_fit: all labels that will come.")
         X, y = validate_data(self, checked_sparse(X), y, reset=is_first, **FIT_KINDS)
+        demand_modest(X)
         check_classification_targets(y)
         known = np.unique(classes) if is_first else self.classes_
         if classes is not None and not np.array_equal(np.unique(classes), known):

@@ -15,7 +15,7 @@ from softmargin.core.errors import DataError
 from softmargin.core.sparse import checked_sparse
 from softmargin.estimators.frame.fit import FIT_KINDS, checked_weights, encoded
 from softmargin.estimators.frame.warnings import warn_of_path
-from softmargin.estimators.posing.fit import fit_problem, loss_prices
+from softmargin.estimators.posing.fit import demand_modest, fit_problem, loss_prices
 from softmargin.estimators.posing.softmax import convex_relative, priced_penalty
 from softmargin.losses.multinomial import one_hot, softmax
 from softmargin.matrices.operator import canonical, rmatmul
@@ -25,6 +25,7 @@ from softmargin.run import Result, Stop
 __all__ = ["SoftmaxPath", "grid_of", "path_results", "softmax_path"]
 
 Array = NDArray[Any]
+LARGEST_PULL = 1e150  # of a gradient: its square is a number
 RIDGE_GRID = (-4.0, 4.0)  # powers of ten, as in scikit-learn's LogisticRegressionCV
 
 
@@ -80,6 +81,7 @@ def softmax_path(
         Cs, coefs, intercepts, classes, certificates, n_iters, statuses; by increasing C.
     """
     X, y = check_X_y(checked_sparse(X), y, **FIT_KINDS)
+    demand_modest(X)
     classes, codes = encoded(y)
     weights = loss_prices(codes, classes, 1.0, class_weight, checked_weights(sample_weight, X))
     _, g = priced_penalty(1.0, l1_ratio, penalty, default_ratio=1.0)
@@ -160,7 +162,14 @@ def _least_C(X: Any, codes: Array, weights: Array, penalty: Any, **settings: Any
     U = softmax(problem.scores(problem.zero())) - one_hot(problem.y, problem.n_classes)
     U *= weights[:, None]
     pull = -rmatmul(X, U[:, 1:] if problem.is_pinned else U, 0.0)[:-1]
-    scale = 1.0 / max(float(np.linalg.norm(pull, axis=1).max(initial=0.0)), np.finfo(float).tiny)
+    with np.errstate(over="ignore"):
+        size = float(np.linalg.norm(pull, axis=1).max(initial=0.0))
+    if not size < LARGEST_PULL:
+        raise DataError(
+            f"the gradient at zero weights has length {size:.3g}: no grid of C can be found. Scale the features to "
+            "values near 1, lower the weights of samples and classes, or give the grid as Cs."
+        )
+    scale = 1.0 / max(size, np.finfo(float).tiny)
     share = 1.0
     for _ in range(2):  # once to find the size, once to be exact there
         scale *= 2.0 * share

@@ -68,7 +68,7 @@ def choose_landmarks(
         raise DataError(f"n_components must be at least 1; found {size}.")
     n = X.shape[0]
     probabilities = None if weights is None else weights / weights.sum()
-    most = n if weights is None else int(np.count_nonzero(weights))
+    most = n if probabilities is None else int(np.count_nonzero(probabilities))  # tiny weights round to no chance
     index = np.sort(rng.choice(n, min(size, most), replace=False, p=probabilities))
     vectors = X[index]
     values, V = np.linalg.eigh(kernel.block(Points(vectors), Points(vectors)).astype(np.float64) + bias**2)

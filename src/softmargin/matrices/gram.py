@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.core.deadline import check_time
 from softmargin.core.errors import DataError
 from softmargin.core.rounding import KernelErrors, Rounded, ScoreErrors, gamma, norms, squared_norm, total
 from softmargin.kernels import Linear, Points, Precomputed
@@ -347,6 +348,7 @@ class Gram:
             right = self._part(index[part], is_wide)
             for down in slices(m, height):
                 left = self._part(down if isinstance(at, slice) else at[down], is_wide)
+                check_time()
                 # No variable holds the tile: there would be two in memory.
                 add_product(out[down], self._between(left, right), values[part])
         return out
@@ -384,6 +386,7 @@ class Gram:
         for inner in slices(len(index), height):
             left = self._part(index[inner])
             for across in slices(m, width):
+                check_time()
                 right = everything if whole else self._part(across if columns is None else columns[across])
                 out[at[inner], across] = self._between(left, right)
 
@@ -393,6 +396,7 @@ class Gram:
         for down in slices(len(index), height):
             left = self._part(index[down])
             for rest in slices(len(index) - down.start, width):
+                check_time()
                 across = slice(down.start + rest.start, down.start + rest.stop)
                 out[down, across] = self._between(left, self._part(index[across]))
                 out[across, down] = out[down, across].T

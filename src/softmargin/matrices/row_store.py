@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import pointer
+from softmargin.core.deadline import check_time
 from softmargin.kernels.points import slices
 
 __all__ = ["RowStore", "gather", "sum_rows"]
@@ -81,6 +82,7 @@ def sum_rows(K: Array, place: Array, weights: Array) -> Array:
     """Return K[place]' weights, (n, k), in float64; weights is (len(place), k), K is (any, n)."""
     out = np.zeros((weights.shape[1], K.shape[1]))
     for part in slices(len(place), max(1, _STRIP // max(1, K.shape[1]))):
+        check_time()
         at = place[part]
         are_neighbours = (np.diff(at) == 1).all()  # then a view will do
         out += np.ascontiguousarray(weights[part].T) @ (K[at[0] : at[-1] + 1] if are_neighbours else K[at])

@@ -108,6 +108,10 @@ class KernelHinge(MarginModels):
         """The kernel matrix, computed when it is first used."""
         return Gram(self.kernel, self.X, bias=self.bias)
 
+    def zero(self) -> ExpansionPoint:
+        """Return w = 0, an expansion over no sample."""
+        return ExpansionPoint(np.empty(0, dtype=np.intp), np.empty(0), np.empty(0))
+
     def points(self, index: Array) -> Points:
         """Return some samples in the form that kernels take; they are read and copied."""
         return Points(np.asarray(self.X[index]) if isinstance(self.X, np.ndarray) else self.X[index])

@@ -96,6 +96,10 @@ class L2SVM(MarginModels):
         inside = self.C > 0
         return balance_by_sort((self.y - scores)[inside], self.y[inside], self.C[inside])
 
+    def zero(self) -> L2Point:
+        """Return alpha = 0, with its best bias."""
+        return L2Point(np.zeros_like(self.y), self.best_bias(np.zeros_like(self.y)))
+
     def point(self, alpha: Array) -> L2Point:
         """Pair dual variables with the best bias for the scores they imply."""
         return L2Point(alpha, self.best_bias(self.gram.scores(self.y * alpha)))

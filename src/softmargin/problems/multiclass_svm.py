@@ -223,6 +223,10 @@ class MulticlassSVM(_JointSVM):
         if not np.isfinite(self.bias):
             raise DataError(f"bias must be finite; found {bias!r}.")
 
+    def zero(self) -> DualPoint:
+        """Return alpha = 0."""
+        return DualPoint(np.zeros((len(self.y), self.n_classes)), np.zeros((self.X.shape[1] + 1, self.n_classes)))
+
     def point(self, alpha: Array) -> DualPoint:
         """Pair dual variables with W = [X, bias]' alpha, recomputed."""
         return DualPoint(alpha, rmatmul(self.X, alpha, self.bias))
@@ -310,6 +314,10 @@ class KernelMulticlassSVM(_JointSVM):
     ) -> None:
         super().__init__(gram.n, y, C, multiclass, n_classes)
         self.gram = gram
+
+    def zero(self) -> KernelPoint:
+        """Return alpha = 0."""
+        return KernelPoint(np.zeros((len(self.y), self.n_classes)))
 
     def point(self, alpha: Array) -> KernelPoint:
         """Make a point of dual variables."""

@@ -54,6 +54,10 @@ class OneVsRest(MarginModels):
         """Whether models are expansions over samples, as those of its parts."""
         return bool(self.parts[0].is_expansion)
 
+    def zero(self) -> list[Any]:
+        """Return the zero of every class."""
+        return [part.zero() for part in self.parts]
+
     def certificate(self, point: Sequence[Any]) -> Certificate:
         """Certify one point per class."""
         return summed([part.certificate(mine) for part, mine in zip(self.parts, point, strict=True)], self.scale)

@@ -10,6 +10,9 @@ A certificate costs about two passes over the data, so it is evaluated
     certificate that did not meet it when the estimate has clearly fallen further.
 
 The schedule reads no clock: the same seed evaluates after the same passes, and a resumed run as the whole run does.
+
+Where seconds are limited, starts and steps have a deadline (``core.deadline``) that leaves time for the last
+certificate. A step that passes it ends early, or is given up: the run then returns the point before that step.
 """
 
 import math
@@ -25,11 +28,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from softmargin.core.certificate import Certificate
-from softmargin.core.errors import IncompatibleError
+from softmargin.core.deadline import OutOfTime, deadline
+from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.protocols import Progress, Watcher
 from softmargin.run.result import Result, Status, Trace, TraceRow
 
-__all__ = ["Schedule", "ScheduleTuning", "Stop", "check_needs", "kernel_matrices", "solve"]
+__all__ = ["BudgetTuning", "Schedule", "ScheduleTuning", "Stop", "check_needs", "kernel_matrices", "solve"]
 
 # The protocols that problems of a class have: checking one takes as long as a pass over a small X.
 _MET: WeakKeyDictionary[type, set[type]] = WeakKeyDictionary()
@@ -69,6 +73,15 @@ class ScheduleTuning(NamedTuple):
     share: float = 0.1  # of the passes made, for scheduled certificates; by hand
     passes: float = 2.0  # that one certificate costs: X W for the primal value and X' alpha for the bound
     fall: float = 0.7  # to which the estimate must fall after a certificate that did not meet tol; by hand
+
+
+class BudgetTuning(NamedTuple):
+    """How a budget of seconds is divided, by hand."""
+
+    reserve: float = 0.5  # share of the time left that is kept for a certificate, before one was timed
+    risky: float = 0.1  # a step that takes this share of the time left may be the one that is given up
+    grace: float = 0.25  # share of the budget by which a step may exceed it before it is given up
+    cheap: float = 0.05  # share of a step up to which its point is always kept
 
 
 @dataclass
@@ -136,7 +149,8 @@ def solve(
     check_needs(problem, solver)
     run = _Run(problem, solver, stop, watchers)
     result = None
-    with _interrupts() as interrupted:
+    # What overflows shows in the certificate: the run ends as failed, with advice.
+    with _interrupts() as interrupted, np.errstate(all="ignore"):
         for watcher in watchers:
             watcher.begin(problem, solver, stop)
         try:
@@ -179,6 +193,8 @@ def kernel_matrices(problem: Any) -> list[Any]:
 class _Run:
     """The bookkeeping of one run."""
 
+    tuning: ClassVar[BudgetTuning] = BudgetTuning()
+
     def __init__(self, problem: Any, solver: Any, stop: Stop, watchers: Sequence[Watcher]) -> None:
         self.problem, self.solver, self.stop, self.watchers = problem, solver, stop, watchers
         self.state: Any = None
@@ -190,6 +206,11 @@ class _Run:
         self.began = time.perf_counter()
         self.seconds = 0.0
         self.certificate_seconds = 0.0
+        self.last_step = 0.0  # seconds
+        self.last_certificate = math.nan  # seconds
+        self.last_keeping = math.nan  # seconds that a point took
+        self.kept: Any = None  # the point before the step at hand, where that may be given up
+        self.is_cut = False  # the step was given up: its state is of no use
         self.schedule = Schedule(stop.tol, stop.tol)
         self.kernels = kernel_matrices(problem) if watchers else []
         self.is_torn = False  # a step was cut short: no run can go on from the state
@@ -198,7 +219,9 @@ class _Run:
         """Start the solver, or restore an earlier run's state."""
         started = time.perf_counter()
         if resume is None:
-            self.state = self.solver.start(self.problem, init, rng)
+            self.kept = init
+            with self.limited():
+                self.state = self.solver.start(self.problem, init, rng)
         else:
             if resume.fingerprint != self.problem.fingerprint():
                 raise IncompatibleError(
@@ -209,7 +232,8 @@ class _Run:
             self.state, self.iteration, self.seconds = resume.state, resume.iteration, resume.seconds
             if resume.schedule.tol == self.stop.tol:
                 self.schedule = resume.schedule
-        self.seconds += time.perf_counter() - started
+        self.last_step = time.perf_counter() - started
+        self.seconds += self.last_step
         # A warm start may already meet the tolerance, and a run that had ended ends again.
         if init is not None if resume is None else resume.is_judged:
             self.evaluate()
@@ -223,20 +247,57 @@ class _Run:
             return verdict
         if self.iteration >= self.stop.max_iter:
             return Status.MAX_ITER
-        if time.perf_counter() - self.began >= self.stop.max_seconds:
+        if self.is_cut or self.seconds_left() <= 0.0:
             return Status.MAX_SECONDS
-        started = time.perf_counter()
+        self.keep_point()
+        started, estimate = time.perf_counter(), math.inf
         self.is_torn = True
-        self.state = self.solver.step(self.problem, self.state)
-        # The estimate is the solver's own work: it counts, unlike the certificate.
-        estimate = float(self.solver.estimate(self.problem, self.state))
-        self.seconds += time.perf_counter() - started
+        with self.limited():
+            self.state = self.solver.step(self.problem, self.state)
+            # The estimate is the solver's own work: it counts, unlike the certificate.
+            estimate = float(self.solver.estimate(self.problem, self.state))
+        self.last_step = time.perf_counter() - started
+        self.seconds += self.last_step
+        if self.is_cut:
+            return Status.MAX_SECONDS
         self.iteration += 1
         self.is_torn = False
         moments = [gram.moment for gram in self.kernels]  # before the certificate, which may cache more
         if self.schedule.is_due(self.iteration, estimate):
             self.evaluate()
         return self.shown(estimate, moments) if self.watchers else None
+
+    def seconds_left(self) -> float:
+        """Return how long starts and steps may still take, so that the last certificate is evaluated in time."""
+        if self.stop.max_seconds == math.inf:
+            return math.inf
+        left = self.stop.max_seconds - (time.perf_counter() - self.began)
+        return left - (self.tuning.reserve * left if math.isnan(self.last_certificate) else self.last_certificate)
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """Give the solver the time that is left, and some grace, so that short steps end; note where it gave up."""
+        budget = self.stop.max_seconds
+        grace = 0.0 if budget == math.inf else self.tuning.grace * budget
+        try:
+            with deadline(self.seconds_left() + grace), _in_range():
+                yield
+        except OutOfTime:
+            self.is_cut = True
+
+    def keep_point(self) -> None:
+        """Keep the point before a step that may be given up, where it costs little or the step may be a long one."""
+        if self.stop.max_seconds == math.inf or self.iteration == 0:
+            return
+        self.kept = None
+        if self.evaluated_at == self.iteration:
+            self.kept = self.point
+            return
+        is_cheap = not self.last_keeping > self.tuning.cheap * self.last_step
+        if is_cheap or self.last_step > self.tuning.risky * self.seconds_left():
+            started = time.perf_counter()
+            self.kept = self.solver.point(self.problem, self.state)
+            self.last_keeping = time.perf_counter() - started
 
     def shown(self, estimate: float, moments: list[Any]) -> Status | None:
         """Show the progress to the watchers; return STOPPED if one asks for it and the run has not converged."""
@@ -263,11 +324,17 @@ class _Run:
     def evaluate(self) -> None:
         """Evaluate the certificate at the solver's point, off the solver's clock."""
         started = time.perf_counter()
-        self.point = self.solver.point(self.problem, self.state)
-        self.certificate = self.problem.certificate(self.point)
+        if self.is_cut:
+            known = self.point if self.kept is None else self.kept
+            self.point = self.problem.zero() if known is None else known
+        else:
+            self.point = self.solver.point(self.problem, self.state)
+        with _in_range():
+            self.certificate = self.problem.certificate(self.point)
         self.evaluated_at = self.iteration
         self.trace.append(TraceRow(self.iteration, self.seconds, self.certificate))
-        self.certificate_seconds += time.perf_counter() - started
+        self.last_certificate = time.perf_counter() - started
+        self.certificate_seconds += self.last_certificate
 
     def finish(self, status: Status) -> Result:
         """Evaluate the certificate of the point returned, unless the last one was evaluated at this point."""
@@ -279,6 +346,18 @@ class _Run:
             *(self.point, self.certificate, how, self.trace, self.iteration),
             *(self.seconds, self.certificate_seconds, self.is_torn),
         )
+
+
+@contextmanager
+def _in_range() -> Iterator[None]:
+    """Turn errors of arithmetic and linear algebra into one that says what to do."""
+    try:
+        yield
+    except (ArithmeticError, np.linalg.LinAlgError) as problem:
+        raise DataError(
+            f"the numbers of this fit leave the range of float64 ({problem}). Scale the features to values near 1, and "
+            "lower C or the weights of samples and classes."
+        ) from problem
 
 
 @contextmanager

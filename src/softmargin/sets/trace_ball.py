@@ -11,11 +11,12 @@ import numpy as np
 from scipy.linalg import svd, svdvals
 from scipy.sparse.linalg import svds
 
+from softmargin.core.deadline import check_time
 from softmargin.core.protocols import Array
 from softmargin.core.rounding import Rounded, gamma
 from softmargin.sets.atoms import LowRank
 from softmargin.sets.balls import Ball, L1Ball, by_rounding, threshold
-from softmargin.sets.truncated import Triples
+from softmargin.sets.truncated import Triples, svd_work
 
 __all__ = ["TraceBall"]
 
@@ -34,6 +35,9 @@ class TraceBall(Ball):
 
     def nearest(self, V: Array) -> LowRank:
         """Return the nearest point by its singular triples."""
+        if not V.any():
+            return LowRank(np.zeros((len(V), 0)), np.zeros(0), np.zeros((V.shape[1], 0)))
+        check_time(svd_work(V.shape))
         U, s, Vt = svd(V, full_matrices=False)
         return self.shrink(Triples(U, s, Vt.T, None))
 
@@ -55,8 +59,10 @@ class TraceBall(Ball):
     def leading(self, G: Array, size: int) -> tuple[Array, Array, Array]:
         """Return U, s and V' of the ``size`` largest singular values; their order is not fixed."""
         if min(G.shape) <= SMALL or 2 * size >= min(G.shape) or not G.any():
+            check_time(svd_work(G.shape))
             U, s, Vt = svd(G, full_matrices=False)
             return U[:, :size], s[:size], Vt[:size]
+        check_time()
         U, s, Vt = svds(G, k=size, rng=0)
         return U, s, Vt
 
@@ -75,6 +81,8 @@ class TraceBall(Ball):
 
     def size(self, W: Any) -> float:
         """Return the sum of singular values / radius."""
+        if not isinstance(W, LowRank) and not W.any():
+            return 0.0
         s = W.orthogonal().s if isinstance(W, LowRank) else svdvals(W)
         return float(s.sum()) / self.radius
 

@@ -17,11 +17,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.linalg import qr, svd
 
+from softmargin.core.deadline import check_time
 from softmargin.core.protocols import Array
 from softmargin.sets.atoms import LowRank
 
-__all__ = ["Matrix", "Triples", "TruncationTuning", "first_basis", "is_whole", "leading"]
+__all__ = ["Matrix", "Triples", "TruncationTuning", "first_basis", "is_whole", "leading", "svd_work"]
 
+SVD_COST = 20.0  # multiplications for all triples of a (d, k) matrix over d k^2, those of a product; by timings
 _ROUNDING = 1e-13  # singular values and errors below this share of the largest value are zero
 
 
@@ -89,6 +91,7 @@ def leading(
     while not is_whole(V.shape[1], matrix.shape, tuning):
         is_exact = False
         for _ in range(tuning.max_sweeps):
+            check_time()
             Q, R = qr(matrix.times(V), mode="economic", check_finite=False)
             B = matrix.adjoint(Q)
             right, s, rotation = svd(B, full_matrices=False, check_finite=False)
@@ -105,8 +108,14 @@ def leading(
         if is_exact or (most is not None and columns >= most):
             return Triples(Q @ rotation, s, right, rotation)
         V = _more_columns(right, min(2 * columns, *matrix.shape))
+    check_time(svd_work(matrix.shape))
     U, s, Vt = svd(matrix.toarray(), full_matrices=False, check_finite=False)
     return Triples(U, s, Vt.T, None)
+
+
+def svd_work(shape: tuple[int, int]) -> float:
+    """Return about how many multiplications of a product take as long as all singular triples."""
+    return SVD_COST * max(shape) * float(min(shape)) ** 2
 
 
 def _more_columns(V: Array, columns: int) -> Array:

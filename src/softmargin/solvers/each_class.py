@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from softmargin.core.deadline import is_time_up
 from softmargin.core.protocols import ManyProblems, Solver
 
 __all__ = ["EachClass", "EachClassTuning", "EachState"]
@@ -53,6 +54,8 @@ class EachClass:
         """Step every class that is not far ahead of the others."""
         worst = max(state.estimates)
         for c, part in enumerate(problem.parts):
+            if is_time_up():
+                break
             if state.estimates[c] >= self.tuning.pause_below * worst:
                 state.states[c] = self.solver.step(part, state.states[c])
                 state.estimates[c] = self.solver.estimate(part, state.states[c])

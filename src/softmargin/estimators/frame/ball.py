@@ -40,7 +40,7 @@ from softmargin.estimators.frame.fit import (
     encoded,
 )
 from softmargin.estimators.frame.warnings import InactiveBallWarning, inactive_ball
-from softmargin.estimators.posing.fit import loss_prices
+from softmargin.estimators.posing.fit import demand_modest, loss_prices
 from softmargin.losses.entrywise import ENTRYWISE
 from softmargin.losses.observed import Observed
 from softmargin.models.shapes import log_probabilities
@@ -196,6 +196,7 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> Data:
         X, y = checked_sparse(X), checked_sparse(y, "y")
         X, y = validate_data(self, X, y, multi_output=True, **FIT_KINDS)
+        demand_modest(X)
         sample_weight = checked_weights(sample_weight, X)
         kind = type_of_target(y, input_name="y")
         if kind == "multiclass-multioutput":
@@ -283,9 +284,11 @@ class BallRegressor(MultiOutputMixin, RegressorMixin, BallEstimator):
         of_y = {"ensure_2d": False, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
         X, y = validate_data(self, checked_sparse(X), checked_sparse(y, "y"), validate_separately=(FIT_KINDS, of_y))
         check_consistent_length(X, y)
+        demand_modest(X)
         missing = np.isnan(y)
         if missing.any() and (y.ndim == 1 or y.shape[1] == 1 or missing.all()):
             raise DataError("Input y contains NaN: a missing target. Drop such samples; they say nothing here.")
+        demand_modest(y[~missing], "y")
         return Data(X, y, checked_weights(sample_weight, X))
 
     def _target(self, data: Data) -> tuple[Array, Array, Any]:

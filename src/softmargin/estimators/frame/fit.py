@@ -30,7 +30,14 @@ from softmargin.core.errors import DataError
 from softmargin.core.sparse import checked_sparse
 from softmargin.estimators.frame.callbacks import CallbackBridge, CallbackSupportMixin, with_callbacks
 from softmargin.estimators.frame.warnings import NotCertifiedWarning, not_certified
-from softmargin.estimators.posing.fit import fit_problem, loss_prices, model_info
+from softmargin.estimators.posing.fit import (
+    LARGEST_SQUARES,
+    demand_modest,
+    fit_problem,
+    loss_prices,
+    model_info,
+    sum_of_squares,
+)
 from softmargin.models import LinearModel
 from softmargin.run import Result, Status, Stop
 
@@ -75,7 +82,7 @@ class Posed(NamedTuple):
 
 
 def is_ready(X: Any) -> bool:
-    """Say whether X needs no conversion: a C-ordered array or CSR matrix, not empty, of finite float32 or float64.
+    """Say whether X needs no conversion: a C-ordered array or CSR matrix, not empty, of modest float32 or float64.
 
     Nothing is refused here: scikit-learn's checks have the last word on what is not ready.
     """
@@ -87,9 +94,7 @@ def is_ready(X: Any) -> bool:
         values = X.data if is_plain else None
     if not is_plain or X.ndim != 2 or 0 in X.shape or X.dtype not in (np.float64, np.float32):
         return False
-    # A sum needs no temporary array; one that overflows asks for a closer look.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(values.sum()))
+    return bool(sum_of_squares(values) <= LARGEST_SQUARES[X.dtype.type])
 
 
 def ready_labels(y: Any) -> tuple[Array, Array] | None:
@@ -240,7 +245,8 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         result = self._solve(data, posed, posed.warm_point() if self.warm_start else None)
         if result.status is not Status.CONVERGED:
             warnings.warn(not_certified(result, self.tol), NotCertifiedWarning, stacklevel=5)
-        doubt = posed.doubt(result.point)
+        # A doubt may take another certificate, for which a budget has no time.
+        doubt = None if result.status is Status.MAX_SECONDS else posed.doubt(result.point)
         if doubt is not None:
             warnings.warn(doubt, stacklevel=5)
         return self
@@ -303,6 +309,7 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
         else:
             X, y = validate_data(self, X, y, **FIT_KINDS)
             labels = encoded(y)
+            demand_modest(X)
         return Data(X, y, checked_weights(sample_weight, X), *labels)
 
     def _prices(self, data: Data, C: Any) -> Array:

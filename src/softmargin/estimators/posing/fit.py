@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from softmargin import solvers
 from softmargin.core.errors import DataError, IncompatibleError
@@ -23,7 +24,17 @@ from softmargin.run.solve import check_needs
 from softmargin.sets import L1Ball
 from softmargin.solvers.names import SAMPLING, SOLVERS, choices
 
-__all__ = ["AutoTuning", "codes_of", "find_solver", "fit_problem", "loss_prices", "model_info"]
+__all__ = [
+    "LARGEST_SQUARES",
+    "AutoTuning",
+    "codes_of",
+    "demand_modest",
+    "find_solver",
+    "fit_problem",
+    "loss_prices",
+    "model_info",
+    "sum_of_squares",
+]
 
 Array = NDArray[Any]
 
@@ -39,6 +50,9 @@ class AutoTuning(NamedTuple):
 
 
 TUNING = AutoTuning()
+# Beyond these, products and squares of data, prices and weights overflow.
+LARGEST_SQUARES: dict[Any, float] = {np.float64: 1e200, np.float32: 1e36}
+LARGEST_PRICES = 1e100
 
 
 def loss_prices(
@@ -55,7 +69,33 @@ def loss_prices(
         raise DataError("sample_weight must be finite and not negative; found a NaN, infinite or negative weight.")
     if not weights.any():
         raise DataError("sample_weight is zero for every sample; at least one must be positive.")
-    return C * weights * _class_weights(classes, codes, weights, class_weight)[codes]
+    with np.errstate(over="ignore", invalid="ignore"):
+        prices: Array = C * weights * _class_weights(classes, codes, weights, class_weight)[codes]
+        total = float(prices.sum())
+    if not total <= LARGEST_PRICES:
+        raise DataError(
+            f"C times the weights of samples and classes sums to {total:.3g}; above {LARGEST_PRICES:g} their squares "
+            "leave the range of float64. Lower C or the weights."
+        )
+    return prices
+
+
+def sum_of_squares(values: Any) -> float:
+    """Return the sum of the squares, by BLAS; NaN or infinity where there is one, or where it overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(np.vdot(values, values))
+
+
+def demand_modest(X: Any, name: str = "X") -> None:
+    """Refuse numbers so large that sums of their squares leave the range of their type, or come near it."""
+    values = X.data if issparse(X) else X
+    square, most = sum_of_squares(values), LARGEST_SQUARES[values.dtype.type]
+    if square > most:
+        largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+        raise DataError(
+            f"{name} holds values up to {largest:.3g}, and its squares sum to {square:.3g}: sums above {most:g} leave "
+            f"the range of {values.dtype}. Scale {'the features' if name == 'X' else name} to values near 1."
+        )
 
 
 def _class_weights(classes: Array, codes: Array, sample_weight: Array, class_weight: Any) -> Array:

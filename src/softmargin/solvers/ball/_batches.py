@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from softmargin.core.deadline import is_time_up
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import Array, ConstrainedProblem, ConvexSet
 from softmargin.matrices.operator import adjoint_product, product, row_squares
@@ -75,6 +76,8 @@ def slide(ball: ConvexSet, g: Array, start: Array, beta: float, tol: float, max_
     """Return a point of the ball near the minimum of <g, W> + beta / 2 |W - start|^2, and how many corners it took."""
     W, h = start.copy(), g.copy()
     for count in range(1, max_corners + 1):
+        if is_time_up():
+            return W, count
         corner = ball.lmo(h)
         gap = float(np.vdot(h, W)) - corner.inner(h)
         if not gap > tol:

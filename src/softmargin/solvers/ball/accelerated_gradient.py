@@ -21,6 +21,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from softmargin.core.certificate import relative_gap
+from softmargin.core.deadline import check_time
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.constrained import BallPoint
@@ -101,6 +102,7 @@ class BallGradient(BallSolver):
         # The new point overwrites the one before last.
         new, new_S = state.last_W, state.last_S
         while True:
+            check_time()
             length = 1.0 / (state.lipschitz + l2)
             np.multiply(G, -length, out=D)
             D += (1.0 - length * l2) * V

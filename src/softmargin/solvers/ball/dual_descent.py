@@ -20,6 +20,7 @@ import numpy as np
 
 from softmargin.backends.jit import jit
 from softmargin.backends.loops import shuffle
+from softmargin.core.deadline import alarm
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.rows import as_rows
@@ -92,7 +93,8 @@ class BallDualDescent(BallSolver):
         loss, target, chunk = compiled_loss(problem), problem.target.reshape(-1), -(-len(state.order) // n_levels)
         fixed = _Fixed(loss, target, problem.weights, l2, ball.radius, longest, chunk)
         state.theta, losses, slacks = _ascend(
-            as_rows(X), fixed, state.U.reshape(-1), state.Z.reshape(-1), state.theta, state.order, state.random
+            *(as_rows(X), fixed, state.U.reshape(-1), state.Z.reshape(-1)),
+            *(state.theta, state.order, state.random, alarm()),
         )
         ball.shrink_into(state.Z, state.theta, -1.0 / l2, state.W)
         primal = losses + 0.5 * l2 * float(np.vdot(state.W, state.W))
@@ -123,9 +125,9 @@ class _Fixed(NamedTuple):
 
 @jit
 def _ascend(
-    rows: Any, problem: _Fixed, U: Array, Z: Array, theta: float, order: Array, random: Array
+    rows: Any, problem: _Fixed, U: Array, Z: Array, theta: float, order: Array, random: Array, alarm: Array
 ) -> tuple[float, float, float]:
-    """Visit every sample once; return theta and the sums of all losses and all slacks, each before its update.
+    """Visit every sample once, until the alarm; return theta and the sums of all losses and slacks before updates.
 
     The weights are W = -sign(Z) [|Z| - theta]_+ / l2 and never stored. As a dual variable moves by at most ``longest``,
     only entries of Z within reach of theta can become weights, and only those shorten the step.
@@ -136,6 +138,9 @@ def _ascend(
     losses, slacks = 0.0, 0.0
     shuffle(order, n, random)
     for a in range(n):
+        if alarm[0] != 0:
+            theta = nearest_level(Z, size, theta)
+            break
         i = order[a]
         begin, end = bare.entries(i)
         weight = problem.weights[i]

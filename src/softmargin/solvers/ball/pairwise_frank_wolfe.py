@@ -21,6 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from softmargin.backends.jit import jit
+from softmargin.core.deadline import is_time_up
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.constrained import BallPoint
@@ -71,7 +72,7 @@ class BallPairwise(BallSolver):
         radius, has_origin = ball.radius, isinstance(ball, L1Ball)
         slack = radius - float(np.abs(W).sum()) if has_origin else 0.0
         cost = 0.0
-        while cost < problem.X.size:
+        while cost < problem.X.size and not is_time_up():
             slack = slack if slack > _ROUNDING * radius else 0.0
             directions, worst, room = _pair(W, (state.Z + problem.l2 * state.W).reshape(-1), has_origin, slack)
             before = sum(abs(W[entry]) for entry in directions)

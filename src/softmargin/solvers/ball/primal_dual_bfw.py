@@ -22,6 +22,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from softmargin.core.certificate import relative_gap
+from softmargin.core.deadline import check_time, is_time_up
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import row_squares
@@ -147,7 +148,7 @@ class PrimalDualBFW(BallSolver):
                 objective.fill_scores(problem.X, state.W, state.scores)
             touched += self._ascend(problem, state) if self.is_automatic else self._iterate(problem, state)
             state.n_done += 1
-            if touched >= problem.X.size:
+            if touched >= problem.X.size or is_time_up():
                 break
         return state
 
@@ -156,6 +157,7 @@ class PrimalDualBFW(BallSolver):
         p, k, tuning = problem.weights[:, None], problem.shape[1], self.tuning
         value, touched = _smooth_part(problem, state.Z, state.W), 0
         while True:
+            check_time()
             _fill_moves(problem, state)
             D = p * state.D
             predicted = float(np.vdot(D, state.scores)) - float(np.vdot(D, state.D)) / (2.0 * state.r)

@@ -22,6 +22,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from softmargin.core.deadline import is_time_up
 from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
@@ -74,7 +75,7 @@ class Scgs(SlidingSolver):
     def step(self, problem: ConstrainedProblem, state: ScgsState) -> ScgsState:
         """Slide for about a pass, then find the intercept."""
         rng, total = self.next_rng(state), 0.0
-        while total < problem.X.size:
+        while total < problem.X.size and not is_time_up():
             plan, is_last = self._plan(problem, state)
             total += self.advance(problem, state, plan, rng)
             state.t += 1

@@ -20,6 +20,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from softmargin.core.deadline import is_time_up
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.operator import product
@@ -88,7 +89,7 @@ class Storc(SlidingSolver):
         batch = min(n, self.batch or self.tuning.batch_share * N)
         anchor = problem.slopes(state.scores, state.intercept), state.Z
         total = 0.0
-        while total < problem.X.size and state.t <= N:
+        while total < problem.X.size and state.t <= N and not is_time_up():
             t = state.t
             plan = SlidingPlan(2.0 / (t + 1), 3.0 * L / t, 2.0 * L * square / (N * t), batch)
             total += self.advance(problem, state, plan, rng, anchor)

@@ -17,6 +17,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from softmargin.core.deadline import is_time_up
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
@@ -74,6 +75,8 @@ class BallSvrg(BallSolver):
         rng = np.random.default_rng([state.seed, state.n_steps])
         slopes = problem.slopes(state.scores, state.intercept)
         for drawn in rng.choice(n, size=(-(-n // state.batch), state.batch), p=state.chances):
+            if is_time_up():
+                break
             V = batch_gradient(problem, drawn, state.chances, state.W, state.intercept, slopes)
             V += state.Z
             V += problem.l2 * state.W

@@ -16,6 +16,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from softmargin.core.deadline import is_time_up
 from softmargin.core.protocols import ConstrainedProblem
 from softmargin.problems.constrained import BallPoint, Constrained
 from softmargin.sets import L1Ball
@@ -90,7 +91,7 @@ class BallWorkingSet(BallSolver):
         inner.lipschitz = max(inner.lipschitz, state.lipschitz)
         for _ in range(tuning.max_steps):
             inner = _PLAIN.step(part, inner)
-            if inner.gap <= target_gap:
+            if inner.gap <= target_gap or is_time_up():
                 break
         state.gap = max(inner.gap, target_gap)  # at least: the gap on all features is not known
         state.W[:] = 0.0

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.lanes import zeros
+from softmargin.core.deadline import is_time_up
 
 __all__ = ["Metric", "Solved", "conjugate_gradients"]
 
@@ -55,7 +56,7 @@ def conjugate_gradients(
     square = float(residual @ residual) if is_euclidean else size
     target = exactness * exactness * square
     for _ in range(max_products):
-        if not square > target:
+        if not square > target or is_time_up():
             break
         product(direction, image)
         bend = float(direction @ image)

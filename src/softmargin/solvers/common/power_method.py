@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.core.deadline import check_time
+
 __all__ = ["largest_eigenvalue"]
 
 Array = NDArray[Any]
@@ -31,6 +33,7 @@ def largest_eigenvalue(
     axis = None if v.ndim == 1 else 0
     value, norm = 0.0, np.linalg.norm(v, axis=axis)
     for _ in range(steps):
+        check_time()
         v = product(v / np.maximum(norm, _TINY))
         norm = np.linalg.norm(v, axis=axis)
         value, before = float(np.max(norm)), value

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.blocks import NOTHING
+from softmargin.core.deadline import check_time
 from softmargin.core.protocols import KernelBlockProblem, Resumable
 from softmargin.losses.multiclass_hinge import margins
 
@@ -74,6 +75,7 @@ def _nearest_weston_watkins(u: Array, y: Array, C: Array) -> Array:
     gamma = np.maximum(own, 0.0)  # gamma is the label's new entry: near u_y where u is near the set
     low, high = np.full(len(v), -1.0), np.full(len(v), np.inf)
     for _ in range(_MAX_PASSES):
+        check_time()
         over = v - gamma[:, None]
         is_inside = (over > 0.0) & (over < bound)
         sums = np.where(over >= bound, bound, np.where(is_inside, v, 0.0)).sum(axis=1)

@@ -87,10 +87,11 @@ def _best_move(p: _Pair, low_i: float, high_i: float, low_j: float, high_j: floa
 
 
 @jit
-def descend_free_pairs(square: Square, budget: int, target: float, check_every: int) -> int:
+def descend_free_pairs(square: Square, budget: int, target: float, check_every: int, alarm: Array) -> int:
     """Move pairs until the gap, sum_i max(S_i rise_i, S_i fall_i), is at most ``target``; return how many moved.
 
-    The gap is evaluated before every ``check_every``-th pair; at most ``budget`` pairs move.
+    The gap is evaluated before every ``check_every``-th pair; at most ``budget`` pairs move, and none
+    after the alarm.
     """
     K_, q_, S_ = pointer(square.K), pointer(square.diagonal), pointer(square.S)
     rise_, fall_, gain_ = pointer(square.rise), pointer(square.fall), pointer(square.gain)
@@ -108,7 +109,7 @@ def descend_free_pairs(square: Square, budget: int, target: float, check_every: 
             found = largest_of(gain_, first)
             if found > best:
                 best, at = found, first
-        if at < 0 or done >= budget:
+        if at < 0 or done >= budget or alarm[0] != 0:
             return done
         if done % check_every == 0:
             gap = 0.0

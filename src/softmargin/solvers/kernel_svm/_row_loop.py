@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import compiled_struct, jit
+from softmargin.core.deadline import is_time_up
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.solvers.kernel_svm._dual_rows import DualRowSolver, first_rows, open_rows
 
@@ -204,6 +205,8 @@ class RowSolver(DualRowSolver[RowState]):
         order = np.random.default_rng((state.seed, state.n_done)).permutation(state.index)
         size = min(MOST_ROWS, gram.largest_rows)
         for first in range(0, len(order), size):
+            if is_time_up():
+                break
             index = order[first : first + size]
             visit_rows(rule, rows, gram.rows(index), index, state.n_done, len(order))
             state.n_done += len(index)

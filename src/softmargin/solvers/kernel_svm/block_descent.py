@@ -31,6 +31,7 @@ from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, padded, pointer, zeros
 from softmargin.backends.loops import shuffle
 from softmargin.blocks import find_block, new_workspace
+from softmargin.core.deadline import alarm, is_time_up, share_of_time
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.losses.multiclass_hinge import margins
 from softmargin.matrices.row_store import gather
@@ -55,6 +56,7 @@ class KernelBlockDescentTuning(NamedTuple):
     set_target: float = 0.1  # share of its gap that a round leaves: by hand; maths: kernel SVM, section 8 has 0.2
     deep_target: float = 0.04  # the same where updating all scores costs far more than the descent: by hand
     small: int = 8  # n is so many times the set where it does: by hand
+    share: float = 0.5  # of the time left, for the epochs over a set; the rest updates the scores; by hand
     max_epochs: int = 40  # over one working set: maths: kernel SVM, section 8
     piece: int = 512  # rows: 512 x 512 kernel values are 1 or 2 MB, a second cache
     alone: int = 1024  # rows up to which a set is one piece, as gathering costs more than it saves: by hand
@@ -150,9 +152,10 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         rng = np.random.default_rng(state.random[0])
         part = _WorkingSquare(problem, state, rows, self)
         target = share * float(state.gaps[rows].sum())
-        for _ in range(epochs):
-            if part.epoch(rng, is_single=epochs == 1) <= target:
-                break
+        with share_of_time(self.tuning.share):
+            for _ in range(epochs):
+                if part.epoch(rng, is_single=epochs == 1) <= target or is_time_up():
+                    break
         state.random[:] = part.random
         change = part.alpha - state.alpha[rows]
         state.alpha[rows] = part.alpha
@@ -199,7 +202,12 @@ class _WorkingSquare:
         t = self.tuning
         sweeps = (t.sweep_target_alone, t.max_sweeps_alone) if self.n_pieces == 1 else (t.sweep_target, t.max_sweeps)
         pieces = np.array_split(rng.permutation(self.m), self.n_pieces)
-        return sum(self._descend(np.sort(piece), *((1.0, 1) if is_single else sweeps)) for piece in pieces)
+        found = 0.0
+        for piece in pieces:
+            found += self._descend(np.sort(piece), *((1.0, 1) if is_single else sweeps))
+            if is_time_up():
+                break
+        return found
 
     def _descend(self, rows: Array, target: float, max_sweeps: int) -> float:
         """Sweep over one piece, then update the scores of the whole set."""
@@ -214,7 +222,7 @@ class _WorkingSquare:
         piece = _KernelPiece(
             self.piece_K, self.y[rows], self.C[rows], self.diagonal[rows], alpha, scores.reshape(-1), self.order
         )
-        met = sweep(piece, self.block, self.k, self.work, self.random, target, max_sweeps)
+        met = sweep(piece, self.block, self.k, self.work, self.random, target, max_sweeps, alarm())
         self.alpha[rows] = new
         spread(self.K.reshape(-1), self.m, rows, (new - old).reshape(-1), self.k, self.scores.reshape(-1))
         return float(met)
@@ -233,10 +241,12 @@ class _KernelPiece(NamedTuple):
 
 
 @jit
-def sweep(piece: _KernelPiece, block: Any, k: int, work: Any, random: Array, target: float, max_sweeps: int) -> float:
+def sweep(
+    piece: _KernelPiece, block: Any, k: int, work: Any, random: Array, target: float, max_sweeps: int, alarm: Array
+) -> float:
     """Pass over all rows until the gap found in a pass is at most ``target`` times that of the first one.
 
-    Returns the gap found in the first pass.
+    It ends early at the alarm. Returns the gap found in the first pass.
     """
     w = work.bare_workspace()
     K_, y_, C_, q_ = pointer(piece.K), pointer(piece.y), pointer(piece.C), pointer(piece.diagonal)
@@ -249,6 +259,8 @@ def sweep(piece: _KernelPiece, block: Any, k: int, work: Any, random: Array, tar
         shuffle(order_, m, random)
         total = 0.0
         for t in range(m):
+            if alarm[0] != 0:
+                break
             i = order_[t]
             label = np.int64(y_[i])
             for c in range(k):
@@ -267,7 +279,7 @@ def sweep(piece: _KernelPiece, block: Any, k: int, work: Any, random: Array, tar
                             F_[out + j] += step * K_[row + j]
         if n_sweeps == 0:
             met = total
-        if total <= target * met:
+        if total <= target * met or alarm[0] != 0:
             break
     return met
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from softmargin.backends.loops import in_chunks
 from softmargin.core.certificate import relative_gap
+from softmargin.core.deadline import alarm, share_of_time
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.solvers.common.working_set import by_score, choose_rows
@@ -48,6 +49,7 @@ class KernelPairDescentTuning(NamedTuple):
     deep_target: float = 0.001  # ... and where all its samples moved before, or there are no others: updates are cheap
     active_share: float = 0.01  # a gap counts above this share of the mean gap: maths: kernel SVM, section 8
     near: float = 0.2  # a sample this near to its margin may move after others did
+    share: float = 0.5  # of the time left, for the descent; the rest updates the scores
     max_updates: int = 40  # per sample in one round
     check_every: int = 32  # updates between two evaluations of the gap
 
@@ -98,7 +100,8 @@ class KernelPairDescent(DualRowSolver[KernelPairState]):
         square = Square(problem.gram.square(rows), diagonal, S, rise, fall, np.zeros(len(S)))
         share = tuning.deep_target if m == problem.gram.n or state.has_moved[rows].all() else tuning.target
         target = share * float(gaps[rows].sum())
-        descend_free_pairs(square, tuning.max_updates * m, target, tuning.check_every)
+        with share_of_time(tuning.share):
+            descend_free_pairs(square, tuning.max_updates * m, target, tuning.check_every, alarm())
         is_positive, C = problem.y[rows] == 1, 2.0 * problem.C[rows]
         used, left = np.where(is_positive, (-fall[:m], rise[:m]), (rise[:m], -fall[:m]))
         # A variable that reached its bound is set to it: the sum of its moves misses it by rounding.

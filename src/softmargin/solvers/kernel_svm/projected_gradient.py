@@ -18,13 +18,15 @@ L is the largest eigenvalue of K by the power method, and doubles where <d, K d>
 Everything is an operation on whole arrays: no loop over samples. Source: maths: kernel SVM, sections 4 and 5.
 """
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.core.deadline import check_time, is_time_up, share_of_time
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.matrices.operator import row_slices
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
@@ -48,6 +50,7 @@ class ProjectedGradientTuning(NamedTuple):
     active_share: float = 0.01  # a gap counts above this share of the mean gap: maths: kernel SVM, section 8
     set_target: float = 0.1  # share of its gap that a round leaves: by hand; maths: kernel SVM, section 8 has 0.2
     set_steps: int = 300  # most iterations of one round: by hand
+    share: float = 0.5  # of the time left, for the iterations of a round; the rest updates the scores; by hand
     safety: float = 1.02  # times the eigenvalue, which the power method approaches from below: by hand
     power_steps: int = 30  # by hand
     power_change: float = 1e-3  # relative change at which the power method stops: by hand
@@ -63,6 +66,7 @@ class DualIterate:
     last_scores: Array  # (m, k)
     lipschitz: float
     momentum: float
+    ceiling: float = field(default=math.inf, kw_only=True)  # the trace of K, which no eigenvalue exceeds
 
 
 @dataclass
@@ -97,7 +101,15 @@ class ProjectedGradient(DualRowSolver[ProjectedGradientState]):
         gram = problem.gram
         lipschitz = 1.0 if self.working_set else self._lipschitz(gram.scores, gram.diagonal, rng)
         return ProjectedGradientState(
-            alpha, scores, alpha.copy(), scores.copy(), lipschitz, 1.0, order, self.tuning.first_set
+            alpha,
+            scores,
+            alpha.copy(),
+            scores.copy(),
+            lipschitz,
+            1.0,
+            order,
+            self.tuning.first_set,
+            ceiling=float(gram.diagonal.sum()),
         )
 
     def step(self, problem: KernelBlockProblem, state: ProjectedGradientState) -> ProjectedGradientState:
@@ -124,18 +136,20 @@ class ProjectedGradient(DualRowSolver[ProjectedGradientState]):
         def product(change: Array) -> Array:
             out = np.empty_like(change)
             for part in row_slices(len(K), len(K)):
+                check_time()
                 # Widened a slice at a time: kernel values may be float32, sums never are.
                 np.matmul(K[part].astype(np.float64, copy=False), change, out=out[part])
             return out
 
         old, scores = state.alpha[rows], state.scores[rows]
-        lipschitz = self._lipschitz(product, gram.diagonal[rows], np.random.default_rng(len(rows)))
-        at = DualIterate(old, scores, old, scores, lipschitz, 1.0)
-        target = tuning.set_target * _gap(at, problem.multiclass, y, C)
-        for _ in range(tuning.set_steps):
-            _advance(at, problem.multiclass, y, C, product)
-            if not _gap(at, problem.multiclass, y, C) > target:
-                break
+        with share_of_time(tuning.share):
+            lipschitz = self._lipschitz(product, gram.diagonal[rows], np.random.default_rng(len(rows)))
+            at = DualIterate(old, scores, old, scores, lipschitz, 1.0, ceiling=float(gram.diagonal[rows].sum()))
+            target = tuning.set_target * _gap(at, problem.multiclass, y, C)
+            for _ in range(tuning.set_steps):
+                _advance(at, problem.multiclass, y, C, product)
+                if not _gap(at, problem.multiclass, y, C) > target or is_time_up():
+                    break
         change = np.zeros_like(state.alpha)
         change[rows] = at.alpha - old
         state.alpha[rows] = at.alpha
@@ -159,12 +173,13 @@ def _advance(at: DualIterate, multiclass: str, y: Array, C: Array, product: Prod
     gradient[np.arange(len(y)), y] -= 1.0
     noise = NOISE * float(np.linalg.norm(z_scores))
     while True:
+        check_time()
         new = nearest(multiclass, z - gradient / at.lipschitz, y, C)
         new_scores = at.scores + product(new - at.alpha)
         d = new - z
         length = float(np.linalg.norm(d))
         curvature = float(np.vdot(d, new_scores - z_scores))
-        if not curvature > at.lipschitz * length**2 + noise * length:
+        if not curvature > at.lipschitz * length**2 + noise * length or at.lipschitz > at.ceiling:
             break
         at.lipschitz *= 2.0
     at.momentum = 1.0 if float(np.vdot(d, new - at.alpha)) < 0.0 else following

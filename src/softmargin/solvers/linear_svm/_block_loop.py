@@ -81,19 +81,20 @@ def _keep_tiles(live: Any, first: int, words: int, tiles: Any, m: int) -> None:
 
 @jit
 def descend(
-    dual: BlockDual, visits: Visits, work: Any, m: int, is_full: bool, target: float, budget: int
+    dual: BlockDual, visits: Visits, work: Any, m: int, is_full: bool, target: float, budget: int, alarm: Array
 ) -> tuple[float, int, int]:
     """Pass over order[:m] until the gap found in one pass is at most ``target`` or ``budget`` visits are spent.
 
     A full pass evaluates every class; other passes only a sample's live tiles, and samples that do not move drop to
-    the back of the order. Returns the gap summed over the last pass, what is left of m, and the number of visits.
+    the back of the order. The alarm ends a pass early. Returns the gap summed over the last pass, what is left of m,
+    and the number of visits.
     """
     # Pointers, because arrays that pass through calls are reference-counted at every visit.
     rows_, block, w = dual.rows.bare(), dual.block, work.bare_workspace()
     y_, C_, q_ = pointer(dual.y), pointer(dual.C), pointer(dual.sqnorms)
     a_, W_ = pointer(dual.alpha), pointer(dual.weights)
     order_, gaps_ = pointer(visits.order), pointer(visits.gaps)
-    idle_, live_ = pointer(visits.idle), pointer(visits.live)
+    idle_, live_, alarm_ = pointer(visits.idle), pointer(visits.live), pointer(alarm)
     k, n_tiles, words = work.numbers.shape[1], work.lists.shape[1], visits.live.shape[0] // dual.y.shape[0]
     done = 0
     while True:
@@ -102,6 +103,8 @@ def descend(
         total = 0.0
         t = 0
         while t < m:
+            if alarm_[0] != 0:
+                break
             i = order_[t]
             label = np.int64(y_[i])
             tiles, n_mine = w.tiles, n_tiles
@@ -131,7 +134,7 @@ def descend(
                         order_[t], order_[m] = order_[m], i
                         continue
             t += 1
-        if total <= target or done >= budget or m == 0:
+        if total <= target or done >= budget or m == 0 or alarm_[0] != 0:
             return total, m, done
 
 

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from softmargin.backends.lanes import WIDTH, padded, zeros
 from softmargin.blocks import NOTHING, Workspace, find_block, new_workspace
+from softmargin.core.deadline import alarm
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.rows import as_rows
@@ -154,7 +155,7 @@ class DualBlockDescent(Restoring[DescentState]):
             return state
         target = self.tuning.set_target * state.full_gap
         budget = min(state.visits_left, state.n_open)
-        state.gap, state.n_active, visits = descend(*state.loop, state.n_active, False, target, budget)
+        state.gap, state.n_active, visits = descend(*state.loop, state.n_active, False, target, budget, alarm())
         state.visits_left -= visits
         if state.gap <= target or state.visits_left <= 0:
             state.n_active = 0
@@ -163,7 +164,7 @@ class DualBlockDescent(Restoring[DescentState]):
     def _full_pass(self, problem: BlockDualProblem, state: DescentState) -> None:
         """Visit every row that can move, and choose the working set of the passes to come."""
         tuning = self.tuning
-        state.gap, _, _ = descend(*state.loop, state.n_open, True, math.inf, 0)
+        state.gap, _, _ = descend(*state.loop, state.n_open, True, math.inf, 0, alarm())
         state.full_gap = state.gap
         if self.screening and state.gap <= tuning.screen_again * state.screened:
             self._screen(problem, state)

@@ -107,9 +107,16 @@ class FeatureIterate(NamedTuple):
 
 @jit
 def descend(
-    columns: Any, penalty: Any, order: Array, rule: StepRule, data: SoftmaxData, iterate: FeatureIterate, work: Array
+    columns: Any,
+    penalty: Any,
+    order: Array,
+    rule: StepRule,
+    data: SoftmaxData,
+    iterate: FeatureIterate,
+    work: Array,
+    alarm: Array,
 ) -> float:
-    """Make a proximal gradient step in every feature of ``order``; keep the iterate up to date.
+    """Make a proximal gradient step in every feature of ``order``, until the alarm; keep the iterate up to date.
 
     A step of size t = scale / L moves the row by D, and is taken if <g(W + D) - g(W), D> <= share |D|^2 / t; else L
     doubles, up to the constant that holds anywhere. For a convex penalty and share = scale = 1 the objective cannot
@@ -129,6 +136,8 @@ def descend(
     nothing = splat(0.0)
     falls = 0.0
     for visit in range(order.shape[0]):
+        if alarm[0] != 0:
+            break
         j = order[visit]
         first = j * k
         begin, end = cols.entries(j)

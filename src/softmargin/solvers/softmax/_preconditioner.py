@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csr_matrix
 
+from softmargin.core.deadline import has_time_for
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import RidgeProblem
 from softmargin.matrices.operator import row_slices
@@ -85,7 +86,8 @@ def make_metric(
     nnz, worth = (X.size, tuning.worth_dense) if isinstance(X, np.ndarray) else (X.nnz, tuning.worth_sparse)
     m = min(n, max(tuning.least_rows, tuning.rows_per_feature * (d + 1)))
     if name == "auto":
-        is_worth = d <= tuning.max_features and m * (d + 1.0) ** 2 <= worth * nnz * objective.k
+        forming = m * (d + 1.0) ** 2
+        is_worth = d <= tuning.max_features and forming <= worth * nnz * objective.k and has_time_for(forming)
         name = "gram" if is_worth else "diagonal"
     if name == "none":
         return lambda V: V

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from softmargin.backends.lanes import zeros
+from softmargin.core.deadline import check_time
 from softmargin.core.protocols import RidgeProblem
 from softmargin.matrices.operator import row_blocks
 from softmargin.matrices.products import adjoint, times
@@ -187,6 +188,7 @@ class NewtonSearch(NamedTuple):
         low, high, length = 0.0, math.inf, first if first < math.inf else 1.0
         highest = line.state.value + ROUNDING * abs(line.state.value)
         for _ in range(self.max_trials):
+            check_time()
             value, rise, curvature = line.evaluate(length)
             if abs(rise) <= -self.flat * slope and value <= highest:
                 break

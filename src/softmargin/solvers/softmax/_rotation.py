@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
+from softmargin.core.deadline import check_time
 from softmargin.matrices.operator import adjoint_product, laid_out, product, row_slices
 
 __all__ = ["Rotation", "find_rotation"]
@@ -44,6 +45,7 @@ def find_rotation(X: Any) -> Rotation:
     X, (n, d) = laid_out(X), X.shape
     if not 0 < n < d:
         return Rotation(X)
+    check_time(n * n * (d + float(n)))
     L, order, rank, _ = dpstrf(_gram(X), lower=True)
     L, order = np.tril(L)[:, :rank], order - 1
     A = np.empty((n, rank))

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.lanes import zeros
+from softmargin.core.deadline import check_time
 from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.operator import rmatmul
 from softmargin.problems.composite import CompositePoint
@@ -117,6 +118,7 @@ class AcceleratedGradient(CompositeSolver[AcceleratedState]):
         new, new_S = state.last_W, state.last_S
         rows, G, moved = (losses.matrix(flat) for flat in (Z, state.G, new))
         while True:
+            check_time()
             length = 1.0 / state.lipschitz
             moved[:-1] = problem.penalty.prox(rows[:-1] - length * G[:-1], length)
             D = moved[:-1] - rows[:-1]

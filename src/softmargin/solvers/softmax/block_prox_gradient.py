@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.lanes import padded, zeros
+from softmargin.core.deadline import alarm, check_time, is_time_up
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.products import adjoint, times
@@ -174,6 +175,7 @@ class BlockProxGradient(CompositeSolver[BlockState]):
         if self.blocks != "features":
             m = problem.n_columns if self.blocks == "classes" else 1
             for c in self._ordered(state, np.arange(m)):
+                check_time()
                 self._change_columns(problem, state, slice(c, c + 1) if m > 1 else slice(0, problem.n_columns))
         elif state.saw_all:
             state.full_fall = self._pass(problem, state, np.arange(d))
@@ -183,7 +185,7 @@ class BlockProxGradient(CompositeSolver[BlockState]):
         else:
             columns = _columns(problem, state)
             cost, lengths = 0, np.diff(getattr(columns, "indptr", np.arange(d + 1) * problem.X.shape[0]))
-            while len(state.active) > 0 and cost < problem.X.size:
+            while len(state.active) > 0 and cost < problem.X.size and not is_time_up():
                 fall = self._pass(problem, state, state.active)
                 state.n_set_passes += 1
                 cost += lengths[state.active].sum()
@@ -221,7 +223,8 @@ class BlockProxGradient(CompositeSolver[BlockState]):
         rule = StepRule(state.lipschitz, is_local, *self._caution(problem), by.gershgorin, by.flattest)
         iterate = FeatureIterate(state.W, state.S, state.U, state.seen, state.G, state.moved)
         order, data = self._ordered(state, features), softmax_data(problem)
-        return float(descend(_columns(problem, state), problem.penalty, order, rule, data, iterate, state.work))
+        columns = _columns(problem, state)
+        return float(descend(columns, problem.penalty, order, rule, data, iterate, state.work, alarm()))
 
     def _caution(self, problem: CompositeProblem) -> tuple[float, float]:
         """Return step times L, and the share of |D|^2 / step that the curvature may take."""
@@ -245,6 +248,7 @@ class BlockProxGradient(CompositeSolver[BlockState]):
         if self.constants == "local":
             state.lipschitz[0] = max(self.tuning.shrink * state.lipschitz[0], LEAST_CONSTANT * state.ceiling)
         while True:
+            check_time()
             step = scale / state.lipschitz[0]
             new = problem.penalty.prox(W - step * G, step)
             moves[:-1], moves[-1] = new - W, 0.0

@@ -35,6 +35,7 @@ from softmargin.backends.lanes import WIDTH, zeros
 from softmargin.blocks import LogisticBlock, SoftmaxBlock, Workspace, new_workspace
 from softmargin.blocks.softmax import SURE
 from softmargin.core.certificate import relative_gap
+from softmargin.core.deadline import alarm
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import RidgeProblem
 from softmargin.matrices.rows import as_rows, squared_norms
@@ -167,7 +168,7 @@ class SoftmaxDualDescent(Restoring[SoftmaxDescentState]):
         state.first, k = np.empty(0), width_of(problem)
         loop = state.loop = state.loop or self._structs(problem, state)
         if state.n_active == 0:
-            state.gap, _, _ = descend(*loop, state.work, state.n_open, True, math.inf, 0)
+            state.gap, _, _ = descend(*loop, state.work, state.n_open, True, math.inf, 0, alarm())
             state.outside = 0.0
             weights, entropy = state.weights[:-k], _entropy(SoftmaxLosses(problem), state.alpha, state.U)
             state.dual = entropy - 0.5 * problem.ridge * float(weights @ weights)
@@ -175,7 +176,8 @@ class SoftmaxDualDescent(Restoring[SoftmaxDescentState]):
                 _choose_active(state, self.tuning)
         else:
             budget = min(state.visits_left, state.n_open)
-            state.gap, state.n_active, visits = descend(*loop, state.work, state.n_active, False, state.target, budget)
+            passes = (state.n_active, False, state.target, budget, alarm())
+            state.gap, state.n_active, visits = descend(*loop, state.work, *passes)
             state.visits_left -= visits
             if state.gap <= state.target or state.visits_left <= 0:
                 state.n_active = 0

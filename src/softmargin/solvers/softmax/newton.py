@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from softmargin.backends.lanes import zeros
+from softmargin.core.deadline import check_time
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import RidgeProblem
 from softmargin.matrices.operator import row_slices
@@ -95,6 +96,7 @@ class SoftmaxNewton(RidgeSolver[SoftmaxNewtonState]):
         H = state.hessian
         right = -objective.matrix(state.gradient)[:size].T.ravel()
         x, failed = right, len(right) > 0
+        check_time(objective.n * len(right) ** 2.0 + len(right) ** 3.0 / 3.0)
         while failed and state.damping < 1.0:
             fill_hessian(objective, H)
             if state.damping > 0.0:
@@ -148,6 +150,7 @@ def _add_many(objective: RidgeObjective, H: Array) -> None:
     P = np.ascontiguousarray(objective.matrix(objective.P).T)
     blocks = np.einsum("cjcl->cjl", H.reshape(k, size, k, size))  # a view
     for part in _slices(objective, H):
+        check_time()
         A = np.empty((size, part.stop - part.start))  # samples along its rows, as in P
         A[:r] = (X[part] if isinstance(X, np.ndarray) else X[part].toarray()).T
         A[r:] = 1.0

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.lanes import zeros
+from softmargin.core.deadline import share_of_time
 from softmargin.core.protocols import RidgeProblem
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
@@ -39,6 +40,7 @@ class NewtonCGTuning(NamedTuple):
     first_rows: int = 6000  # of the first sample, by hand ...
     rows_per_feature: int = 8  # ... or this many per feature, by hand
     misjudged: float = 1.3  # factor by which a sample may err about the curvature along D; by hand
+    share: float = 0.5  # of the time left, for the metric, and then for conjugate gradients; by hand
     metric: MetricTuning = MetricTuning()
     search: NewtonSearch = NewtonSearch()
     damping: Damping = Damping()
@@ -91,7 +93,8 @@ class NewtonCG(RidgeSolver[NewtonCGState]):
         if 2 * state.n_rows <= objective.n:
             rows = sample_rows(objective, every, state.n_rows, rng, tuning.metric)
         is_sampled = rows is not every
-        metric = make_metric(self.preconditioner, objective, rows, rng, tuning.metric)
+        with share_of_time(tuning.share):
+            metric = make_metric(self.preconditioner, objective, rows, rng, tuning.metric)
         T = zeros(len(rows.P)) if is_sampled else objective.trial
 
         def product(V: Array, out: Array) -> None:
@@ -106,7 +109,8 @@ class NewtonCG(RidgeSolver[NewtonCGState]):
             return state
         exactness = min(tuning.least_exact, (size / state.first_size) ** 0.25)
         exactness = max(exactness, tuning.sampled_exact if is_sampled else 0.0)
-        D, residual, _ = conjugate_gradients(product, -state.gradient, metric, exactness)
+        with share_of_time(tuning.share):
+            D, residual, _ = conjugate_gradients(product, -state.gradient, metric, exactness)
         slope = float(state.gradient @ D)
         if not slope < 0.0:
             state.damping = tuning.damping.after(state.damping, 0.0)

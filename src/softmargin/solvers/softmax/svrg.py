@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, load, pointer, splat, store, zeros
+from softmargin.core.deadline import alarm
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.rows import as_rows, squared_norms
@@ -118,7 +119,8 @@ class Svrg(CompositeSolver[SvrgState]):
         work = zeros(3 + state.batch, data.k)
         work[0, problem.n_columns :] = NEVER
         rows = as_rows(problem.X, problem.bias)
-        _inner_steps(rows, problem.penalty, data, drawn, state.chances, state.length, state.W, state.U, state.G, work)
+        drawn_at = (drawn, state.chances, state.length)
+        _inner_steps(rows, problem.penalty, data, *drawn_at, state.W, state.U, state.G, work, alarm())
         return _refresh(problem, state)
 
 
@@ -143,13 +145,16 @@ def _inner_steps(
     U: Array,
     G: Array,
     work: Array,
+    alarm: Array,
 ) -> None:
-    """Update W by an inner step with every batch of the samples drawn; ``work`` is (3 + batch, k)."""
+    """Update W by an inner step with every batch of the samples drawn, until the alarm; ``work`` is (3 + batch, k)."""
     k, C, target, tiles, batch = data.k, data.C, data.target, data.tiles, work.shape[0] - 3
     rows_, W_, U_, G_, moves_ = rows.bare(), pointer(W), pointer(U), pointer(G), pointer(work[3])
     tiles_, start, scores, move = pointer(tiles), pointer(work[0]), pointer(work[1]), pointer(work[2])
     m = tiles.shape[0]
     for first in range(0, drawn.shape[0], batch):
+        if alarm[0] != 0:
+            break
         for t in range(batch):
             i = drawn[first + t]
             rows_.scores(i, W_, k, start, tiles_, m, scores)

@@ -60,11 +60,11 @@ def _smallest_sum(left: Any, right: Any, n: int) -> float:
 
 
 @jit
-def descend_pairs(variables: Any, budget: int, target: float, check_every: int) -> int:
+def descend_pairs(variables: Any, budget: int, target: float, check_every: int, alarm: Array) -> int:
     """Move pairs (i, j), u_i += step, u_j -= step, until the violation m - M is at most ``target``.
 
     i has the largest S of those that may rise; j, of those that may fall, has the largest gain with it (second order).
-    The violation is tested every ``check_every`` updates. Returns the number of updates made.
+    The violation is tested every ``check_every`` updates; the alarm ends the loop. Returns the number of updates made.
     """
     K, n, y, u, S, up, low, diagonal, inverse_C, gain = variables
     K_, y_, u_, S_, up_, low_ = pointer(K), pointer(y), pointer(u), pointer(S), pointer(up), pointer(low)
@@ -76,7 +76,7 @@ def descend_pairs(variables: Any, budget: int, target: float, check_every: int) 
         if found > m:
             m, at = found, first
     done = 0
-    while done < budget and m > -np.inf:
+    while done < budget and m > -np.inf and alarm[0] == 0:
         if done % check_every == 0 and m - _smallest_sum(S_, low_, n) <= target:
             break
         i = at
@@ -132,7 +132,7 @@ def descend_pairs(variables: Any, budget: int, target: float, check_every: int) 
 
 
 @jit
-def descend_singles(variables: Any, budget: int, target: float, check_every: int) -> int:
+def descend_singles(variables: Any, budget: int, target: float, check_every: int, alarm: Array) -> int:
     """Without a bias no sum is fixed: move one variable at a time, until |S_i| <= ``target`` for all that can move.
 
     The variable is the one with the largest gain S_i^2 / (K_ii + 1 / C_i). Arguments as in ``descend_pairs``.
@@ -161,7 +161,7 @@ def descend_singles(variables: Any, budget: int, target: float, check_every: int
             if found > best:
                 best, at = found, first
         done += 1
-        if at < 0 or done >= budget:
+        if at < 0 or done >= budget or alarm[0] != 0:
             return done
         if done % check_every == 0:
             worst = 0.0

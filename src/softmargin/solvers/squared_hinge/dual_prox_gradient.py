@@ -24,6 +24,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.core.deadline import is_time_up
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import FreeBiasProblem, Resumable
 from softmargin.problems.l2_svm import L2Point
@@ -110,6 +111,8 @@ class DualProxGradient(Resumable):
         y, inverse_C = problem.y, problem.inverse_C
         v, scores_v = np.empty((2, len(y)))
         for _ in range(self.tuning.iterations):
+            if is_time_up():
+                break
             momentum, beta = next_momentum(state.momentum) if self.accelerated else (1.0, 0.0)
             extrapolate(state.alpha, state.last_alpha, beta, v)
             extrapolate(state.scores, state.last_scores, beta, scores_v)

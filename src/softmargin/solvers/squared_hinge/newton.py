@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from softmargin.core.certificate import relative_gap
+from softmargin.core.deadline import check_time
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import FreeBiasProblem, Resumable
 from softmargin.matrices.operator import FEW, is_thin, laid_out
@@ -177,6 +178,8 @@ def _solve(state: NewtonState, piece: _Piece, tuning: PrimalNewtonTuning) -> Arr
 
 def _solve_by_samples(state: NewtonState, piece: _Piece) -> Array:
     """Return the Newton move of w from a system with one unknown per sample of I."""
+    m, d = int(np.count_nonzero(piece.prices)), len(state.weights)
+    check_time(float(m) ** 2 * (d + m / 3.0))
     A = np.empty((int(np.count_nonzero(piece.prices)), len(state.weights)))
     fill_scaled(as_rows(state.X), state.mean + piece.centre, piece.prices, 0, A)
     return piece.right - A.T @ _solve_positive(np.eye(len(A)) + A @ A.T, A @ piece.right)
@@ -185,6 +188,7 @@ def _solve_by_samples(state: NewtonState, piece: _Piece) -> Array:
 def _solve_dense(state: NewtonState, piece: _Piece, tuning: PrimalNewtonTuning) -> Array:
     """Return the Newton move of w from a system with one unknown per feature."""
     rows, d = as_rows(state.X), len(state.weights)
+    check_time(d**3.0 / 3.0)
     if is_thin(state.X, short=tuning.short):
         hessian = np.multiply.outer(-piece.total * piece.centre, piece.centre)
         add_squares(rows, piece.prices, hessian)
@@ -194,6 +198,7 @@ def _solve_dense(state: NewtonState, piece: _Piece, tuning: PrimalNewtonTuning) 
         # Every block adds a whole (d, d) product, so blocks are larger than that.
         block = np.empty((min(left, max(tuning.block, 2 * d * d) // max(d, 1)), d))
         while left > 0:
+            check_time(len(block) * float(d) ** 2)
             first, m = fill_scaled(rows, shift, piece.prices, first, block)
             hessian += block[:m].T @ block[:m]
             left -= m

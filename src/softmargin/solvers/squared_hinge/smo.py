@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.loops import in_chunks
+from softmargin.core.deadline import alarm, share_of_time
 from softmargin.core.protocols import FreeBiasProblem, Resumable
 from softmargin.problems.l2_svm import L2Point
 from softmargin.solvers.squared_hinge._smo_loop import DualVariables, descend_pairs, descend_singles
@@ -50,6 +51,7 @@ class SmoTuning(NamedTuple):
     set_passes: int = 10  # updates per sample of a working set; by hand
     fewest_updates: int = 256  # of one step; by hand
     refresh: float = 1e-3  # S is recomputed when the violation has fallen to this share, as rounding adds up; by hand
+    share: float = 0.5  # of the time left, for updates on a working set; by hand
     check_every: int = 32  # updates between two tests of the violation; by hand
 
 
@@ -106,7 +108,10 @@ class Smo(Resumable):
             K, updates = gram.square(index), tuning.set_passes * len(index)
         variables = _gathered(problem, state, K, index, rises, falls)
         descend = descend_pairs if problem.has_bias else descend_singles
-        descend(variables, max(tuning.fewest_updates, updates), tuning.target * violation, tuning.check_every)
+        updates = max(tuning.fewest_updates, updates)
+        # Where only some samples move, the scores of all have to be updated afterwards.
+        with share_of_time(1.0 if len(index) == gram.n else tuning.share):
+            descend(variables, updates, tuning.target * violation, tuning.check_every, alarm())
         u_new, S_new = variables.u[: len(index)].copy(), variables.S[: len(index)].copy()
         if len(index) == gram.n:
             state.u, state.S = u_new, S_new

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.lanes import zeros
+from softmargin.core.deadline import alarm, check_time, is_time_up
 from softmargin.matrices.products import times
 from softmargin.solvers.softmax._losses import SoftmaxLosses
 from softmargin.solvers.softmax.quadratic_model.loops import (
@@ -116,6 +117,8 @@ class _BySamples(QuadraticModel):
             if len(points) > self.anderson.depth:
                 self._extrapolate(V, points, responses)
                 points, responses = [], []
+            if is_time_up():
+                break
             change, saw_all = self.descend()
             if change <= accuracy * first:
                 if saw_all:
@@ -160,13 +163,16 @@ class EntryModel(_BySamples):
         self.response, self.means = np.zeros(k * m), np.zeros(m)
         bounds = np.searchsorted(classes, np.arange(k + 1))
         starts, ends, curvature = bounds[:-1].copy(), bounds[1:].copy(), np.empty(len(features))
-        entry_curvatures(self.terms, features, starts, ends, curvature)
+        entry_curvatures(self.terms, features, starts, ends, curvature, alarm())
+        check_time()
         self.every = BlockList(features, samples.floored(curvature, features), starts, ends)
         self.reopen()
 
     def one_pass(self) -> float:
         """Make a pass over the listed entries; return its sum h step^2."""
-        return float(entry_pass(self.problem.penalty, self.terms, self.at, self.listed, self.response, self.means))
+        return float(
+            entry_pass(self.problem.penalty, self.terms, self.at, self.listed, self.response, self.means, alarm())
+        )
 
     def update(self) -> None:
         """Recompute the means."""
@@ -197,7 +203,8 @@ class RowModel(_BySamples):
         self.terms = SampleTerms(samples.columns, samples.C, samples.P, samples.damping)
         self.response, self.scores = zeros(len(samples.P)), zeros(len(samples.P))
         curvature = zeros(len(features) * k)
-        row_curvatures(self.terms, features, k, self.problem.is_pinned, curvature)
+        row_curvatures(self.terms, features, k, self.problem.is_pinned, curvature, alarm())
+        check_time()
         curvature = samples.floored(curvature, np.repeat(features, k))
         self.every = BlockList(features, curvature, np.zeros(1, dtype=np.int64), np.array([len(features)]))
         self.reopen()
@@ -205,7 +212,9 @@ class RowModel(_BySamples):
     def one_pass(self) -> float:
         """Make a pass over the listed rows; return its sum h step^2."""
         penalty, is_coupled = self.problem.penalty, self.samples.is_coupled
-        return float(row_pass(penalty, self.terms, is_coupled, self.at, self.listed, self.width, self.response))
+        return float(
+            row_pass(penalty, self.terms, is_coupled, self.at, self.listed, self.width, self.response, alarm())
+        )
 
     def squared_length(self) -> float:
         """Return <D, H D>."""

@@ -25,6 +25,7 @@ from scipy.linalg.lapack import dposv
 
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import keep, pointer
+from softmargin.core.deadline import check_time, is_time_up
 from softmargin.matrices.rows import as_rows
 from softmargin.solvers.softmax.quadratic_model.by_samples import LossExpansion, QuadraticModel
 from softmargin.solvers.softmax.quadratic_model.samples import Layout, Samples, density, n_pairs
@@ -92,6 +93,7 @@ class DenseModel(QuadraticModel):
         self.at = features * self.losses.k + classes
         self.is_free = features == self.problem.X.shape[1]
         self.table: Array | None = None  # (m, n) the columns, where H is made of them
+        check_time(len(self.samples.C) * len(features) ** 2.0)
         self.H = self.hessian()
         self.curvature = self.samples.floored(self.H.diagonal(), features)
         self.slopes, self.start = self.G[self.at], self.W[self.at]
@@ -123,7 +125,7 @@ class DenseModel(QuadraticModel):
     def minimise(self, accuracy: float, max_passes: int) -> bool:
         """Pass over the entries until a pass changes less than ``accuracy`` times the first; return whether cut off."""
         first, n_passes, is_cut = -1.0, 0, True
-        while is_cut and n_passes < max_passes:
+        while is_cut and n_passes < max_passes and not is_time_up():
             budget = min(self.tuning.longest, max_passes - n_passes)
             system = _System(self.H, self.curvature, self.slopes, self.is_free, self.point, self.response)
             change, first, made = _dense_passes(self.problem.penalty, system, accuracy, first, budget, self.tuning.calm)

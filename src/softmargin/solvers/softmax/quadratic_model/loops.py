@@ -102,14 +102,16 @@ def score_blocks(
 
 
 @jit
-def entry_curvatures(terms: SampleTerms, features: Array, starts: Array, ends: Array, out: Array) -> None:
-    """Write the model's second derivative by every entry; P is class-major."""
+def entry_curvatures(terms: SampleTerms, features: Array, starts: Array, ends: Array, out: Array, alarm: Array) -> None:
+    """Write the model's second derivative by every entry, until the alarm; P is class-major."""
     C, damping = terms.C, terms.damping
     cols, P_ = terms.columns.bare(), pointer(terms.P)
     n = C.shape[0]
     weights = np.empty(n)
     w = pointer(weights)
     for c in range(starts.shape[0]):
+        if alarm[0] != 0:
+            break
         for i in range(n):
             w[i] = C[i] * (P_[c * n + i] * (1.0 - P_[c * n + i]) + damping[i])
         for e in range(starts[c], ends[c]):
@@ -123,9 +125,9 @@ def entry_curvatures(terms: SampleTerms, features: Array, starts: Array, ends: A
 
 @jit
 def entry_pass(
-    penalty: Any, terms: SampleTerms, point: ModelPoint, entries: BlockList, T: Array, means: Array
+    penalty: Any, terms: SampleTerms, point: ModelPoint, entries: BlockList, T: Array, means: Array, alarm: Array
 ) -> float:
-    """Minimise q over the listed entries, one after the other. Returns sum h step^2.
+    """Minimise q over the listed entries, one after the other, until the alarm. Returns sum h step^2.
 
     P and T are class-major, (k * n,); ``means`` is <p_i, t_i>.
     """
@@ -138,6 +140,8 @@ def entry_pass(
     u, w, new = pointer(slopes), pointer(weights), pointer(entry)
     change = 0.0
     for c in range(starts.shape[0]):
+        if alarm[0] != 0:
+            break
         base = c * n
         # u: the model's gradient by the scores of class c; w: its derivative. m: the mean without class c.
         for i in range(n):
@@ -181,13 +185,15 @@ def entry_pass(
 
 
 @jit
-def row_curvatures(terms: SampleTerms, features: Array, k: int, is_pinned: bool, out: Array) -> None:
-    """Write a diagonal bound on the model's second derivative by every listed row."""
+def row_curvatures(terms: SampleTerms, features: Array, k: int, is_pinned: bool, out: Array, alarm: Array) -> None:
+    """Write a diagonal bound on the model's second derivative by every listed row, until the alarm."""
     C, damping = terms.C, terms.damping
     cols, P_, out_ = terms.columns.bare(), pointer(terms.P), pointer(out)
     one = splat(1.0)
     share = 1.0 if is_pinned else 2.0
     for f in range(features.shape[0]):
+        if alarm[0] != 0:
+            break
         j = features[f]
         begin, end = cols.entries(j)
         for q in range(begin, end):
@@ -238,9 +244,16 @@ def _respond(cols: Any, j: int, step: Any, C: Any, P: Any, damping: Any, k: int,
 
 @jit
 def row_pass(
-    penalty: Any, terms: SampleTerms, is_coupled: bool, point: ModelPoint, rows: BlockList, width: int, R: Array
+    penalty: Any,
+    terms: SampleTerms,
+    is_coupled: bool,
+    point: ModelPoint,
+    rows: BlockList,
+    width: int,
+    R: Array,
+    alarm: Array,
 ) -> float:
-    """Make a proximal step on every listed row, ``width`` entries to a prox. Returns sum h step^2."""
+    """Make a proximal step on every listed row, ``width`` entries to a prox, until the alarm. Returns sum h step^2."""
     k, n_columns, d = point.k, point.n_columns, point.d
     cols, V_, G_, R_ = terms.columns.bare(), pointer(point.V), pointer(point.G), pointer(R)
     P_, h, C_, damping_ = pointer(terms.P), pointer(rows.curvature), pointer(terms.C), pointer(terms.damping)
@@ -250,6 +263,8 @@ def row_pass(
     change = 0.0
     kept = 0
     for f in range(rows.ends[0]):
+        if alarm[0] != 0:
+            break
         j = features[f]
         _row_gradient(cols, j, R_, G_, k, g)
         n_moved, n_used = 0, 0

@@ -1,0 +1,120 @@
+"""How much time is left: what long work asks before it goes on.
+
+``run.solve`` sets the deadline of its thread around what a solver does; a certificate is evaluated without one.
+
+    check_time()        raise OutOfTime: the step is given up, and the run returns the point before it
+    check_time(work)    the same where BLAS needs longer for so many multiplications than there is time
+    is_time_up()        say whether to stop early, with a state that is consistent
+    alarm()             an array that becomes nonzero at the deadline, for compiled loops to look at
+    share_of_time(s)    a context with a share of the time: the rest is for what comes after it
+
+Without a deadline nothing here reads a clock.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["OutOfTime", "alarm", "check_time", "deadline", "has_time_for", "is_time_up", "share_of_time"]
+
+Array = NDArray[Any]
+_SILENT: Array = np.zeros(1, dtype=np.int64)
+_PROBE = 384  # rows of the matrices by which BLAS is timed: some milliseconds, once in a process
+_TRIALS = 3
+
+
+class OutOfTime(Exception):  # noqa: N818: no error, the end of a budget
+    """The deadline has passed, or would pass before the work is done."""
+
+
+class _Deadline:
+    """The end of a budget on the clock, and its alarm, which is set only where a loop asks for it."""
+
+    def __init__(self, seconds: float) -> None:
+        self.end = time.perf_counter() + seconds
+        self.flag: Array = np.zeros(1, dtype=np.int64)
+        self._timer: threading.Timer | None = None
+
+    def left(self) -> float:
+        return self.end - time.perf_counter()
+
+    def set_alarm(self) -> Array:
+        if self._timer is None:
+            self._timer = threading.Timer(max(self.left(), 0.0), self.flag.fill, (1,))
+            self._timer.daemon = True
+            self._timer.start()
+        return self.flag
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+class _Local(threading.local):
+    now: _Deadline | None = None
+
+
+_CURRENT = _Local()
+
+
+@contextmanager
+def deadline(seconds: float) -> Iterator[None]:
+    """Give this thread so many seconds; infinitely many lift the deadline."""
+    before, mine = _CURRENT.now, None if seconds == math.inf else _Deadline(seconds)
+    _CURRENT.now = mine
+    try:
+        yield
+    finally:
+        _CURRENT.now = before
+        if mine is not None:
+            mine.cancel()
+
+
+@contextmanager
+def share_of_time(share: float) -> Iterator[None]:
+    """Give what follows a share of the time that is left."""
+    now = _CURRENT.now
+    with deadline(math.inf if now is None else share * now.left()):
+        yield
+
+
+def is_time_up() -> bool:
+    """Say whether the deadline has passed."""
+    now = _CURRENT.now
+    return now is not None and now.left() <= 0.0
+
+
+def has_time_for(work: float) -> bool:
+    """Say whether BLAS can make so many multiplications before the deadline."""
+    now = _CURRENT.now
+    return now is None or now.left() > (work / _blas_speed() if work > 0.0 else 0.0)
+
+
+def check_time(work: float = 0.0) -> None:
+    """Raise OutOfTime at the deadline, or where BLAS cannot make so many multiplications before it."""
+    if not has_time_for(work):
+        raise OutOfTime
+
+
+def alarm() -> Array:
+    """Return an array (1,), zero until the deadline; compiled loops hold no GIL, so another thread can set it."""
+    now = _CURRENT.now
+    return _SILENT if now is None else now.set_alarm()
+
+
+@cache
+def _blas_speed() -> float:
+    """Return multiplications per second, measured once."""
+    A, best = np.ones((_PROBE, _PROBE)), math.inf
+    for _ in range(_TRIALS):
+        began = time.perf_counter()
+        A @ A
+        best = min(best, time.perf_counter() - began)
+    return _PROBE**3 / max(best, 1e-9)

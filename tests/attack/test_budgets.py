@@ -1,0 +1,338 @@
+"""Budgets of seconds hold for every solver name, and absurd scales end in seconds, by an error of ours or a status.
+
+A fit takes at most 1.5 times ``max_seconds`` and half a second, compiling apart. The short form has the solvers whose
+single step or start takes seconds on small data; the slow form all names, and the sizes at which budgets once failed.
+"""
+
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+from helpers import Clock
+from softmargin import (
+    KernelSVC,
+    L1BallClassifier,
+    L1BallRegressor,
+    LinearSVC,
+    SoftmaxRegression,
+    SoftmaxRegressionCV,
+    TraceBallClassifier,
+    softmax_path,
+)
+from softmargin.core import deadline as clocks
+from softmargin.core.certificate import Certificate
+from softmargin.core.deadline import OutOfTime, alarm, check_time, deadline, has_time_for, is_time_up, share_of_time
+from softmargin.core.errors import SoftmarginError
+from softmargin.losses import multinomial
+from softmargin.run import Status, Stop, solve
+from softmargin.solvers.names import SOLVERS
+
+BUDGET = 0.3
+MADE = {
+    "linear hinge": (LinearSVC, {}),
+    "linear squared_hinge": (LinearSVC, {"loss": "squared_hinge", "multiclass": "one_vs_rest"}),
+    "kernel hinge": (KernelSVC, {"approximation": None}),
+    "sampled kernel": (KernelSVC, {"multiclass": "one_vs_rest"}),
+    "kernel squared_hinge": (KernelSVC, {"loss": "squared_hinge", "multiclass": "one_vs_rest", "approximation": None}),
+    "softmax ridge": (SoftmaxRegression, {}),
+    "softmax": (SoftmaxRegression, {"l1_ratio": 1.0}),
+    "l1 ball": (L1BallClassifier, {"radius": 10.0}),
+    "trace ball": (TraceBallClassifier, {"radius": 10.0}),
+}
+NAMES = [(kind, name) for kind, names in SOLVERS.items() for name in names]
+# Rows, features, classes: the certificate takes a small part of the budget, a step or a start several budgets.
+SHORT = {
+    ("softmax ridge", "newton"): (3000, 100, 20),
+    ("softmax ridge", "newton_cg"): (1500, 1000, 5),
+    ("softmax ridge", "dual_descent"): (2000, 200, 50),
+    ("softmax", "block_prox_gradient"): (2000, 200, 50),
+    ("linear squared_hinge", "newton"): (3000, 600, 4),
+    ("kernel squared_hinge", "dual_prox_gradient"): (4000, 100, 4),
+    ("kernel hinge", "block_descent"): (3000, 50, 60),
+    ("kernel hinge", "projected_gradient"): (3000, 50, 20),
+    ("trace ball", "svrg"): (2000, 100, 80),
+}
+LONG = {
+    "linear hinge": (20_000, 300, 100),
+    "linear squared_hinge": (10_000, 1000, 10),
+    "kernel hinge": (10_000, 100, 20),
+    "sampled kernel": (10_000, 100, 20),
+    "kernel squared_hinge": (8000, 100, 5),
+    "softmax ridge": (20_000, 300, 20),
+    "softmax": (20_000, 300, 20),
+    "l1 ball": (20_000, 1000, 20),
+    "trace ball": (10_000, 1000, 300),
+}
+WITHOUT_INTERCEPT = ("l1 ball", "dual_descent"), ("l1 ball", "primal_dual_bfw"), ("trace ball", "primal_dual_bfw")
+
+
+def data(n, d, k):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d))
+    y = np.argmax(X @ rng.standard_normal((d, k)) + 2.0 * rng.standard_normal((n, k)), axis=1)
+    y[: 2 * k] = np.tile(np.arange(k), 2)
+    return X, y
+
+
+def estimator(kind, name, **more):
+    make, settings = MADE[kind]
+    more = {"tol": 1e-9, "random_state": 0, **settings, **more}
+    if (kind, name) in WITHOUT_INTERCEPT:
+        more["fit_intercept"] = False
+    return make(solver=name, **more)
+
+
+def seconds_of(work):
+    """Return the seconds of a call: of the wall clock or of the processor, whichever are fewer on a busy machine."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    work()
+    return min(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def quietly(make, *args, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make.fit(*args, **more)
+
+
+def assert_in_time(kind, name, shape, budget):
+    n_classes = 2 if name == "pair_descent" else shape[2]
+    for limit in (None, 10.0):  # compiles, also what only a budget needs
+        quietly(estimator(kind, name, max_iter=2, max_seconds=limit), *data(60, 5, min(n_classes, 3)))
+    X, y = data(*shape[:2], n_classes)
+    fitted = estimator(kind, name, max_seconds=budget)
+    assert seconds_of(lambda: quietly(fitted, X, y)) <= 1.5 * budget + 0.5
+    assert fitted.status_ == "max_seconds"
+    assert np.isfinite(fitted.certificate_.primal)
+    assert fitted.predict(X[:5]).shape == (5,)
+
+
+@pytest.mark.parametrize(("kind", "name"), SHORT)
+def test_a_budget_ends_long_steps_and_starts(kind, name):
+    assert_in_time(kind, name, SHORT[kind, name], BUDGET)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "name"), NAMES)
+def test_a_budget_holds_for_every_solver(kind, name):
+    assert_in_time(kind, name, LONG[kind], 2.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "shape", "budget"),
+    [
+        ("softmax ridge", (4000, 3000, 4), 2.0),
+        ("softmax ridge", (3000, 100, 1500), 2.0),
+        ("softmax ridge", (10_000, 100, 5000), 10.0),
+        ("softmax", (10_000, 100, 5000), 10.0),
+        ("kernel hinge", (3000, 50, 1500), 2.0),
+        ("trace ball", (5000, 2000, 1000), 10.0),
+    ],
+)
+def test_a_budget_holds_for_many_classes_and_features(kind, shape, budget):
+    assert_in_time(kind, "auto", shape, budget)
+
+
+class Ticking:
+    """A problem whose points count steps; zero is 0, a warm start 100."""
+
+    kind = "ticking"
+
+    def __init__(self):
+        self.asked = []
+
+    def certificate(self, point):
+        assert not is_time_up()  # certificates have no deadline
+        self.asked.append(point)
+        return Certificate("duality gap", 2.0, 1.0, 0.5)
+
+    def zero(self):
+        return 0
+
+    def fingerprint(self):
+        return "ticking"
+
+
+class Slow:
+    """A solver whose start or whose fifth step notices the deadline."""
+
+    needs = ()
+
+    def __init__(self, slow_start=False):
+        self.slow_start = slow_start
+
+    def start(self, problem, init, rng):
+        if self.slow_start:
+            self.wait()
+        return init or 0
+
+    def step(self, problem, state):
+        if state == 4:
+            self.wait()
+        time.sleep(0.01)
+        return state + 1
+
+    def wait(self):
+        while True:
+            time.sleep(0.002)
+            check_time()
+
+    def point(self, problem, state):
+        return state
+
+    def estimate(self, problem, state):
+        return np.inf
+
+
+def test_a_step_that_is_given_up_leaves_the_point_before_it():
+    result = solve(Ticking(), Slow(), stop=Stop(max_seconds=0.15))
+    assert (result.point, result.n_iter, result.status) == (4, 4, Status.MAX_SECONDS)
+
+
+@pytest.mark.parametrize(("init", "point"), [(None, 0), (100, 100)])
+def test_a_start_that_is_given_up_leaves_the_first_point(init, point):
+    result = solve(Ticking(), Slow(slow_start=True), stop=Stop(max_seconds=0.05), init=init)
+    assert (result.point, result.n_iter, result.status) == (point, 0, Status.MAX_SECONDS)
+
+
+def test_without_a_deadline_no_clock_is_read(monkeypatch):
+    monkeypatch.setattr(clocks, "time", None)
+    check_time()
+    check_time(1e300)
+    assert has_time_for(1e300)
+    assert not is_time_up()
+    with share_of_time(0.5):
+        assert alarm()[0] == 0
+
+
+def test_deadlines_nest_and_belong_to_their_thread(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(clocks, "time", clock)
+    with deadline(10.0):
+        with share_of_time(0.5):
+            clock.now += 6.0
+            assert is_time_up()
+        assert not is_time_up()
+        seen = []
+        other = threading.Thread(target=lambda: seen.append(is_time_up()))
+        clock.now += 5.0
+        other.start()
+        other.join()
+        assert seen == [False]
+        with pytest.raises(OutOfTime):
+            check_time()
+    check_time()
+
+
+def test_work_that_takes_longer_than_the_time_left_is_not_begun():
+    with deadline(1.0):
+        assert has_time_for(1e3)
+        with pytest.raises(OutOfTime):
+            check_time(1e15)
+
+
+def test_the_alarm_rings_while_a_compiled_loop_runs():
+    with deadline(0.05):
+        flag = alarm()
+        assert flag[0] == 0
+        time.sleep(0.3)
+        assert flag[0] == 1
+    assert alarm()[0] == 0
+
+
+def test_a_budget_that_is_not_reached_changes_no_bit():
+    X, y = data(200, 8, 4)
+    for kind, name in list(SHORT)[2:8]:
+        fits = [quietly(estimator(kind, name, max_iter=4, max_seconds=limit), X, y) for limit in (None, 1e6)]
+        assert fits[0].certificate_ == fits[1].certificate_
+
+
+def test_the_intercept_of_many_classes_needs_no_eigenvalues(monkeypatch):
+    """Both ways give the same step, up to a common shift, and the same fall."""
+    rng = np.random.default_rng(0)
+    n, k = 300, 40
+    y, C = np.concatenate([np.arange(k), rng.integers(0, k, n - k)]), rng.random(n)
+    scores = 2.0 * rng.standard_normal((n, k))
+    scores[np.arange(n), y] += 3.0
+    P, mass = multinomial.softmax(scores), np.bincount(y, weights=C, minlength=k)
+    step, fall = multinomial.intercept_step(P, C, mass)
+    monkeypatch.setattr(multinomial, "MANY", 2)
+    other, same = multinomial.intercept_step(P, C, mass)
+    np.testing.assert_allclose(other - other.mean(), step - step.mean(), atol=1e-8)
+    assert same == pytest.approx(fall, rel=1e-8)
+
+
+SCALES = {
+    "X * 1e150": {"X": 1e150},
+    "X * 1e200": {"X": 1e200},
+    "X * 1e300": {"X": 1e300},
+    "X * 1e-300": {"X": 1e-300},
+    "weights 1e300": {"weight": 1e300},
+    "weights 1e-300": {"weight": 1e-300},
+    "class weight 1e300": {"class_weight": {0: 1e300}},
+    "C 1e300": {"C": 1e300},
+    "C 1e-300": {"C": 1e-300},
+}
+
+
+def outcome(make, X, y, weight):
+    """Return the status of a fit, or "refused"; raw errors and NumPy's warnings are failures."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", RuntimeWarning)
+        try:
+            return make.fit(X, y, sample_weight=weight).status_
+        except SoftmarginError:
+            return "refused"
+
+
+def absurd(kind, name, case):
+    scale = SCALES[case]
+    X, y = data(30, 4, 2 if name == "pair_descent" else 3)
+    more = {key: scale[key] for key in ("class_weight", "C") if key in scale}
+    if "C" in more and "ball" in kind:
+        return
+    weight = np.full(30, scale["weight"]) if "weight" in scale else None
+    assert outcome(estimator(kind, name, max_iter=20, **more), X * scale.get("X", 1.0), y, weight)
+
+
+@pytest.mark.parametrize("case", SCALES)
+@pytest.mark.parametrize("kind", MADE)
+def test_absurd_scales_end_at_once(kind, case):
+    absurd(kind, "auto", case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", SCALES)
+@pytest.mark.parametrize(("kind", "name"), NAMES)
+def test_absurd_scales_end_at_once_for_every_solver(kind, name, case):
+    absurd(kind, name, case)
+
+
+@pytest.mark.parametrize("values", [[1e160, 2e160, 3e160], [1e200, 2e200, 3e200], [1e90, 2e90, 3e90]])
+def test_a_path_of_huge_values_ends(values):
+    X = np.array(values)[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if values[0] > 1e100:
+            with pytest.raises(SoftmarginError, match="Scale the features"):
+                softmax_path(X, [0, 1, 1], Cs=3)
+        else:
+            softmax_path(X, [0, 1, 1], Cs=3, max_iter=20)
+
+
+@pytest.mark.parametrize("more", [{"class_weight": {0: 1e300}}, {}])
+def test_cross_validation_on_absurd_weights_ends(more):
+    X, y = data(30, 4, 2)
+    model = SoftmaxRegressionCV(Cs=3, cv=2, l1_ratios=(1.0,), max_iter=20, **more)
+    with pytest.raises(SoftmarginError, match="Lower C or the weights"):
+        model.fit(X, y, sample_weight=None if more else np.full(30, 1e300))
+
+
+def test_absurd_targets_end():
+    X, y = data(30, 4, 3)
+    assert outcome(L1BallRegressor(max_iter=20), X, y * 1e200, None)
