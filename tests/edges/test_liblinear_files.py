@@ -117,10 +117,10 @@ def test_a_two_class_walrus_model_is_refused_because_half_of_it_is_lost(tmp_path
     ("text", "message"),
     [
         ("", "is not a LIBLINEAR model"),
-        ("svm_type c_svc\n", "is not a LIBLINEAR model: it starts with 'svm_type"),
+        ("svm_type c_svc\n", "is not a LIBLINEAR model: it starts with b'svm_type"),
         (HEADER[:-2], "truncated: the line 'w'"),
-        (HEADER, "0 lines of weights found, 3 needed"),
-        (HEADER + "1 2 3\n4 5 6\n", "2 lines of weights found, 3 needed"),
+        (HEADER, "0 lines of weights found, 3 of 3 numbers needed"),
+        (HEADER + "1 2 3\n4 5 6\n", "2 lines of weights found, 3 of 3 numbers needed"),
         (HEADER + "1 2 3\n4 5\n7 8 9\n", "line 8: found 2 weights, not 3"),
         (HEADER + "1 2 3\n4 five 6\n7 8 9\n", "line 8: a weight is no number"),
         (HEADER + "1 2 3\n4 nan 6\n7 8 9\n", "line 8: a weight is not finite"),

@@ -6,23 +6,33 @@ Verbs are imported after the arguments have been parsed: `--help` must not wait 
 import contextlib
 import importlib
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from softmargin.cli.exit_codes import BROKEN_PIPE, ERROR, INTERNAL_ERROR, INTERRUPTED
+from softmargin.cli.exit_codes import BROKEN_PIPE, ERROR, INTERNAL_ERROR, INTERRUPTED, TERMINATED
 from softmargin.cli.options import build_parser
-from softmargin.core.errors import SoftmarginError
+from softmargin.core.errors import SoftmarginError, one_line
 
 __all__ = ["main"]
 
 _DEBUG = "SOFTMARGIN_DEBUG"
+_LAST_STREAM = 2  # the number of stderr
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, by default with the words of this process, and return its exit code; nothing is raised."""
+    _open_closed_streams()
+    with _terminations() as terminated:
+        code = _guarded(argv)
+    return TERMINATED if code == INTERRUPTED and terminated.is_set() else code
+
+
+def _guarded(argv: Sequence[str] | None) -> int:
     try:
         with _one_line_warnings():
             code = _run(argv)
@@ -55,17 +65,48 @@ def _run(argv: Sequence[str] | None) -> int:
     return int(verb.run(args))
 
 
+def _open_closed_streams() -> None:
+    """Give a place to what is written to streams that the caller has closed (`softmargin ... >&-`)."""
+    if sys.stdout is None or sys.stderr is None:
+        # Files that are opened later must not get the numbers of these streams.
+        while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _LAST_STREAM:
+            pass
+        os.close(descriptor)
+        sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
+
+
+@contextlib.contextmanager
+def _terminations() -> Iterator[threading.Event]:
+    """Let SIGTERM end a run as Ctrl-C does, with what there is saved; tell whether it came."""
+    came = threading.Event()
+
+    def on_termination(signum: int, frame: Any) -> None:
+        came.set()
+        raise KeyboardInterrupt
+
+    on_termination.may_wait = True  # type: ignore[attr-defined]  # for the end of a step: see run.solve
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield came
+        return
+    signal.signal(signal.SIGTERM, on_termination)
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def _fail(code: int, line: str) -> int:
     if os.environ.get(_DEBUG):
         traceback.print_exc(file=sys.stderr)
-    sys.stderr.write(f"softmargin: {' '.join(line.split())}\n")
+    sys.stderr.write(f"softmargin: {one_line(line)}\n")
     return code
 
 
 @contextlib.contextmanager
 def _one_line_warnings() -> Iterator[None]:
     def show(message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None) -> None:
-        sys.stderr.write(f"softmargin: warning: {' '.join(str(message).split())}\n")
+        sys.stderr.write(f"softmargin: warning: {one_line(str(message))}\n")
 
     with warnings.catch_warnings():
         warnings.showwarning = show

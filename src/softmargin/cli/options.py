@@ -9,6 +9,7 @@ from softmargin.cli import choices
 from softmargin.cli.choices import DEFAULT_SEED, DEFAULT_TEST_SIZE
 from softmargin.cli.exit_codes import IN_WORDS, USAGE
 from softmargin.cli.values import class_weight, count, degree, gamma, not_negative, number, positive, ratio, share
+from softmargin.core.errors import one_line
 from softmargin.solvers.names import SOLVERS
 
 _DATA_HELP = (
@@ -22,7 +23,7 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"softmargin: error: {' '.join(message.split())}. See: {self.prog} --help\n")
+        self.exit(USAGE, f"softmargin: error: {one_line(message)}. See: {self.prog} --help\n")
 
 
 def build_parser() -> argparse.ArgumentParser:

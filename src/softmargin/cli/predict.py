@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from softmargin.cli import rows
 from softmargin.cli.show import check_writable, note, print_json
-from softmargin.core.errors import IncompatibleError
+from softmargin.core.errors import IncompatibleError, visible
 from softmargin.core.files import atomic_write
+from softmargin.data import source_files
 from softmargin.models.shapes import log_probabilities
 
 Array = NDArray[Any]
@@ -19,7 +20,7 @@ Array = NDArray[Any]
 def run(args: Namespace) -> int:
     """Label the rows, write the labels, and report the accuracy."""
     if args.output is not None:
-        check_writable(args.output)
+        check_writable(args.output, [args.model_file, *source_files(args.data, data_dir=args.data_dir)])
     model = rows.read_model(args.model_file)
     if args.probabilities and not model.has_probabilities:
         raise IncompatibleError(
@@ -83,4 +84,6 @@ def _text(args: Namespace, model: rows.Model, labels: Array, scores: Array) -> s
 
 
 def _name(label: Any) -> str:
-    return label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
+    text = label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
+    # Bytes that were no text when they became one stay as they are named; commands for terminals are written out.
+    return visible(text.encode("utf-8", "backslashreplace").decode())

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from softmargin.cli.choices import DEFAULT_SEED, DEFAULT_TEST_SIZE
 from softmargin.core.errors import DataError
+from softmargin.core.files import blaming
 from softmargin.data import Dataset, load, split
 from softmargin.matrices.operator import row_slices, row_squares
 from softmargin.models import KernelExpansion, LinearModel, load_model, looks_like_liblinear, read_liblinear
@@ -155,7 +156,25 @@ def _is_label(text: str, label: Any) -> bool:
 
 def read_model(path: str) -> Model:
     """Read a model of ours, or a LIBLINEAR file."""
-    return read_liblinear(path) if looks_like_liblinear(path) else load_model(path)
+    model = read_liblinear(path) if looks_like_liblinear(path) else load_model(path)
+    with blaming(path, advice="Train again."):
+        _check_info(model)
+    return model
+
+
+def _check_info(model: Model) -> None:
+    """Refuse numbers that a model remembers of its training and that are none."""
+    info, data = model.info, model.info.get("data")
+    for name in ("C", "intercept_scaling"):
+        if info.get(name) is not None and not 0.0 < float(info[name]) < np.inf:
+            raise ValueError(f"its {name} is {info[name]}")
+    if info.get("normalize") == "maxabs":
+        scales = np.asarray(info["column_scales"], dtype=np.float64)
+        if scales.shape != (model.n_features,) or not (np.isfinite(scales) & (scales > 0)).all():
+            raise ValueError(f"its column_scales are not {model.n_features} positive numbers")
+    size, seed = (data.get("test_size"), data.get("seed")) if isinstance(data, Mapping) else (None, None)
+    if not 0.0 <= float(size or 0.0) < 1.0 or int(seed or 0) < 0:
+        raise ValueError(f"it was split by {size} and the seed {seed}")
 
 
 def unit_rows(X: Any, source: str) -> Any:

@@ -3,6 +3,7 @@
 import os
 import tempfile
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from softmargin.cli.show import check_writable, json_line
 from softmargin.core.errors import IncompatibleError, SoftmarginError
 from softmargin.core.files import atomic_write
+from softmargin.data import source_files
 from softmargin.models import KernelExpansion, LinearModel, write_liblinear
 from softmargin.run import Trace
 
@@ -18,8 +20,12 @@ from softmargin.run import Trace
 def check_outputs(args: Namespace) -> None:
     """Refuse files that cannot be written before training, not after."""
     outputs = [path for path in (args.output, args.checkpoint, args.trace) if path is not None]
+    inputs = source_files(args.data, data_dir=args.data_dir)
+    inputs += [] if args.test is None else source_files(args.test, data_dir=args.data_dir)
     for path in outputs:
-        check_writable(path)
+        # A run may go on in the checkpoint that it came from.
+        is_resumed = args.resume is not None and path != args.checkpoint
+        check_writable(path, [*inputs, Path(args.resume)] if is_resumed else inputs)
     if len({os.path.realpath(path) for path in outputs}) < len(outputs):
         raise IncompatibleError("-o, --checkpoint and --trace name the same file. Give each its own.")
     if _is_liblinear(args) and args.model != "linear-svc":

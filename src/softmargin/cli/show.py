@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from softmargin.core.errors import ModelFileError
-from softmargin.core.files import find_target
+from softmargin.core.errors import IncompatibleError, ModelFileError, one_line, visible
+from softmargin.core.files import find_target, is_same_file
 from softmargin.run import Status
 
 _MULTICLASS = {"weston_watkins": "Weston-Watkins", "crammer_singer": "Crammer-Singer", "one_vs_rest": "one-vs-rest"}
@@ -56,7 +56,7 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for c in range(max(map(len, [heads, *lines]))):
         table.add_column(heads[c] if heads else "", style="bold" if c == 0 else "", overflow="fold", no_wrap=c == 0)
     for line in lines:
-        table.add_row(*map(Text, line))
+        table.add_row(*(Text(visible(cell)) for cell in line))
     with console.capture() as captured:
         console.print(table)
     text = "".join(line.rstrip() + "\n" for line in captured.get().splitlines())
@@ -68,12 +68,12 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def note(args: Namespace, text: str) -> None:
     """Tell the user something on the side, unless asked to be quiet."""
     if not args.quiet:
-        sys.stderr.write(f"softmargin: note: {' '.join(text.split())}\n")
+        sys.stderr.write(f"softmargin: note: {one_line(text)}\n")
 
 
 def warn(text: str) -> None:
     """Tell the user something that must not be missed."""
-    sys.stderr.write(f"softmargin: warning: {' '.join(text.split())}\n")
+    sys.stderr.write(f"softmargin: warning: {one_line(text)}\n")
 
 
 def wants_progress(args: Namespace) -> bool:
@@ -110,9 +110,12 @@ def status_line(status: Status) -> str:
     return f"{status.value}. {sentence}"
 
 
-def check_writable(path: str) -> None:
-    """Refuse an output that cannot be written before hours are spent on it."""
+def check_writable(path: str, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:
+    """Refuse an output that cannot be written, or that is one of the inputs, before hours are spent on it."""
     folder = str(find_target(path).parent)
     is_file_to_be = os.path.isfile(path) or not os.path.exists(path)
     if not os.access(folder if is_file_to_be else path, os.W_OK):
         raise ModelFileError(f"cannot write {path!r}: {folder!r} is not ours to write to. Choose another folder.")
+    taken = next((str(source) for source in inputs if is_same_file(path, source)), None) if is_file_to_be else None
+    if taken is not None:
+        raise IncompatibleError(f"the output {path!r} would overwrite the input {taken!r}. Give it another name.")

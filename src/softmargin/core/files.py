@@ -7,6 +7,9 @@ An archive is an ordinary zip file, which `numpy.load` and any unzip program can
 
 The checksum is a SHA-256 over every array (name, type, shape, bytes) and over the meta, so a changed byte is found even
 where somebody also changed the CRC of the zip.
+
+What a file says of itself is checked against its size before room is made for it: members of an archive are stored as
+they are, never compressed, so a model never takes more memory than a few times its file.
 """
 
 from __future__ import annotations
@@ -15,8 +18,11 @@ import contextlib
 import hashlib
 import io
 import json
+import lzma
 import os
+import re
 import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -26,9 +32,26 @@ from typing import IO, Any
 import numpy as np
 
 import softmargin
+from softmargin.core import npy
 from softmargin.core.errors import ModelFileError, SoftmarginError
 
-__all__ = ["archive_kind", "atomic_write", "find_target", "open_binary", "read_archive", "write_archive"]
+try:
+    import fcntl
+except ImportError:  # Windows, where nobody can remove a file that is open
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = [
+    "archive_kind",
+    "atomic_write",
+    "blaming",
+    "find_target",
+    "is_same_file",
+    "open_binary",
+    "open_zip",
+    "read_archive",
+    "read_member",
+    "write_archive",
+]
 
 FORMAT_NAME = "softmargin-model"
 FORMAT_VERSION = 1
@@ -40,7 +63,32 @@ _ZIP_MAGIC = b"PK\x03\x04"
 _ZIP_END, _ZIP_END_REACH = b"PK\x05\x06", 22 + 65535
 # The date of every zip member, so that the same model gives the same bytes.
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, NotImplementedError, RuntimeError)
+# How deep lists and dicts of a meta may nest; ours reach 5.
+_DEEPEST = 50
+# A byte that deflate wrote stands for at most so many: two bits for a run of 258.
+_LARGEST_RATIO = 1032
+_COMPRESSIONS = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: _LARGEST_RATIO}
+# What zipfile, zlib, json and NumPy raise on content that nobody wrote on purpose.
+_DAMAGE = (
+    *(ArithmeticError, AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError),
+    *(lzma.LZMAError, struct.error, zipfile.BadZipFile, zlib.error),
+)
+
+
+@contextlib.contextmanager
+def blaming(
+    path: str | os.PathLike[str], *, error: type[SoftmarginError] = ModelFileError, advice: str = "Copy it again."
+) -> Iterator[None]:
+    """Blame the file, with the cause, where its content makes a reader fail."""
+    try:
+        yield
+    except error:
+        raise
+    except MemoryError as problem:
+        raise error(f"{os.fspath(path)!r} needs more memory than there is. {problem}".rstrip()) from problem
+    except _DAMAGE as problem:
+        cause = f"{problem} is missing" if isinstance(problem, KeyError) else str(problem) or type(problem).__name__
+        raise error(f"{os.fspath(path)!r} is truncated or damaged ({cause[:300].rstrip('.')}). {advice}") from problem
 
 
 def open_binary(path: str | os.PathLike[str], *, error: type[SoftmarginError] = ModelFileError) -> IO[bytes]:
@@ -56,14 +104,18 @@ def atomic_write(path: str | os.PathLike[str], *, error: type[SoftmarginError] =
     """Open a file for writing that appears under `path` only when the block ends without an error.
 
     The bytes go to a temporary file in the same folder, reach the disk (fsync), and get the name in one step. If the
-    block raises, or the process dies, the old file at `path` is unchanged. Links are followed; devices and pipes
-    (``/dev/null``) are written directly. ``error`` is raised when the system refuses.
+    block raises, or the process dies, the old file at `path` is unchanged; the next writer removes what a killed one
+    left. Links are followed; devices and pipes (``/dev/null``) get the bytes at the end. ``error`` is raised when the
+    system refuses.
     """
     shown = os.fspath(path)
     try:
         if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+            # A zip is written back and forth, which a device is not.
+            content = io.BytesIO()
+            yield content
             with open(path, "wb") as device:
-                yield device
+                device.write(content.getbuffer())
             return
         with _renamed_at_the_end(find_target(path, error=error)) as file:
             yield file
@@ -71,6 +123,14 @@ def atomic_write(path: str | os.PathLike[str], *, error: type[SoftmarginError] =
         raise error(
             f"cannot write {shown!r}: {problem.strerror or problem}. What stood there before is unchanged."
         ) from problem
+
+
+def is_same_file(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Say whether both names lead to one file, which need not exist."""
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return os.path.realpath(path) == os.path.realpath(other)
 
 
 def find_target(path: str | os.PathLike[str], *, error: type[SoftmarginError] = ModelFileError) -> Path:
@@ -85,9 +145,8 @@ def find_target(path: str | os.PathLike[str], *, error: type[SoftmarginError] = 
 
 @contextlib.contextmanager
 def _renamed_at_the_end(target: Path) -> Iterator[IO[bytes]]:
-    temporary = target.with_name(f".{target.name[:80]}.{os.urandom(6).hex()}.tmp")
-    # os.open with 0o666 lets the user's umask decide the mode; tempfile would make every model 0600.
-    descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o666)
+    _remove_leftovers(target)
+    temporary, descriptor = _open_temporary(target)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
@@ -107,6 +166,48 @@ def _renamed_at_the_end(target: Path) -> Iterator[IO[bytes]]:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+# A name may have 255 bytes, a character up to 4 of them.
+_NAME_KEPT = 40
+
+
+def _open_temporary(target: Path) -> tuple[Path, int]:
+    """Make a file beside the target that is locked while its writer lives."""
+    while True:
+        temporary = target.with_name(f".{target.name[:_NAME_KEPT]}.{os.urandom(6).hex()}.tmp")
+        # os.open with 0o666 lets the user's umask decide the mode; tempfile would make every model 0600.
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o666)
+        if fcntl is None:
+            return temporary, descriptor
+        with contextlib.suppress(OSError):  # some network folders have no locks; nobody removes files there
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # Somebody may have taken it for a leftover before it was locked.
+        if os.fstat(descriptor).st_nlink:
+            return temporary, descriptor
+        os.close(descriptor)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove temporary files that killed writers of this target have left: of this user, and locked by nobody."""
+    if fcntl is None:
+        return
+    is_ours = re.compile(re.escape(f".{target.name[:_NAME_KEPT]}.") + r"[0-9a-f]{12}\.tmp").fullmatch
+    with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
+        for entry in entries:
+            if is_ours(entry.name) and entry.is_file(follow_symlinks=False):
+                with contextlib.suppress(OSError):
+                    _remove_if_left(entry.path)
+
+
+def _remove_if_left(path: str) -> None:
+    descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        if os.fstat(descriptor).st_uid == os.getuid():
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
+    finally:
+        os.close(descriptor)
 
 
 def write_archive(
@@ -151,12 +252,10 @@ def read_archive(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, 
         header = _read_header(archive, shown)
         if header["kind"] != kind:
             raise ModelFileError(f"{shown!r} holds a {header['kind']}; a {kind} was asked for.")
-        arrays = {name: _read_member(archive, name, shown) for name in header["arrays"]}
-    if _checksum(arrays, header["meta"]) != header["sha256"]:
-        raise ModelFileError(
-            f"{shown!r} is damaged: its checksum does not match its content. Copy it again, or train again."
-        )
-    return arrays, _from_json(header["meta"])
+        arrays = {name: _read_array(archive, name, shown) for name in header["arrays"]}
+        if _checksum(arrays, header["meta"]) != header["sha256"]:
+            raise ModelFileError(f"{shown!r} is damaged: its checksum does not match its content. {_ADVICE}")
+        return arrays, _from_json(header["meta"])
 
 
 def archive_kind(path: str | os.PathLike[str]) -> str:
@@ -165,21 +264,47 @@ def archive_kind(path: str | os.PathLike[str]) -> str:
         return str(_read_header(archive, os.fspath(path))["kind"])
 
 
-def _open_archive(path: str | os.PathLike[str]) -> zipfile.ZipFile:
+def open_zip(file: IO[bytes]) -> zipfile.ZipFile:
+    """Open a zip; ValueError if its members overlap, and so seem to hold more than the file does."""
+    size = os.fstat(file.fileno()).st_size
+    archive = zipfile.ZipFile(file)
+    if sum(info.compress_size for info in archive.infolist()) > size:
+        raise ValueError(f"its members tell of more bytes than the {size} of the file")
+    return archive
+
+
+def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
+    """Read one array of a zip; ValueError if it is not as NumPy writes it, or larger than its bytes can hold."""
+    if info.compress_type not in _COMPRESSIONS:
+        raise ValueError("it is compressed in a way that NumPy never uses")
+    with archive.open(info) as member:
+        array = npy.read_array(member, min(info.file_size, _COMPRESSIONS[info.compress_type] * info.compress_size))
+        # zipfile checks the CRC only at the end of the member.
+        while member.read(1 << 20):
+            pass
+    return array
+
+
+_ADVICE = "Copy it again, or train again."
+
+
+@contextlib.contextmanager
+def _open_archive(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
     shown = os.fspath(path)
-    with open_binary(path) as file:
-        content = file.read()
-    if not content.startswith(_ZIP_MAGIC):
-        raise ModelFileError(f"{shown!r} is not a softmargin file: {_looks_like(content)}.")
-    if _ZIP_END not in content[-_ZIP_END_REACH:]:
-        raise ModelFileError(
-            f"{shown!r} is truncated: its end is missing ({len(content)} bytes are there). "
-            "Copy it again, or train again."
-        )
-    try:
-        return zipfile.ZipFile(io.BytesIO(content))
-    except _DAMAGE as problem:
-        raise ModelFileError(f"{shown!r} is damaged ({problem}). Copy it again, or train again.") from problem
+    with open_binary(path) as file, blaming(path, advice=_ADVICE):
+        start, size = file.read(64), os.fstat(file.fileno()).st_size
+        if not start.startswith(_ZIP_MAGIC):
+            raise ModelFileError(f"{shown!r} is not a softmargin file: {_looks_like(start)}.")
+        file.seek(max(0, size - _ZIP_END_REACH))
+        if _ZIP_END not in file.read(_ZIP_END_REACH):
+            raise ModelFileError(f"{shown!r} is truncated: its end is missing ({size} bytes are there). {_ADVICE}")
+        with open_zip(file) as archive:
+            packed = [info.filename for info in archive.infolist() if info.compress_type != zipfile.ZIP_STORED]
+            if packed and _HEADER in archive.namelist():
+                raise ModelFileError(
+                    f"{shown!r} is not a file that softmargin wrote: its member {packed[0]!r} is compressed."
+                )
+            yield archive
 
 
 def _read_header(archive: zipfile.ZipFile, shown: str) -> dict[str, Any]:
@@ -201,23 +326,30 @@ def _read_header(archive: zipfile.ZipFile, shown: str) -> dict[str, Any]:
             f"{shown!r} has format version {version} (written by softmargin "
             f"{header.get('softmargin_version', '?')}); this one reads up to {FORMAT_VERSION}. Upgrade."
         )
-    missing = [key for key in ("kind", "arrays", "meta", "sha256") if key not in header]
+    missing = [key for key in _HEADER_KINDS if key not in header]
     if missing:
         raise ModelFileError(f"{shown!r} is damaged: {_HEADER!r} lacks {', '.join(missing)}.")
+    for key, kind in _HEADER_KINDS.items():
+        if not isinstance(header[key], kind):
+            raise ModelFileError(f"{shown!r} is damaged: {key} in {_HEADER!r} is {str(header[key])[:60]!r}.")
+    names = header["arrays"]
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise ModelFileError(f"{shown!r} is damaged: {_HEADER!r} does not name every array once.")
     return header
 
 
-def _read_member(archive: zipfile.ZipFile, name: str, shown: str) -> np.ndarray:
-    if f"{name}.npy" not in archive.namelist():
-        raise ModelFileError(f"{shown!r} is damaged: member '{name}.npy' is missing.")
+_HEADER_KINDS = {"kind": str, "arrays": list, "meta": dict, "sha256": str}
+
+
+def _read_array(archive: zipfile.ZipFile, name: str, shown: str) -> np.ndarray:
     try:
-        with archive.open(f"{name}.npy") as member:
-            array: np.ndarray = np.lib.format.read_array(member, allow_pickle=False)
-            # NumPy stops at the last number; zipfile checks the CRC only at the end of the member.
-            member.read()
+        info = archive.getinfo(f"{name}.npy")
+    except KeyError as problem:
+        raise ModelFileError(f"{shown!r} is damaged: member '{name}.npy' is missing.") from problem
+    try:
+        return read_member(archive, info)
     except _DAMAGE as problem:
         raise ModelFileError(f"{shown!r} is damaged: member '{name}.npy' cannot be read ({problem}).") from problem
-    return array
 
 
 def _checksum(arrays: Mapping[str, np.ndarray], meta: Any) -> str:
@@ -250,13 +382,15 @@ def _to_json(value: Any, where: str) -> Any:
     raise ModelFileError(f"cannot store {where}: a {type(value).__name__} is neither number, text, list nor dict.")
 
 
-def _from_json(value: Any) -> Any:
+def _from_json(value: Any, depth: int = 0) -> Any:
+    if depth > _DEEPEST:
+        raise ValueError(f"lists in lists, more than {_DEEPEST} deep")
     if isinstance(value, list):
-        return [_from_json(item) for item in value]
+        return [_from_json(item, depth + 1) for item in value]
     if isinstance(value, dict):
         if set(value) == {_PAIRS}:
-            return {_from_json(key): _from_json(item) for key, item in value[_PAIRS]}
-        return {key: _from_json(item) for key, item in value.items()}
+            return {_from_json(key, depth + 1): _from_json(item, depth + 1) for key, item in value[_PAIRS]}
+        return {key: _from_json(item, depth + 1) for key, item in value.items()}
     return value
 
 

@@ -390,7 +390,11 @@ class Solver(Protocol[P_contra, Point, State]):
 
 
 class Resumable:
-    """A base of solvers: a checkpoint rebuilds their state, a dataclass, from its fields."""
+    """A base of solvers: a checkpoint rebuilds their state, a dataclass, from its fields.
+
+    A state is refused where its arrays have other shapes than those of a fresh one; ``run.restored`` says how a class
+    of states names the arrays that a run may lengthen.
+    """
 
     state_type: ClassVar[type]
 

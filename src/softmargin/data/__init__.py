@@ -2,7 +2,7 @@
 
 from softmargin.data.arrays import read_npy, read_npz
 from softmargin.data.libsvm import read_libsvm, write_libsvm
-from softmargin.data.registry import DATA_VARIABLE, Dataset, Entry, available, load, split
+from softmargin.data.registry import DATA_VARIABLE, Dataset, Entry, available, load, source_files, split
 from softmargin.data.synthetic import blobs
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "read_libsvm",
     "read_npy",
     "read_npz",
+    "source_files",
     "split",
     "write_libsvm",
 ]

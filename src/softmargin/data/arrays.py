@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from softmargin.core import npy
 from softmargin.core.errors import DataError
-from softmargin.core.files import open_binary
+from softmargin.core.files import blaming, open_binary, open_zip, read_member
 
 __all__ = ["read_npy", "read_npz"]
 
@@ -66,56 +65,48 @@ def read_npy(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray]:
         matrix = source.removesuffix(".y.npy") + ".npy"
         raise DataError(f"{source} holds labels. Give the matrix, {matrix!r}; its labels are found beside it.")
     labels = Path(source.removesuffix(".npy") + ".y.npy")
-    X = _as_floats(_load_npy(path, source, mmap_mode="r"), source)
+    X = _as_floats(_open_npy(path, source, is_mapped=True), source)
     if not labels.exists():
         raise DataError(
             f"{source}: no labels found. Save them beside it, np.save({str(labels)!r}, y), "
             "or put both in one file, np.savez(path, X=X, y=y)."
         )
-    return X, _as_labels(_load_npy(labels, str(labels), mmap_mode=None), X.shape[0], str(labels))
-
-
-_PICKLE = "which needs a pickle and is not opened. Save numbers, or text as np.asarray(y, dtype=str)."
+    return X, _as_labels(_open_npy(labels, str(labels), is_mapped=False), X.shape[0], str(labels))
 
 
 def _members(path: str | os.PathLike[str], source: str) -> dict[str, np.ndarray]:
-    # NumPy would leave a damaged file open; this block closes it.
-    with open_binary(path, error=DataError) as file:
+    with open_binary(path, error=DataError) as file, blaming(source, error=DataError):
         if file.read(4) != b"PK\x03\x04":
             raise DataError(f"{source}: not an .npz file (no zip archive). {_WHAT_TO_SAVE}")
-        file.seek(0)
-        try:
-            with np.load(file, allow_pickle=False) as archive:
-                names = [name for name in archive.files if name in ("X", "y", "format", *_CSR_PARTS)]
-                parts = {name: _member(archive, name, source) for name in names}
-                return parts or {name: np.empty(0) for name in archive.files}
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as problem:
-            raise DataError(f"{source}: the file is truncated or damaged ({problem}). Copy it again.") from problem
+        with open_zip(file) as archive:
+            infos = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            names = [name for name in infos if name in ("X", "y", "format", *_CSR_PARTS)]
+            parts = {name: _member(archive, infos[name], name, source) for name in names}
+            return parts or {name: np.empty(0) for name in infos}
 
 
-def _member(archive: Any, name: str, source: str) -> np.ndarray:
+def _member(archive: Any, info: Any, name: str, source: str) -> np.ndarray:
     try:
-        array: np.ndarray = archive[name]
+        return read_member(archive, info)
     except ValueError as problem:
-        if "allow_pickle" not in str(problem):
-            raise DataError(f"{source}: {name!r} is damaged ({problem}). Copy the file again.") from problem
-        raise DataError(f"{source}: {name!r} is an object array, {_PICKLE}") from problem
-    return array
+        raise DataError(f"{source}: {name!r} cannot be read, {problem}. {_WHAT_TO_SAVE}") from problem
 
 
-def _load_npy(path: str | os.PathLike[str], source: str, *, mmap_mode: Any) -> np.ndarray:
-    with open_binary(path, error=DataError) as file:
-        if file.read(6) != b"\x93NUMPY":
+def _open_npy(path: str | os.PathLike[str], source: str, *, is_mapped: bool) -> np.ndarray:
+    with open_binary(path, error=DataError) as file, blaming(source, error=DataError):
+        if file.read(6) != npy.MAGIC:
             raise DataError(f"{source}: not a .npy file. Write it with np.save.")
-    try:
-        array: np.ndarray = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
-    except ValueError as problem:
-        if "allow_pickle" in str(problem) or "Python objects" in str(problem):
-            raise DataError(f"{source}: an object array, {_PICKLE}") from problem
-        raise DataError(f"{source}: the file is truncated or damaged ({problem}). Copy it again.") from problem
-    except (EOFError, OSError) as problem:
-        raise DataError(f"cannot read {source!r}: {problem}.") from problem
-    return array
+        file.seek(0)
+        size = os.fstat(file.fileno()).st_size
+        if not is_mapped:
+            return npy.read_array(file, size)
+        header, start = npy.read_header(file), file.tell()
+        if header.n_bytes > size - start:
+            raise ValueError(f"{header.n_bytes} bytes of numbers are needed, {size - start} are there")
+        order: Any = "F" if header.is_fortran else "C"
+        if header.n_bytes == 0:
+            return np.empty(header.shape, header.dtype, order)
+        return np.memmap(file, header.dtype, "r", start, header.shape, order)
 
 
 def _as_floats(X: np.ndarray, source: str) -> np.ndarray:
@@ -142,16 +133,23 @@ def _csr(parts: dict[str, np.ndarray], source: str) -> Any:
     missing = [name for name in _CSR_PARTS if name not in parts]
     if missing:
         raise DataError(f"{source}: CSR parts {_listed(missing)} are missing. {_WHAT_TO_SAVE}")
-    layout = parts["format"].item() if "format" in parts else "csr"
+    layout = parts["format"].tolist() if "format" in parts else "csr"
     layout = layout.decode("ascii", "replace") if isinstance(layout, bytes) else str(layout)
     if layout != "csr":
         raise DataError(f"{source}: the sparse matrix is stored as {layout!r}. Save X.tocsr() instead.")
     data, indices, indptr, shape = (parts[name] for name in _CSR_PARTS)
     if shape.shape != (2,) or any(part.dtype.kind not in "iu" for part in (indices, indptr, shape)):
         raise DataError(f"{source}: indices, indptr and shape (two numbers) must be whole numbers. {_WHAT_TO_SAVE}")
+    if any(part.ndim != 1 for part in (data, indices, indptr)):
+        raise DataError(f"{source}: data, indices and indptr must be lists of numbers. {_WHAT_TO_SAVE}")
     n, d = (int(size) for size in shape)
+    if n != len(indptr) - 1 or not 0 <= d <= np.iinfo(np.int64).max:
+        raise DataError(
+            f"{source}: the CSR parts do not fit together (shape {n} x {d}, {len(indptr)} entries of indptr). "
+            f"{_WHAT_TO_SAVE}"
+        )
     # Check first: with a column out of range, a compiled loop would read beyond the array.
-    values = _as_floats(data[np.newaxis, :] if data.ndim == 1 else data, source)[0]
+    values = _as_floats(data[np.newaxis, :], source)[0]
     try:
         X = csr_matrix((values, indices.astype(np.int64), indptr.astype(np.int64)), shape=(n, d))
         X.check_format(full_check=True)

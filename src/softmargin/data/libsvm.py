@@ -24,6 +24,8 @@ __all__ = ["read_libsvm", "read_libsvm_chunks", "write_libsvm"]
 _Source = str | os.PathLike[str] | IO[bytes]
 # Small enough that the arrays of a block stay in the cache, large enough that the calls of NumPy cost nothing.
 _BLOCK_BYTES = 1 << 19
+# A million entries. Without a limit, a small compressed file of one line takes as many gigabytes as it likes.
+_LONGEST_LINE = 1 << 24
 _ROWS_PER_WRITE = 4096
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _COMPRESSIONS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz"}
@@ -145,26 +147,34 @@ def _compressed(file: Any, suffix: str | None, mode: Any) -> Any:
 
 
 def _blocks_of_lines(stream: IO[bytes], source: str) -> Iterator[bytes]:
-    """Yield blocks of whole lines."""
+    """Yield blocks of whole lines; refuse a line that would take gigabytes to parse."""
     unfinished: list[bytes] = []
-    at_the_top = True
+    at_the_top, n_lines, n_unfinished = True, 0, 0
     while True:
         try:
             block = stream.read(_BLOCK_BYTES)
         except EOFError as problem:
             what = "the compressed file is truncated, its end is missing"
             raise DataError(f"{source}: {what}. Copy it again.") from problem
-        except (lzma.LZMAError, zlib.error, OSError) as problem:
+        except (lzma.LZMAError, zlib.error, OSError, MemoryError) as problem:
             raise DataError(f"{source}: the file is damaged and cannot be read ({problem}).") from problem
         if at_the_top:
             block, at_the_top = block.removeprefix(_BYTE_ORDER_MARK), False
         if not block:
             break
-        cut = block.rfind(b"\n") + 1
+        # Lines of old Macs end in a carriage return alone; at the end of a block it may be half of a Windows line end.
+        cut = (block.rfind(b"\n") + 1) or (block.rfind(b"\r", 0, -1) + 1)
         if cut:
             yield b"".join([*unfinished, block[:cut]])
-            unfinished = []
+            n_lines += block.count(b"\n", 0, cut)
+            unfinished, n_unfinished = [], 0
         unfinished.append(block[cut:])
+        n_unfinished += len(block) - cut
+        if n_unfinished > _LONGEST_LINE:
+            raise DataError(
+                f"{source}, line {n_lines + 1}: the line has more than {_LONGEST_LINE >> 20} MiB. LIBSVM files have "
+                "one row per line; save rows of so many entries with np.savez."
+            )
     if any(unfinished):
         yield b"".join(unfinished)
 

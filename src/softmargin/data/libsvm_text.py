@@ -12,6 +12,7 @@ A decimal number of at most 18 characters, without exponent, is m / 10^p with m 
 from __future__ import annotations
 
 import re
+from array import array
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -193,21 +194,24 @@ def _decimals(text: bytes, codes: np.ndarray, starts: np.ndarray, stops: np.ndar
 def parse_lines(text: bytes, *, source: str, first_line: int) -> Rows:
     """Parse line by line; slow, and exact about what is wrong and where."""
     labels, counts, lines = list[float](), list[int](), list[int]()
-    entries: list[tuple[int, float]] = []
+    indices, values = array("q"), array("d")  # lists of numbers would take ten times the memory
     for number, line in enumerate(text.split(b"\n"), first_line):
         tokens = line.split()
         if not tokens:
             continue
         where = f"{source}, line {number}"
         labels.append(_label(tokens[0], where))
-        entries += [_entry(token, where) for token in tokens[1:]]
+        for token in tokens[1:]:
+            index, value = _entry(token, where)
+            indices.append(index)
+            values.append(value)
         counts.append(len(tokens) - 1)
         lines.append(number)
     return Rows(
         np.array(labels, dtype=np.float64),
         np.array(counts, dtype=np.int64),
-        np.array([index for index, _ in entries], dtype=np.int64),
-        np.array([value for _, value in entries], dtype=np.float64),
+        np.array(indices, dtype=np.int64),
+        np.array(values, dtype=np.float64),
         np.array(lines, dtype=np.int64),
     )
 

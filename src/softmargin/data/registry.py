@@ -20,7 +20,7 @@ from softmargin.core.errors import DataError
 from softmargin.data.arrays import read_npy, read_npz
 from softmargin.data.libsvm import read_libsvm
 
-__all__ = ["DATA_VARIABLE", "Dataset", "Entry", "available", "load", "split"]
+__all__ = ["DATA_VARIABLE", "Dataset", "Entry", "available", "load", "source_files", "split"]
 
 DATA_VARIABLE = "SOFTMARGIN_DATA"
 _EMBEDDED_FOLDER = Path(__file__).parent / "embedded"
@@ -76,18 +76,29 @@ def load(
     Dataset
         Without a test part where none is stored; see `split`.
     """
-    text = os.fspath(name_or_path)
-    if not _is_path(name_or_path):
-        if text in _EMBEDDED:
-            return _load_parts(text, _parts(_EMBEDDED_FOLDER, text), n_features, dtype=np.float64)
-        for folder in _folders(data_dir):
-            found = _parts(folder, text)
-            if found:
-                return _load_parts(text, found, n_features)
+    text, found = os.fspath(name_or_path), _named_parts(name_or_path, data_dir)
+    if found:
+        is_embedded = found[0].parent == _EMBEDDED_FOLDER
+        return _load_parts(text, found, n_features, dtype=np.float64 if is_embedded else None)
     if not Path(text).exists():
         raise DataError(_not_found(text, data_dir))
     X, y = _read(Path(text), n_features)
     return Dataset(Path(text).name, X, y)
+
+
+def source_files(name_or_path: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | None = None) -> list[Path]:
+    """Return the files that `load` would read, labels beside a matrix included."""
+    files = _named_parts(name_or_path, data_dir) or [Path(name_or_path)]
+    return files + [path.with_name(path.stem + ".y.npy") for path in files if path.suffix.lower() == ".npy"]
+
+
+def _named_parts(name_or_path: str | os.PathLike[str], data_dir: str | os.PathLike[str] | None) -> list[Path]:
+    """Return the files of a data set by its name; [] for a path, or where there is none of that name."""
+    if _is_path(name_or_path):
+        return []
+    text = os.fspath(name_or_path)
+    folders = [_EMBEDDED_FOLDER] if text in _EMBEDDED else _folders(data_dir)
+    return next((found for folder in folders if (found := _parts(folder, text))), [])
 
 
 def available(data_dir: str | os.PathLike[str] | None = None) -> list[Entry]:

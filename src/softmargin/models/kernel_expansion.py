@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from softmargin.core.errors import DataError, ModelFileError, SoftmarginError
-from softmargin.core.files import read_archive, write_archive
+from softmargin.core.errors import DataError
+from softmargin.core.files import blaming, read_archive, write_archive
 from softmargin.kernels import KERNELS, Linear, Points, Precomputed, make_kernel
 from softmargin.kernels.points import add_product, slices, tile_shape
 from softmargin.models.linear import LinearModel
@@ -171,16 +171,12 @@ class KernelExpansion(Classifier):
         """Read a model written by `save`; ModelFileError if it is anything else, or damaged."""
         arrays, meta = read_archive(path, kind=_KIND)
         require_arrays(arrays, _ARRAYS, path)
-        try:
+        with blaming(path, advice="Train again."):
             settings = dict(meta["kernel"])
             kernel = make_kernel(settings.pop("name"), **settings)
             vectors = _stored_vectors(arrays, (len(arrays["support"]), meta["n_features"]))
             values = {each: arrays[each] for each in _ARRAYS}
-            return cls(kernel=kernel, vectors=vectors, n_samples=meta["n_samples"], info=meta["info"], **values)
-        except KeyError as problem:
-            raise ModelFileError(f"{os.fspath(path)!r} is damaged: {problem} is missing.") from problem
-        except (SoftmarginError, TypeError, ValueError) as problem:
-            raise ModelFileError(f"{os.fspath(path)!r} is damaged: {problem}") from problem
+            return cls(kernel=kernel, vectors=vectors, n_samples=meta["n_samples"], info=dict(meta["info"]), **values)
 
 
 def _checked_vectors(vectors: Any, kernel: Any, n_support: int) -> Any:
@@ -233,4 +229,6 @@ def _stored_vectors(arrays: Mapping[str, np.ndarray], shape: tuple[int, int]) ->
     from scipy.sparse import csr_matrix
 
     data, indices, indptr = (arrays[f"vectors_{part}"] for part in _SPARSE_ARRAYS)
+    if any(part.dtype.kind not in "iu" for part in (indices, indptr)):
+        raise DataError(f"the indices of its vectors are of type {indices.dtype} and {indptr.dtype}.")
     return csr_matrix((data, indices, indptr), shape=shape)

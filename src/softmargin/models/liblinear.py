@@ -85,7 +85,11 @@ def read_liblinear(path: str | os.PathLike[str]) -> LinearModel:
     """
     shown = os.fspath(path)
     with open_binary(path) as file:
-        lines = file.read().decode("utf-8", "replace").split("\n")
+        start = file.read(len(_MAGIC))
+        if start != _MAGIC:
+            start += file.read(40).partition(b"\n")[0]
+            raise ModelFileError(f"{shown!r} is not a LIBLINEAR model: it starts with {start[:40]!r}.")
+        lines = (start + file.read()).decode("utf-8", "replace").split("\n")
     header, body_at = _read_header(lines, shown)
     trained = _SOLVER_TYPES[header["solver_type"]]
     k, d, bias, labels = _sizes(header, shown)
@@ -99,18 +103,20 @@ def read_liblinear(path: str | os.PathLike[str]) -> LinearModel:
     else:
         rows = weights[:, order].T
         if k == 2:
-            rows = rows[1:] - rows[:1]
+            with np.errstate(over="ignore"):
+                rows = rows[1:] - rows[:1]
     info: dict[str, Any] = {"source": "LIBLINEAR", "solver_type": header["solver_type"], **trained._asdict()}
     info["fit_intercept"] = bias >= 0
     if bias >= 0:
         info["intercept_scaling"] = bias
-    intercept = rows[:, d] * bias if bias >= 0 else np.zeros(len(rows))
+    with np.errstate(over="ignore"):
+        intercept = rows[:, d] * bias if bias >= 0 else np.zeros(len(rows))
+    if not (np.isfinite(rows).all() and np.isfinite(intercept).all()):
+        raise ModelFileError(f"{shown!r}: its weights are too large for float64 once put together.")
     return LinearModel(classes, np.ascontiguousarray(rows[:, :d]), intercept, info)
 
 
 def _read_header(lines: list[str], shown: str) -> tuple[dict[str, str], int]:
-    if not lines[0].startswith("solver_type "):
-        raise ModelFileError(f"{shown!r} is not a LIBLINEAR model: it starts with {lines[0][:40]!r}.")
     header: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         key, _, value = line.strip().partition(" ")
@@ -140,26 +146,32 @@ def _sizes(header: dict[str, str], shown: str) -> tuple[int, int, float, np.ndar
         raise ModelFileError(f"{shown!r}: a number in the header cannot be read ({problem}).") from problem
     if len(labels) != k or len(np.unique(labels)) != k or k < 2:
         raise ModelFileError(
-            f"{shown!r}: nr_class is {k} and the labels are {labels.tolist()}; "
+            f"{shown!r}: nr_class is {k} and the labels are {str(labels.tolist())[:200]}; "
             "a classifier has at least 2 classes and a different label for each."
         )
+    if d < 0 or not np.isfinite(bias):
+        raise ModelFileError(f"{shown!r}: nr_feature is {d} and the bias {bias}; neither can be.")
     return k, d, bias, labels
 
 
 def _read_weights(lines: list[str], first: int, columns: int, n_lines: int, shown: str) -> np.ndarray:
     """Return the numbers after `w`, shape (n_lines, columns)."""
-    rows = [line.split() for line in lines[first:]]
-    while rows and not rows[-1]:
-        rows.pop()
-    if columns == 2 and rows and all(len(row) == 1 for row in rows):
+    last = len(lines)
+    while last > first and not lines[last - 1].strip():
+        last -= 1
+    found, numbers = last - first, sum(map(len, lines[first:last])) // 2 + 1  # a number and a gap have 2 characters
+    if columns == 2 and 0 < found == sum(len(line.split(maxsplit=1)) == 1 for line in lines[first:last]):
         raise ModelFileError(
             f"{shown!r} holds one column of weights where a joint machine of two classes has two: the Walrus "
             "fork of LIBLINEAR loses half of them when it saves. Train with softmargin, or with MCSVM_CS."
         )
-    if len(rows) != n_lines:
-        raise ModelFileError(f"{shown!r} is truncated: {len(rows)} lines of weights found, {n_lines} needed.")
+    if found != n_lines or n_lines * columns > numbers + n_lines:
+        raise ModelFileError(
+            f"{shown!r} is truncated: {found} lines of weights found, {n_lines} of {columns} numbers needed."
+        )
     weights = np.empty((n_lines, columns))
-    for j, row in enumerate(rows):
+    for j, line in enumerate(lines[first:last]):
+        row = line.split()
         if len(row) != columns:
             raise ModelFileError(f"{shown!r}, line {first + 1 + j}: found {len(row)} weights, not {columns}.")
         try:
@@ -167,8 +179,8 @@ def _read_weights(lines: list[str], first: int, columns: int, n_lines: int, show
         except ValueError as problem:
             raise ModelFileError(f"{shown!r}, line {first + 1 + j}: a weight is no number ({problem}).") from problem
     if not np.isfinite(weights).all():
-        line = first + 1 + int(np.argmin(np.isfinite(weights).all(axis=1)))
-        raise ModelFileError(f"{shown!r}, line {line}: a weight is not finite.")
+        number = first + 1 + int(np.argmin(np.isfinite(weights).all(axis=1)))
+        raise ModelFileError(f"{shown!r}, line {number}: a weight is not finite.")
     return weights
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from softmargin.core.errors import DataError, IncompatibleError, ModelFileError
-from softmargin.core.files import read_archive, write_archive
+from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.files import blaming, read_archive, write_archive
 from softmargin.core.sparse import checked_sparse
 from softmargin.kernels.points import slices
 from softmargin.models.shapes import (
@@ -98,10 +98,8 @@ class LinearModel(Classifier):
         """Read a model written by `save`; ModelFileError if it is anything else, or damaged."""
         arrays, info = read_archive(path, kind=_KIND)
         require_arrays(arrays, _ARRAYS, path)
-        try:
+        with blaming(path, advice="Train again."):
             return cls(**{name: arrays[name] for name in _ARRAYS}, info=info)
-        except DataError as problem:
-            raise ModelFileError(f"{os.fspath(path)!r} is damaged: {problem}") from problem
 
 
 def _product(X: Any, weights: Any) -> np.ndarray:

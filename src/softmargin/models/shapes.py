@@ -119,6 +119,8 @@ def dense(array: Any) -> np.ndarray:
 def floats(array: Any) -> np.ndarray:
     """Return an array of float32 or float64."""
     numbers: np.ndarray = np.asarray(array)
+    if numbers.dtype.kind not in "biuf":
+        raise DataError(f"weights and vectors must be real numbers; found type {numbers.dtype}.")
     return numbers if numbers.dtype in (np.float32, np.float64) else numbers.astype(np.float64)
 
 

@@ -31,6 +31,7 @@ from softmargin.core.certificate import Certificate
 from softmargin.core.deadline import OutOfTime, deadline
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.protocols import Progress, Watcher
+from softmargin.run.restored import check_restored
 from softmargin.run.result import Result, Status, Trace, TraceRow
 
 __all__ = ["BudgetTuning", "Schedule", "ScheduleTuning", "Stop", "check_needs", "kernel_matrices", "solve"]
@@ -227,6 +228,7 @@ class _Run:
                 raise IncompatibleError(
                     "the checkpoint was written for another problem; continue with the same data, C and intercept."
                 )
+            check_restored(resume.state, self.solver.start(self.problem, None, np.random.default_rng(0)))
             for gram, memory in zip(kernel_matrices(self.problem), resume.memories, strict=True):
                 gram.recall(memory)
             self.state, self.iteration, self.seconds = resume.state, resume.iteration, resume.seconds
@@ -362,20 +364,33 @@ def _in_range() -> Iterator[None]:
 
 @contextmanager
 def _interrupts() -> Iterator[threading.Event]:
-    """Turn Ctrl-C into a flag that is read between steps, so that no step is cut short; a second one is immediate."""
+    """Turn Ctrl-C into a flag that is read between steps, so that no step is cut short; a second one is immediate.
+
+    So is SIGTERM where the program has made it raise KeyboardInterrupt, by a handler with ``may_wait = True``.
+    """
     flag = threading.Event()
-    is_main = threading.current_thread() is threading.main_thread()  # only it receives signals
-    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield flag  # a program with its own handler of Ctrl-C keeps it
-        return
+    handlers: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():  # only it receives signals
+        found = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
+        # A program with its own handler keeps it.
+        handlers = {signum: handler for signum, handler in found.items() if _may_wait(handler)}
 
     def on_interrupt(signum: int, frame: Any) -> None:
-        if flag.is_set():
-            raise KeyboardInterrupt
-        flag.set()
+        try:
+            handlers[signum](signum, frame)
+        except KeyboardInterrupt:
+            if flag.is_set():
+                raise
+            flag.set()
 
-    signal.signal(signal.SIGINT, on_interrupt)
+    for signum in handlers:
+        signal.signal(signum, on_interrupt)
     try:
         yield flag
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for signum, handler in handlers.items():
+            signal.signal(signum, handler)
+
+
+def _may_wait(handler: Any) -> bool:
+    return handler is signal.default_int_handler or getattr(handler, "may_wait", False)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softmargin.core.errors import ModelFileError, SoftmarginError
-from softmargin.core.files import read_archive, write_archive
+from softmargin.core.files import blaming, read_archive, write_archive
 from softmargin.core.protocols import Progress, Watcher
 from softmargin.matrices.gram import GramMemory
 from softmargin.run.solve import Schedule, kernel_matrices
@@ -260,18 +260,20 @@ def _innermost_name(solver: Any) -> str:
 def load_checkpoint(path: str | Path, solver: Any) -> SavedState:
     """Read a checkpoint written by the same solver with the same settings."""
     arrays, meta = read_archive(path, kind=_KIND)
-    if meta["solver"] != _settings(solver):
-        raise ModelFileError(
-            f"{path} was written by {meta['solver']}, not by {_settings(solver)}; go on with the solver that wrote it."
-        )
-    try:
+    with blaming(path, advice="Or another version wrote it. Start afresh."):
+        if meta["solver"] != _settings(solver):
+            raise ModelFileError(
+                f"{path} was written by {meta['solver']}, not by {_settings(solver)}; "
+                "go on with the solver that wrote it."
+            )
         memories = []
         for i, (square_after, ordered_after) in enumerate(meta["kernels"]):
             rows, ends, square = (arrays.pop(f"{_KERNEL}{i}.{name}") for name in _KERNEL_ARRAYS)
             memories.append(GramMemory(rows, ends, square, int(square_after), int(ordered_after)))
         state = solver.restore(arrays, meta["state"])
         schedule = Schedule(**meta["schedule"])
-        iteration, seconds = int(meta["iteration"]), float(meta["seconds"])
-        return SavedState(state, iteration, seconds, schedule, meta["problem"], bool(meta["is_judged"]), memories)
-    except (KeyError, TypeError, ValueError) as trouble:
-        raise ModelFileError(f"{path} is damaged or of another version ({trouble}). Start afresh.") from trouble
+        iteration, seconds, problem = int(meta["iteration"]), float(meta["seconds"]), str(meta["problem"])
+        # The schedule doubles next_pass until it lies ahead.
+        if not (iteration >= 0 and 0 <= seconds < math.inf and schedule.next_pass >= 1):
+            raise ValueError(f"pass {iteration} after {seconds} seconds, {schedule}")
+        return SavedState(state, iteration, seconds, schedule, problem, bool(meta["is_judged"]), memories)

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import eigvalsh
@@ -66,6 +66,8 @@ class FactorState:
     scores: Array  # (n, k), without the intercept
     basis: Array  # (k, b) right singular vectors of the last matrix
     length: float  # |D| of the last step
+
+    grows: ClassVar[dict[str, tuple[str, int]]] = {"U": ("r", 1), "s": ("r", 0), "V": ("r", 1), "basis": ("b", 1)}
 
     @property
     def weights(self) -> LowRank:

@@ -56,6 +56,8 @@ class BallDualState:
     last_gap: float = math.inf
     n_done: int = 0
 
+    places: ClassVar[dict[str, str]] = {"order": "U"}
+
 
 @dataclass(frozen=True)
 class BallDualDescent(BallSolver):

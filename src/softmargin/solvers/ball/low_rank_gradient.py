@@ -64,6 +64,11 @@ class LowRankState(FactorState):
     primal: float = math.inf  # P when the gap was ...
     gap_then: float = math.inf
 
+    grows: ClassVar[dict[str, tuple[str, int]]] = {
+        **FactorState.grows,
+        **{"last_U": ("last r", 1), "last_s": ("last r", 0), "last_V": ("last r", 1)},
+    }
+
     def __post_init__(self) -> None:
         """Allocate the scratch."""
         self.Z_scores, self.change, self.R = (np.empty_like(self.scores) for _ in range(3))

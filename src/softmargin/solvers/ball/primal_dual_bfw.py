@@ -73,6 +73,8 @@ class PrimalDualState:
     n_allowed: int = 0
     n_done: int = 0
 
+    places: ClassVar[dict[str, str]] = {"n_rows": "U"}
+
     def __post_init__(self) -> None:
         """Allocate the scratch."""
         self.new_Z, self.new_W = np.empty_like(self.Z), np.empty_like(self.W)

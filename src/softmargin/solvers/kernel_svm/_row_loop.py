@@ -15,7 +15,7 @@ Maths: kernel SVM, sections 2 and 3.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,6 +180,8 @@ class RowState:
     index: Array  # samples whose rows can move
     seed: int  # of the orders; each pass draws its own from (seed, n_done)
     n_done: int = 0  # steps made, one row each
+
+    places: ClassVar[dict[str, str]] = {"index": "alpha"}
 
 
 class RowSolver(DualRowSolver[RowState]):

@@ -22,7 +22,7 @@ done, so fixed pieces, or pieces of one class, converge slowly. No visit lowers 
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +78,8 @@ class KernelDescentState:
     random: Array  # (1,) state of the shuffles
     largest_set: int
     moved: float = 0.0  # share of the last working set
+
+    places: ClassVar[dict[str, str]] = {"order": "gaps"}
 
 
 @dataclass(frozen=True)

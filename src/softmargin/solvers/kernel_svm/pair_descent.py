@@ -20,7 +20,7 @@ the first ones show which of the others matter. Nothing lowers (1).
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,8 @@ class KernelPairState:
     order: Array  # the samples that can move, shuffled: those at bounds are taken in this order
     has_moved: Array  # (n,) samples whose rows of K were computed: cached, as far as memory allows
     largest_set: int
+
+    places: ClassVar[dict[str, str]] = {"order": "u"}
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ Everything is an operation on whole arrays: no loop over samples. Source: maths:
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,8 @@ class ProjectedGradientState(DualIterate):
 
     order: Array  # the samples whose rows can move, shuffled: rows of equal gaps are taken in this order
     largest_set: int
+
+    places: ClassVar[dict[str, str]] = {"order": "alpha"}
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ class PegasosState:
     n_drawn: int = 0
     n_steps: int = 0
 
+    grows: ClassVar[dict[str, tuple[str, int]]] = {"index": ("m", 0), "counts": ("m", 0)}
+
     def __post_init__(self) -> None:
         """Record the position of every sample."""
         self.places = {int(i): place for place, i in enumerate(self.index)}

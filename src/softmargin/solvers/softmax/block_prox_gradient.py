@@ -95,6 +95,9 @@ class BlockState:
     columns: Any = field(init=False, repr=False, default=None)  # made when first used, as is ``spare``
     spare: Any = field(init=False, repr=False, default=None)
 
+    grows: ClassVar[dict[str, tuple[str, int]]] = {"active": ("active", 0)}
+    places: ClassVar[dict[str, str]] = {"active": "lipschitz"}
+
     def __post_init__(self) -> None:
         """Allocate the scratch of the compiled loop."""
         k = len(self.U) - len(self.S)

@@ -89,6 +89,11 @@ class SoftmaxDescentState:
     U: Array = field(init=False, repr=False)  # (n * k,) scratch for C (q - Y)
     loop: tuple[BlockDual, Visits] | None = field(init=False, repr=False, default=None)  # made by a first step
 
+    empties: ClassVar[tuple[str, ...]] = ("first",)
+    fixed: ClassVar[tuple[str, ...]] = ("n_columns",)
+    places: ClassVar[dict[str, str]] = {"order": "gaps", "n_open": "order", "n_active": "order"}
+    tiles: ClassVar[dict[str, tuple[str, str]]] = {"live": ("gaps", "alpha")}
+
     def __post_init__(self) -> None:
         """Allocate the scratch."""
         self.work = new_workspace(self.n_columns)

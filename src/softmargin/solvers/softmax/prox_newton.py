@@ -116,6 +116,8 @@ class ProxNewtonState:
     move: Array = field(init=False, repr=False)  # (n * k,) scores of D
     trial: Array = field(init=False, repr=False)  # (n * k,) scores at the end of D
 
+    fixed: ClassVar[tuple[str, ...]] = ("width",)
+
     def __post_init__(self) -> None:
         """Allocate the scratch."""
         self.move, self.trial = zeros(len(self.scores)), zeros(len(self.scores))

@@ -66,6 +66,8 @@ class SmoState:
     set_size: int
     refreshed: float = math.inf  # violation when S was last recomputed
 
+    places: ClassVar[dict[str, str]] = {"order": "u"}
+
 
 @dataclass(frozen=True)
 class Smo(Resumable):
