@@ -29,7 +29,7 @@ import numpy as np
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.deadline import OutOfTime, deadline
-from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.errors import DataError, IncompatibleError, ModelFileError
 from softmargin.core.protocols import Progress, Watcher
 from softmargin.run.restored import check_restored
 from softmargin.run.result import Result, Status, Trace, TraceRow
@@ -228,8 +228,14 @@ class _Run:
                 raise IncompatibleError(
                     "the checkpoint was written for another problem; continue with the same data, C and intercept."
                 )
+            # Before the kernel rows come back: a start may want some too.
             check_restored(resume.state, self.solver.start(self.problem, None, np.random.default_rng(0)))
-            for gram, memory in zip(kernel_matrices(self.problem), resume.memories, strict=True):
+            grams = kernel_matrices(self.problem)
+            if len(resume.memories) != len(grams):
+                raise ModelFileError(
+                    f"the checkpoint tells of {len(resume.memories)} kernel matrices, not {len(grams)}. Start afresh."
+                )
+            for gram, memory in zip(grams, resume.memories, strict=True):
                 gram.recall(memory)
             self.state, self.iteration, self.seconds = resume.state, resume.iteration, resume.seconds
             if resume.schedule.tol == self.stop.tol:
