@@ -147,8 +147,11 @@ class SlowDisk(Checkpoint):
         self.clock.now += self.price
 
 
-@pytest.mark.parametrize(("price", "every"), [(0.001, 60.0), (0.001, 5.0), (1.0, 5.0), (30.0, 1.0)])
-def test_checkpoints_before_the_last_one_take_at_most_a_tenth_of_the_time(price, every, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("price", "every", "budget"),
+    [(0.001, 60.0, np.inf), (0.001, 5.0, np.inf), (1.0, 5.0, np.inf), (30.0, 1.0, np.inf), (0.001, 60.0, 200.0)],
+)
+def test_checkpoints_before_the_last_one_take_at_most_a_tenth_of_the_time(price, every, budget, tmp_path, monkeypatch):
     class Clock:
         now = 0.0
 
@@ -160,10 +163,10 @@ def test_checkpoints_before_the_last_one_take_at_most_a_tenth_of_the_time(price,
     X, y = blobs(30, 3, 2, seed=0)
     watcher = SlowDisk(tmp_path / "run", clock, price, every=every)
     problem, steps = KernelMulticlassSVM(Gram(Rbf(0.2), X), y), 200
-    solve(problem, KernelBlockDescent(working_set=False), stop=Stop(0.0, steps), watchers=[watcher])
+    solve(problem, KernelBlockDescent(working_set=False), stop=Stop(0.0, steps, budget), watchers=[watcher])
     earlier = watcher.writes - 1
     assert earlier * price <= 0.1 * clock.now or earlier == 1  # nobody knows what the first one costs
-    assert earlier >= min(steps // every - 1, 0.1 * steps / price - 6)
+    assert earlier >= min(steps // min(every, 0.1 * budget) - 1, 0.1 * steps / price - 6)
 
 
 def test_a_process_that_is_asked_to_end_writes_its_state_first(tmp_path):

@@ -109,17 +109,19 @@ class SavedState(NamedTuple):
 
 
 class CheckpointTuning(NamedTuple):
-    """How much checkpoints may cost."""
+    """How much checkpoints may cost, and how much work may be lost; by hand."""
 
-    share: float = 0.1  # of the time of the run, by hand
+    share: float = 0.1  # of the time of the run that writing may take
+    lost: float = 0.1  # of a budget of seconds: the step that exceeds it is given up, and its state is of no use
 
 
 class Checkpoint:
     """Write the solver's state to ``path`` every ``every`` seconds and at the end.
 
-    Where writing is slow, it is done less often: until the last one, checkpoints take at most a tenth of the time of
-    the run. ``every=0`` writes after each step, whatever it costs. When a checkpoint is written has no influence on
-    the run. A write that fails (a full disk) is reported, by default as a warning, and the run continues.
+    Of a budget of seconds, no more than about a tenth is lost. Where writing is slow, it is done less often: until the
+    last one, checkpoints take at most a tenth of the time of the run. ``every=0`` writes after each step, whatever it
+    costs. When a checkpoint is written has no influence on the run. A write that fails (a full disk) is reported, by
+    default as a warning, and the run continues.
 
     Where the process is asked to end (SIGTERM, in the main thread of a program without a handler of its own), the state
     after the current step is written first; a second request is immediate.
@@ -136,6 +138,7 @@ class Checkpoint:
     def begin(self, problem: Any, solver: Any, stop: Any) -> None:
         """Start the clock."""
         self._began = self._saved_at = time.perf_counter()
+        self._interval = min(self.every, self.tuning.lost * stop.max_seconds)
         # It reads all data: the run need not wait for it.
         with_one = ThreadPoolExecutor(1)
         self._fingerprint = with_one.submit(problem.fingerprint)
@@ -162,7 +165,7 @@ class Checkpoint:
             self._timed_save(progress)
             _terminate()
         bears = self._spent + self._dearest <= self.tuning.share * (now - self._began)
-        if self.every == 0 or (now - self._saved_at >= self.every and bears):
+        if self.every == 0 or (now - self._saved_at >= self._interval and bears):
             self._timed_save(progress)
 
     def end(self, result: Any) -> None:
