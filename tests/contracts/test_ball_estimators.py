@@ -353,11 +353,11 @@ def test_points_of_a_path_that_are_not_certified_are_one_warning():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"radius": 0.0}, "radius must be positive and finite; found 0.0"),
-        ({"radius": np.nan}, "radius must be positive and finite; found nan"),
-        ({"radius": np.inf}, "radius must be positive and finite; found inf"),
-        ({"l2": -1.0}, "l2 must be zero or positive, and finite; found -1.0"),
-        ({"l2": np.nan}, "l2 must be zero or positive"),
+        ({"radius": 0.0}, "radius must be a finite number > 0; found 0.0"),
+        ({"radius": np.nan}, "radius must be a finite number > 0; found nan"),
+        ({"radius": np.inf}, "radius must be a finite number > 0; found inf"),
+        ({"l2": -1.0}, "l2 must be a finite number >= 0; found -1.0"),
+        ({"l2": np.nan}, "l2 must be a finite number >= 0"),
         ({"solver": "newton"}, "solver='newton' solves .* problems, not .* ball ones; choose one of auto, "),
     ],
 )
@@ -397,7 +397,7 @@ def test_a_path_needs_a_ball_and_a_grid():
         with pytest.raises(ValueError, match="a grid needs at least 1 radius"):
             radius_path(L1BallRegressor(), X, y, **wrong)
     for wrong in ([], [1.0, -1.0], [np.nan]):
-        with pytest.raises(ValueError, match="radii must be a count, or finite numbers > 0"):
+        with pytest.raises(ValueError, match="radii must be an integer >= 1 and <= 100000, or finite numbers > 0"):
             radius_path(L1BallRegressor(), X, y, radii=wrong)
     with pytest.raises(ValueError, match="SoftmaxRegression has none"):
         radius_path(SoftmaxRegression(), X, y)

@@ -286,7 +286,7 @@ def test_settings_and_sets_that_do_not_fit_are_refused():
         fit(box, BallBlockFrankWolfe())
     with pytest.raises(IncompatibleError, match="eta='paper' needs l2 > 0"):
         fit(make(l2=0.0), BallBlockFrankWolfe(eta="paper"))
-    with pytest.raises(IncompatibleError, match="choose search, paper"):
+    with pytest.raises(IncompatibleError, match="choose one of search, paper"):
         BallBlockFrankWolfe(eta="guess")
     with pytest.raises(IncompatibleError, match="size=0"):
         BallBlockFrankWolfe(size=0)

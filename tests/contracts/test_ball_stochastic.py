@@ -194,7 +194,7 @@ def test_settings_that_do_not_fit_are_refused():
     with pytest.raises(IncompatibleError, match=r"needs l2 > 0; found l2 = 0\. Use strongly_convex=False"):
         fit(make(l2=0.0), Storc(strongly_convex=True))
     for made in (lambda: BallSvrg(batch=0), lambda: Storc(batch=0)):
-        with pytest.raises(IncompatibleError, match="batch=0"):
+        with pytest.raises(IncompatibleError, match="batch must be None, or an integer >= 1; found 0"):
             made()
     for made in (lambda: Scgs(max_corners=0), lambda: Storc(max_corners=0)):
         with pytest.raises(IncompatibleError, match="max_corners=0"):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from softmargin.core.errors import DataError
+from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.kernels import (
     CallableKernel,
     Laplacian,
@@ -265,7 +265,7 @@ def test_definite_matrices_have_no_negative_eigenvalue(kernel, dtype):
 
 @pytest.mark.parametrize("cache_size", [0, -1.0, np.nan, np.inf])
 def test_a_senseless_cache_size_is_refused(cache_size):
-    with pytest.raises(DataError, match="cache_size must be a finite number of megabytes > 0"):
+    with pytest.raises(IncompatibleError, match="cache_size must be a finite number > 0"):
         Gram(Linear(), sample(), cache_size=cache_size)
 
 

@@ -243,5 +243,5 @@ def test_senseless_settings_are_refused():
         KernelHinge(kernel, X, np.arange(10), lam=1.0)
     with pytest.raises(DataError, match="weights are zero"):
         KernelHinge(kernel, X, y, lam=1.0, weights=np.zeros(10))
-    with pytest.raises(IncompatibleError, match="choose geometry"):
+    with pytest.raises(IncompatibleError, match="geometry='flat' is unknown; choose one of kernel, euclidean"):
         solve(make(10), Wolfe(geometry="flat"))

@@ -513,7 +513,7 @@ def test_acceleration_pays():
 
 
 def test_settings_that_do_not_exist_are_refused():
-    with pytest.raises(IncompatibleError, match="step_rule='long' is unknown; choose optimal or oblivious"):
+    with pytest.raises(IncompatibleError, match="step_rule='long' is unknown; choose one of optimal, oblivious"):
         BlockFrankWolfe("long")
 
 

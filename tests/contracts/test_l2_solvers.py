@@ -358,7 +358,7 @@ def test_newton_refuses_a_kernel_and_names_smo():
 
 
 def test_projection_that_does_not_exist_is_refused():
-    with pytest.raises(IncompatibleError, match="projection='guess' is unknown; choose newton, sort, bisection"):
+    with pytest.raises(IncompatibleError, match="projection='guess' is unknown; choose one of newton, sort, bisection"):
         DualProxGradient(projection="guess")
 
 

@@ -129,7 +129,7 @@ def test_names_and_kinds_of_what_comes_out(rows):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"n_grids": 0}, "n_grids must be an integer of at least 1; found 0"),
+        ({"n_grids": 0}, "n_grids must be an integer >= 1; found 0"),
         ({"n_grids": 2.5}, "n_grids must be an integer"),
         ({"sigma": 0.0}, "sigma must be a finite number > 0; found 0.0"),
         ({"sigma": np.nan}, "sigma must be a finite number > 0"),

@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csc_matrix, csr_matrix
 
 from reference.l2_optimum import nearest_balanced
-from softmargin.core.errors import DataError
+from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import ConvexSet
 from softmargin.sets import BALANCERS, Box, L1Ball, LowRank, Simplex, SingleEntry, TraceBall, project_balanced
 from softmargin.sets.balls import checked_radius
@@ -233,7 +233,7 @@ def test_size_of_simplex_and_box():
 
 @pytest.mark.parametrize("radius", [0.0, -1.0, np.inf, np.nan])
 def test_radius_must_be_positive_and_finite(radius):
-    with pytest.raises(DataError, match="radius must be positive and finite"):
+    with pytest.raises(IncompatibleError, match="radius must be a finite number > 0"):
         checked_radius(radius)
 
 

@@ -424,7 +424,7 @@ def test_without_a_ridge_it_is_refused():
 
 
 def test_order_that_does_not_exist_is_refused():
-    with pytest.raises(IncompatibleError, match="order='sorted' is unknown; choose permuted or cyclic"):
+    with pytest.raises(IncompatibleError, match="order='sorted' is unknown; choose one of permuted, cyclic"):
         SoftmaxDualDescent(order="sorted")
 
 

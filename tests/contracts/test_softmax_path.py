@@ -109,11 +109,11 @@ def test_points_that_are_not_certified_are_one_warning(three):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"Cs": 0}, "at least 1"),
+        ({"Cs": 0}, "an integer >= 1"),
         ({"Cs": []}, "numbers > 0"),
         ({"Cs": [1.0, -1.0]}, "numbers > 0"),
-        ({"eps": 2.0}, "between 0 and 1"),
-        ({"l1_ratio": 2.0}, "from 0 .* to 1"),
+        ({"eps": 2.0}, "eps must be a number > 0 and < 1"),
+        ({"l1_ratio": 2.0}, "from 0 to 1"),
         ({"penalty": penalties.L1(), "l1_ratio": 0.5}, "Leave out one"),
     ],
 )

@@ -306,7 +306,7 @@ def test_unknown_settings_are_refused(settings):
 
 
 def test_batch_of_nothing_is_refused():
-    with pytest.raises(IncompatibleError, match="batch=0 was asked for; give at least 1"):
+    with pytest.raises(IncompatibleError, match="batch must be None, or an integer >= 1; found 0"):
         Svrg(batch=0)
 
 

@@ -265,12 +265,14 @@ def test_penalty_with_l1_is_refused(solver):
 
 @pytest.mark.parametrize("solver", [Lbfgs, NewtonCG])
 def test_preconditioner_that_does_not_exist_is_refused(solver):
-    with pytest.raises(IncompatibleError, match="preconditioner='guess' is unknown; choose auto, none, diagonal, gram"):
+    with pytest.raises(
+        IncompatibleError, match="preconditioner='guess' is unknown; choose one of auto, none, diagonal, gram"
+    ):
         solver(preconditioner="guess")
 
 
 def test_memory_of_nothing_is_refused():
-    with pytest.raises(IncompatibleError, match="memory=0"):
+    with pytest.raises(IncompatibleError, match="memory must be an integer >= 1; found 0"):
         Lbfgs(memory=0)
 
 

@@ -216,7 +216,7 @@ def test_no_features_leave_only_the_intercept(bias, multiclass):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"order": "backwards"}, "order='backwards' is unknown; choose permuted or cyclic"),
+        ({"order": "backwards"}, "order='backwards' is unknown; choose one of permuted, cyclic"),
         ({"block": "sort"}, "block='sort' does not solve crammer_singer; choose auto, projection"),
     ],
 )

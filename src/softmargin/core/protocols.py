@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate
+from softmargin.core.parameters import CheckedFields, Given
 from softmargin.core.rounding import Rounded
 
 __all__ = [
@@ -389,7 +390,16 @@ class Solver(Protocol[P_contra, Point, State]):
         """Rebuild a state from the arrays and the plain numbers that a checkpoint holds."""
 
 
-class Resumable:
+def _is_solver(value: Any) -> bool:
+    """Say whether a value has what the loop calls; a class is no solver."""
+    called = ("needs", "start", "step", "point", "estimate")
+    return not isinstance(value, type) and all(hasattr(value, name) for name in called)
+
+
+SOLVER_OBJECT = Given("a solver object such as softmargin.solvers.Smo()", _is_solver)
+
+
+class Resumable(CheckedFields):
     """A base of solvers: a checkpoint rebuilds their state, a dataclass, from its fields.
 
     A state is refused where its arrays have other shapes than those of a fresh one; ``run.restored`` says how a class

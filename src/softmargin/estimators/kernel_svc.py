@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from softmargin.core.errors import DataError
 from softmargin.core.sparse import checked_sparse
-from softmargin.estimators.frame.fit import FIT_KINDS, Data, Posed, checked_weights
+from softmargin.estimators.frame.fit import FIT_KINDS, Data, Posed, checked_labels, checked_weights
 from softmargin.estimators.frame.svm import SvmClassifier
 from softmargin.estimators.frame.warnings import indefinite_kernel
 from softmargin.estimators.posing.fit import codes_of, demand_modest, loss_prices
@@ -162,7 +162,8 @@ class KernelSVC(SvmClassifier):
     def __sklearn_tags__(self) -> Any:
         """Declare that X may be sparse, and whether it is a kernel matrix."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = "precomputed" in (self.kernel, getattr(self.kernel, "name", None))
+        name = self.kernel if isinstance(self.kernel, str) else getattr(self.kernel, "name", None)
+        tags.input_tags.pairwise = isinstance(name, str) and name == "precomputed"
         return tags
 
     def _kernel_for(self, X: Any, sample_weight: Array | None) -> Any:
@@ -242,17 +243,17 @@ class KernelSVC(SvmClassifier):
         return self._become(self._twin()._take_chunk(X, y, classes, sample_weight))
 
     def _take_chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
+        self._check_parameters()
         is_first = not hasattr(self, "classes_")
         if is_first and classes is None:
             raise DataError("classes must be passed in the first call of partial_fit: all labels that will come.")
         X, y = validate_data(self, checked_sparse(X), y, reset=is_first, **FIT_KINDS)
         demand_modest(X)
         check_classification_targets(y)
-        known = np.unique(classes) if is_first else self.classes_
-        if classes is not None and not np.array_equal(np.unique(classes), known):
-            raise DataError(f"classes are {known.tolist()} since the first call; found {np.unique(classes).tolist()}.")
-        if len(known) < 2:
-            raise DataError(f"classes holds 1 class ({known.tolist()[0]!r}); a classifier needs at least 2 classes.")
+        named = None if classes is None else checked_labels(classes)
+        known: Any = named if is_first else self.classes_
+        if named is not None and not np.array_equal(named, known):
+            raise DataError(f"classes are {known.tolist()} since the first call; found {named.tolist()}.")
         if isinstance(self.class_weight, str):
             raise DataError(f"class_weight={self.class_weight!r} needs all rows at once; pass a mapping, or None.")
         sample_weight = checked_weights(sample_weight, X)

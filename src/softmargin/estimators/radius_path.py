@@ -1,7 +1,6 @@
 """radius_path: one fit per radius of a ball, each from the solution of the last, each with its certificate."""
 
 import copy
-import numbers
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,9 +8,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from softmargin.core.certificate import Certificate
-from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import checked
 from softmargin.estimators.frame.ball import BallEstimator
 from softmargin.estimators.frame.warnings import warn_of_path
+from softmargin.estimators.posing.parameters import PARAMETERS
 from softmargin.sets.balls import checked_radius
 
 __all__ = ["RadiusPath", "radius_path"]
@@ -80,10 +81,11 @@ def radius_path(
     """
     if not isinstance(estimator, BallEstimator):
         raise IncompatibleError(
-            f"radius_path varies the radius of a ball; {type(estimator).__name__} has none. Give an L1Ball or a "
+            f"estimator is a {type(estimator).__name__}; radius_path varies the radius of a ball. Give an L1Ball or a "
             "TraceBall estimator; for SoftmaxRegression there is softmax_path."
         )
     model = clone(estimator)
+    model._check_parameters()
     grid = _grid_of(radii, model.radius, eps)
     data = model._checked(X, y, sample_weight)
     problem = model._pose(data).problem
@@ -100,12 +102,8 @@ def radius_path(
 
 def _grid_of(radii: Any, largest: Any, eps: float) -> Array:
     """Return the radii in increasing order: those given, or as many as asked for."""
-    if isinstance(radii, numbers.Integral):
-        count, largest = int(radii), checked_radius(largest)
-        if count < 1 or not 0.0 < eps < 1.0:
-            raise DataError(f"a grid needs at least 1 radius, and eps between 0 and 1; found {count} and {eps!r}.")
-        return np.geomspace(eps * largest, largest, count) if count > 1 else np.array([largest])
-    grid = np.sort(np.asarray(radii, dtype=np.float64).ravel())
-    if len(grid) == 0 or not (np.isfinite(grid).all() and grid[0] > 0.0):
-        raise DataError(f"radii must be a count, or finite numbers > 0; found {radii!r}.")
-    return grid
+    asked, eps = (checked(name, value, *PARAMETERS[name]) for name, value in (("radii", radii), ("eps", eps)))
+    if not isinstance(asked, int):
+        return np.sort(asked.ravel())
+    largest = checked_radius(largest)
+    return np.geomspace(eps * largest, largest, asked) if asked > 1 else np.array([largest])

@@ -1,7 +1,6 @@
 """softmax_path: one fit per C, each started at the solution of the last, each with its certificate."""
 
 import math
-import numbers
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -12,10 +11,12 @@ from sklearn.utils import check_random_state, check_X_y
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
+from softmargin.core.parameters import checked
 from softmargin.core.sparse import checked_sparse
 from softmargin.estimators.frame.fit import FIT_KINDS, checked_weights, encoded
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.fit import demand_modest, fit_problem, loss_prices
+from softmargin.estimators.posing.parameters import PARAMETERS, check_parameters
 from softmargin.estimators.posing.softmax import convex_relative, priced_penalty
 from softmargin.losses.multinomial import one_hot, softmax
 from softmargin.matrices.operator import canonical, rmatmul
@@ -80,6 +81,7 @@ def softmax_path(
     SoftmaxPath
         Cs, coefs, intercepts, classes, certificates, n_iters, statuses; by increasing C.
     """
+    check_parameters(locals())
     X, y = check_X_y(checked_sparse(X), y, **FIT_KINDS)
     demand_modest(X)
     classes, codes = encoded(y)
@@ -133,19 +135,14 @@ def grid_of(
     Cs: Any, X: Any, codes: Array, weights: Array, penalty: Any, *, eps: float = 1e-3, **settings: Any
 ) -> Array:
     """Return the C of a path in increasing order: those given, or as many as asked for."""
-    if not isinstance(Cs, numbers.Integral):
-        grid = np.sort(np.asarray(Cs, dtype=np.float64).ravel())
-        if len(grid) == 0 or not (grid > 0).all():
-            raise DataError(f"Cs must be a count, or numbers > 0; found {Cs!r}.")
-        return grid
-    if Cs < 1:
-        raise DataError(f"Cs must be a count of at least 1, or numbers > 0; found {Cs!r}.")
-    if not 0.0 < eps < 1.0:
-        raise DataError(f"eps must lie between 0 and 1: it is the smallest C / the largest C; found {eps!r}.")
+    asked = checked("Cs", Cs, *PARAMETERS["Cs"])
+    if not isinstance(asked, int):
+        return np.sort(asked.ravel())
+    eps = checked("eps", eps, *PARAMETERS["eps"])
     least = _least_C(X, codes, weights, penalty, **settings)
     if least is None:
-        return np.logspace(*RIDGE_GRID, int(Cs))
-    return np.geomspace(least, least / eps, int(Cs))
+        return np.logspace(*RIDGE_GRID, asked)
+    return np.geomspace(least, least / eps, asked)
 
 
 def _least_C(X: Any, codes: Array, weights: Array, penalty: Any, **settings: Any) -> float | None:

@@ -1,12 +1,13 @@
 """SoftmaxRegression: multinomial logistic regression with any separable penalty, as a scikit-learn estimator."""
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.utils.validation import check_is_fitted
 
+from softmargin.core.parameters import Number
 from softmargin.estimators.frame.fit import CertifiedClassifier, Data, Posed
 from softmargin.estimators.posing.softmax import priced_penalty, softmax_claim
 from softmargin.models.shapes import dense, log_probabilities
@@ -73,6 +74,7 @@ class SoftmaxRegression(CertifiedClassifier):
     array([[0.5, 0.5]])
     """
 
+    _allowed: ClassVar = {"C": (Number(above=0.0, is_finite=False),)}  # infinity: no penalty
     coef_: Any
 
     def __init__(

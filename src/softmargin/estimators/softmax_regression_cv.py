@@ -1,5 +1,6 @@
 """SoftmaxRegressionCV: C and l1_ratio chosen by cross-validation along warm-started paths."""
 
+import math
 from typing import Any, Self
 
 import numpy as np
@@ -12,10 +13,12 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import _check_method_params
 
 from softmargin.core.errors import DataError
+from softmargin.core.parameters import Number, checked, shown
 from softmargin.estimators.frame.callbacks import with_callbacks
 from softmargin.estimators.frame.fit import Data, at_one_moment
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.fit import loss_prices
+from softmargin.estimators.posing.parameters import PARAMETERS
 from softmargin.estimators.posing.softmax import priced_penalty
 from softmargin.estimators.softmax_path import grid_of, path_results
 from softmargin.estimators.softmax_regression import SoftmaxRegression
@@ -26,6 +29,12 @@ from softmargin.run import Result, Status, Trace
 __all__ = ["SoftmaxRegressionCV"]
 
 Array = NDArray[Any]
+
+
+def _as_score(score: Any) -> float:
+    """Return a score as a float; NaN is one, for rows that cannot be scored."""
+    is_nan = isinstance(score, float | np.floating) and bool(np.isnan(score))
+    return math.nan if is_nan else float(checked("what scoring returns", score, Number(is_finite=False)))
 
 
 class SoftmaxRegressionCV(SoftmaxRegression):
@@ -114,19 +123,27 @@ class SoftmaxRegressionCV(SoftmaxRegression):
 
     @with_callbacks
     def _fit(self, X: Any, y: Any, sample_weight: Any, **params: Any) -> Self:
+        self._check_parameters()
         data = self._checked(X, y, sample_weight)
         routed = self._routed("fit", data.sample_weight, params)
-        folds = list(check_cv(self.cv, data.y, classifier=True).split(data.X, data.y, **routed.splitter.split))
+        folds = self._folds(data, routed.splitter.split)
         points = self._choose(data, folds, routed.scorer.score)
         if self.refit:
             return self._train(data)
         return self._take_mean(data, points)
 
+    def _folds(self, data: Data, split_params: dict[str, Any]) -> list[tuple[Array, Array]]:
+        """Return the rows of every fold, for training and for testing."""
+        splitter = check_cv(self.cv, data.y, classifier=True)
+        folds = list(splitter.split(data.X, data.y, **split_params))
+        if not folds:
+            raise DataError(f"cv must give at least one pair of rows (train, test); found none in {shown(self.cv)}.")
+        return folds
+
     def _choose(self, data: Data, folds: list[Any], score_params: dict[str, Any]) -> list[CompositePoint]:
         """Score every pair on every fold, and set what was chosen; return the best weights of every fold."""
-        ratios = [0.0] if self.penalty is not None else [float(ratio) for ratio in np.atleast_1d(self.l1_ratios)]
-        if not ratios:
-            raise DataError(f"l1_ratios must hold at least one number; found {self.l1_ratios!r}.")
+        asked = checked("l1_ratios", self.l1_ratios, *PARAMETERS["l1_ratios"]).ravel()
+        ratios = [0.0] if self.penalty is not None else asked.tolist()
         X = canonical(data.X)
         settings: dict[str, Any] = {"n_classes": len(data.classes), "fit_intercept": bool(self.fit_intercept)}
         prices = loss_prices(data.codes, data.classes, 1.0, self.class_weight, data.sample_weight)
@@ -149,7 +166,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
                 path = path_results(X_train, data.codes[train], prices, grid, g, **how, **settings)
                 for c, result in enumerate(path):
                     probe.coef_, probe.intercept_ = result.point.weights.T, result.point.intercept
-                    score = scores[f, r, c] = scorer(probe, X_test, y_test, **own_params)
+                    score = scores[f, r, c] = _as_score(scorer(probe, X_test, y_test, **own_params))
                     residuals[f, r, c] = result.certificate.residual
                     results.append(result._replace(point=None))  # the weights of all would fill the memory
                     if score > best or c == r == 0:

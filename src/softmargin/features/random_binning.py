@@ -16,7 +16,6 @@ Source: Rahimi and Recht (2007), section 4.
 """
 
 import math
-import numbers
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from softmargin.backends.jit import inline, jit
 from softmargin.core.errors import DataError
+from softmargin.core.parameters import POSITIVE, RANDOM_STATE, Whole, checked
 from softmargin.core.sparse import checked_sparse
 
 __all__ = ["RandomBinning"]
@@ -117,13 +117,10 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self._features(cells, X.dtype)
 
     def _checked_grids(self) -> int:
-        for name, least in (("n_grids", 1), ("min_count", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or value < least:
-                raise DataError(f"{name} must be an integer of at least {least}; found {value!r}.")
-        if not (isinstance(self.sigma, numbers.Real) and math.isfinite(self.sigma) and self.sigma > 0.0):
-            raise DataError(f"sigma must be a finite number > 0; found {self.sigma!r}. It is the width of the kernel.")
-        return int(self.n_grids)
+        checked("min_count", self.min_count, Whole(1))
+        checked("sigma", self.sigma, POSITIVE)
+        checked("random_state", self.random_state, *RANDOM_STATE)
+        return int(checked("n_grids", self.n_grids, Whole(1)))
 
     def _learn(self, X: Any, cells: Array | None) -> None:
         """Draw the grids and keep their cells; ``cells`` (n, n_grids) is filled where it is given."""

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.deadline import check_time
 from softmargin.core.errors import DataError
+from softmargin.core.parameters import POSITIVE, checked
 from softmargin.core.rounding import KernelErrors, Rounded, ScoreErrors, gamma, norms, squared_norm, total
 from softmargin.kernels import Linear, Points, Precomputed
 from softmargin.kernels.formulas import errors_of
@@ -89,8 +90,7 @@ class Gram:
     def __init__(
         self, kernel: Any, X: Any, *, bias: float = 0.0, cache_size: float = 1000.0, tuning: GramTuning | None = None
     ) -> None:
-        if not (np.isfinite(cache_size) and cache_size > 0):
-            raise DataError(f"cache_size must be a finite number of megabytes > 0; found {cache_size!r}.")
+        cache_size = checked("cache_size", cache_size, POSITIVE)
         if not np.isfinite(bias):
             raise DataError(f"bias must be finite; found {bias!r}.")
         self.kernel, self.bias = kernel, float(bias)
@@ -420,4 +420,4 @@ class Gram:
 
 def _check_finite(values: Array) -> None:
     if not np.isfinite(values).all():
-        raise DataError("the kernel gives NaN or infinite values; scale the features, or lower gamma or degree.")
+        raise DataError("the kernel gives NaN or infinite values; scale the features, or lower gamma, degree or coef0.")

@@ -5,7 +5,6 @@ A non-convex penalty of single entries is its ``value`` and two functions of one
 """
 
 import math
-import numbers
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +12,8 @@ import numpy as np
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import pointer
 from softmargin.core.errors import DataError
+from softmargin.core.parameters import Number, shown
+from softmargin.core.parameters import checked as checked_value
 from softmargin.core.protocols import Array, Penalty
 
 __all__ = [
@@ -45,12 +46,12 @@ def checked(penalty: Any) -> Any:
     missing = [name for name in _REQUIRED if not hasattr(kind, name)]
     if missing:
         raise DataError(
-            f"penalty={penalty!r} was asked for: it has no {', no '.join(missing)}. Give one of softmargin.penalties "
-            "with its numbers, such as L1(0.5), or see docs/add_a_penalty.md."
+            f"penalty={shown(penalty)} was asked for: it has no {', no '.join(missing)}. Give one of "
+            "softmargin.penalties with its numbers, such as L1(0.5), or see docs/add_a_penalty.md."
         )
     if not hasattr(kind, "_fields"):
         raise DataError(
-            f"penalty={penalty!r} was asked for: {kind.__name__} is no NamedTuple, so that it cannot be "
+            f"penalty={shown(penalty)} was asked for: {kind.__name__} is no NamedTuple, so that it cannot be "
             "compiled; see docs/add_a_penalty.md."
         )
     if not hasattr(kind, _OPTIONAL):
@@ -66,17 +67,15 @@ def _with_floats(struct: Any) -> Any:
     for name, value in zip(struct._fields, struct, strict=True):
         if hasattr(type(value), "_fields"):
             values.append(_with_floats(value))
-        elif isinstance(value, numbers.Real) and not math.isnan(value):
-            values.append(float(value))
         else:
-            raise DataError(f"penalty={struct!r} was asked for: {name} is {value!r}; give a number.")
+            values.append(checked_value(f"{name} of penalty={shown(struct)}", value, Number(is_finite=False)))
     return struct._make(values)
 
 
 def demand(is_true: bool, penalty: Any, advice: str) -> None:
     """Refuse a penalty with invalid numbers."""
     if not is_true:
-        raise DataError(f"penalty={penalty!r} was asked for: {advice}.")
+        raise DataError(f"penalty={shown(penalty)} was asked for: {advice}.")
 
 
 def demand_strengths(penalty: Any, *names: str) -> None:

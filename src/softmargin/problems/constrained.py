@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, duality_gap, relative_gap
 from softmargin.core.errors import DataError
+from softmargin.core.parameters import NOT_NEGATIVE, checked
 from softmargin.core.protocols import ConvexSet, EntrywiseLoss
 from softmargin.core.rounding import SLACK, TINY, ULPS, UNIT, Rounded, gamma, norms, squared_norm, total
 from softmargin.losses.observed import Observed
@@ -95,9 +96,7 @@ class Constrained:
             raise DataError("the target holds NaN or infinity. Fill in or drop such values.")
         if loss.is_margin and not (np.abs(seen) == 1.0).all():
             raise DataError("a margin loss needs targets -1 and +1 only; use the squared loss for other numbers.")
-        if not (np.isfinite(l2) and l2 >= 0.0):
-            raise DataError(f"l2 must be zero or positive, and finite; found {l2}.")
-        self.loss, self.l2 = loss, float(l2)
+        self.loss, self.l2 = loss, float(checked("l2", l2, NOT_NEGATIVE))
         self.ball: Any = ball  # of a known kind to most callers
         self.weights = checked_prices(1.0 / n if weights is None else weights, n)
         self.fit_intercept = fit_intercept

@@ -30,11 +30,61 @@ import numpy as np
 from softmargin.core.certificate import Certificate
 from softmargin.core.deadline import OutOfTime, deadline
 from softmargin.core.errors import DataError, IncompatibleError, ModelFileError
-from softmargin.core.protocols import Progress, Watcher
+from softmargin.core.parameters import NONE, Given, Number, Whole, checked
+from softmargin.core.protocols import SOLVER_OBJECT, Progress, Watcher
 from softmargin.run.restored import check_restored
 from softmargin.run.result import Result, Status, Trace, TraceRow
 
-__all__ = ["BudgetTuning", "Schedule", "ScheduleTuning", "Stop", "check_needs", "kernel_matrices", "solve"]
+__all__ = [
+    "MAX_ITER",
+    "MAX_SECONDS",
+    "TOL",
+    "WATCHERS",
+    "BudgetTuning",
+    "Schedule",
+    "ScheduleTuning",
+    "Stop",
+    "check_needs",
+    "kernel_matrices",
+    "solve",
+]
+
+TOL = (Number(least=0.0, is_finite=False),)
+MAX_ITER = (Whole(0),)
+MAX_SECONDS = (Number(least=0.0, is_finite=False),)
+
+
+def _are_watchers(value: Any) -> bool:
+    has_all = isinstance(value, list | tuple)
+    return has_all and all(hasattr(watcher, name) for watcher in value for name in ("begin", "watch", "end"))
+
+
+def _is_seed(value: Any) -> bool:
+    return isinstance(value, np.random.Generator | np.random.BitGenerator | np.random.SeedSequence)
+
+
+def _are_seeds(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(part, int | np.integer) and part >= 0 for part in value)
+
+
+def _is_point(value: Any) -> bool:
+    """Say whether a value is a point: named fields, or a list of points of a one-vs-rest problem."""
+    return hasattr(value, "_fields") or (isinstance(value, list) and len(value) > 0)
+
+
+def _is_saved(value: Any) -> bool:
+    return all(hasattr(value, name) for name in ("fingerprint", "state", "iteration", "seconds", "schedule"))
+
+
+WATCHERS = (Given("a list of watchers (begin, watch, end)", _are_watchers),)
+_ASKED = {
+    "solver": (SOLVER_OBJECT,),
+    "stop": (NONE, Given("a Stop", lambda value: isinstance(value, Stop))),
+    "rng": (NONE, Whole(0, math.inf), Given("a Generator", _is_seed), Given("a list of integers", _are_seeds)),
+    "init": (NONE, Given("a point, such as solve returns", _is_point)),
+    "watchers": WATCHERS,
+    "resume": (NONE, Given("a checkpoint (run.watchers.load_checkpoint)", _is_saved)),
+}
 
 # The protocols that problems of a class have: checking one takes as long as a pass over a small X.
 _MET: WeakKeyDictionary[type, set[type]] = WeakKeyDictionary()
@@ -58,14 +108,9 @@ class Stop(NamedTuple):
     max_seconds: float = math.inf
 
     def checked(self) -> "Stop":
-        """Return itself, or name the setting that makes no sense."""
-        for name, value, kind in zip(self._fields, self, _STOP_KINDS, strict=True):
-            if not value >= 0:
-                raise IncompatibleError(f"{name} must be {kind}; found {value!r}.")
-        return self
-
-
-_STOP_KINDS = ("a number >= 0 (a relative gap)", "an integer >= 0", "a number >= 0")
+        """Return itself with plain numbers, or name the setting that makes no sense."""
+        kinds = (TOL, MAX_ITER, MAX_SECONDS)
+        return Stop(*(checked(name, value, *own) for name, value, own in zip(self._fields, self, kinds, strict=True)))
 
 
 class ScheduleTuning(NamedTuple):
@@ -146,7 +191,10 @@ def solve(
     Result
         The point with its certificate, recomputed at that point.
     """
-    stop = (stop or Stop()).checked()
+    asked = {"solver": solver, "stop": stop, "rng": rng, "init": init, "watchers": watchers, "resume": resume}
+    for name, value in asked.items():
+        checked(name, value, *_ASKED[name])
+    stop = (Stop() if stop is None else stop).checked()
     check_needs(problem, solver)
     run = _Run(problem, solver, stop, watchers)
     result = None

@@ -12,12 +12,12 @@ W, V, G and Z are arrays (d, k); the l1 ball and the simplex constrain all entri
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from softmargin.backends.jit import inline, jit
-from softmargin.core.errors import DataError
+from softmargin.core.parameters import POSITIVE, CheckedFields, checked
 from softmargin.core.protocols import Array
 from softmargin.core.rounding import SLACK, TINY, UNIT, Rounded, gamma
 from softmargin.sets.atoms import LowRank, SingleEntry
@@ -39,9 +39,7 @@ _ROUNDING = 1e-9  # relative: how far the sum over a simplex may be from its rad
 
 def checked_radius(radius: Any) -> float:
     """Return a radius as a float; refuse one that is not positive and finite."""
-    if not (np.isfinite(radius) and radius > 0.0):
-        raise DataError(f"radius must be positive and finite; found {radius}.")
-    return float(radius)
+    return float(checked("radius", radius, POSITIVE))
 
 
 def threshold(sizes: Array, radius: float) -> float:
@@ -132,10 +130,12 @@ def _shrunk(V: Array, theta: float, scale: float, radius: float, out: Array) -> 
 
 
 @dataclass(frozen=True)
-class Ball:
+class Ball(CheckedFields):
     """What sets of a radius share; the simplex is one, too."""
 
     radius: float
+
+    allowed: ClassVar = {"radius": (POSITIVE,)}
 
     def least(self: Any, Z: Array, l2: float) -> float:
         """Return the least value of l2 / 2 |W|^2 + <Z, W>."""

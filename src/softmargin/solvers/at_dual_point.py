@@ -13,13 +13,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from softmargin.core.protocols import FreeBiasProblem, Solver
+from softmargin.core.parameters import CheckedFields
+from softmargin.core.protocols import SOLVER_OBJECT, FreeBiasProblem, Solver
 
 __all__ = ["AtDualPoint"]
 
 
 @dataclass(frozen=True)
-class AtDualPoint:
+class AtDualPoint(CheckedFields):
     """Run a solver and return its points without their weights.
 
     Parameters
@@ -30,6 +31,7 @@ class AtDualPoint:
 
     solver: Solver[Any, Any, Any]
 
+    allowed: ClassVar = {"solver": (SOLVER_OBJECT,)}
     needs: ClassVar[tuple[type, ...]] = (FreeBiasProblem,)
 
     def start(self, problem: FreeBiasProblem, init: Any, rng: np.random.Generator) -> Any:

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from softmargin.core.deadline import is_time_up
-from softmargin.core.protocols import ManyProblems, Solver
+from softmargin.core.parameters import CheckedFields
+from softmargin.core.protocols import SOLVER_OBJECT, ManyProblems, Solver
 
 __all__ = ["EachClass", "EachClassTuning", "EachState"]
 
@@ -29,7 +30,7 @@ class EachState:
 
 
 @dataclass(frozen=True)
-class EachClass:
+class EachClass(CheckedFields):
     """Run a binary solver on every part of a OneVsRest problem.
 
     Parameters
@@ -42,6 +43,7 @@ class EachClass:
     solver: Solver[Any, Any, Any]
     tuning: EachClassTuning = EachClassTuning()
 
+    allowed: ClassVar = {"solver": (SOLVER_OBJECT,)}
     needs: ClassVar[tuple[type, ...]] = (ManyProblems,)
 
     def start(self, problem: ManyProblems, init: Any, rng: np.random.Generator) -> EachState:

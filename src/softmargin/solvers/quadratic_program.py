@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import IncompatibleError, SoftmarginError
+from softmargin.core.parameters import POSITIVE
 from softmargin.core.protocols import FreeBiasProblem, KernelBlockProblem, Problem, Resumable
 
 __all__ = ["ProgramState", "QuadraticProgram"]
@@ -54,6 +55,8 @@ class QuadraticProgram(Resumable):
     """
 
     tolerance: float = 1e-9
+
+    allowed: ClassVar = {"tolerance": (POSITIVE,)}
 
     needs: ClassVar[tuple[type, ...]] = (Problem,)
     state_type = ProgramState

@@ -18,6 +18,7 @@ from softmargin.estimators.certify.kernel import certify_expansion, certify_svc
 from softmargin.estimators.certify.linear import certify_linear
 from softmargin.estimators.certify.softmax import certify_softmax, softmax_model_of
 from softmargin.estimators.certify.training import Training
+from softmargin.estimators.posing.parameters import QUESTIONS, check_parameters
 from softmargin.matrices.operator import canonical
 from softmargin.models import KernelExpansion
 from softmargin.run import Stop
@@ -68,6 +69,7 @@ def certify(
         primal = P(model), bound <= optimum, residual = (primal - bound) / primal. A softmax model without a penalty,
         or with one that is not convex, has no bound: its certificate is stationarity.
     """
+    check_parameters(locals(), QUESTIONS)
     if hasattr(model, "model") and hasattr(model, "certificate_"):
         model = model.model()
     X = canonical(X if hasattr(X, "tocsr") else np.asarray(X))

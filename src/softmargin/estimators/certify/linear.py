@@ -41,7 +41,7 @@ def _read_svm(model: Any) -> LinearModel:
     missing = [name for name in ("coef_", "intercept_", "classes_") if not hasattr(model, name)]
     if missing:
         raise IncompatibleError(
-            f"certify needs a fitted linear classifier, KernelSVC or SVC; {type(model).__name__} has no "
+            f"certify needs a fitted linear classifier, KernelSVC or SVC as model; {type(model).__name__} has no "
             f"{', '.join(missing)}. Fit it first, or pass a LinearModel (read_liblinear makes one of a LIBLINEAR file)."
         )
     info = {name: getattr(model, name) for name in _SETTINGS if hasattr(model, name)}

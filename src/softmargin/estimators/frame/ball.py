@@ -27,6 +27,7 @@ from sklearn.utils.validation import (
 )
 
 from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.parameters import OneOf
 from softmargin.core.sparse import checked_sparse
 from softmargin.estimators.frame.fit import (
     FIT_KINDS,
@@ -167,6 +168,7 @@ def _has_log_odds(clf: Any) -> bool:
 class BallClassifier(BallEstimator, CertifiedClassifier):
     """A classifier with one column of weights per class, or one for two classes, all in one ball."""
 
+    _allowed: ClassVar = {"loss": (OneOf(*MARGINS),)}
     _is_multilabel = False
 
     def __init__(
@@ -216,8 +218,6 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
         return Data(X, y, sample_weight, np.arange(y.shape[1]))
 
     def _target(self, data: Data) -> tuple[Array, Array, Any]:
-        if self.loss not in MARGINS:
-            raise IncompatibleError(f"loss={self.loss!r} is unknown; choose one of {', '.join(MARGINS)}.")
         k = len(data.classes)
         columns = np.arange(1, 2) if k == 2 else np.arange(k)
         is_own = data.y > 0 if data.codes is None else data.codes[:, None] == columns

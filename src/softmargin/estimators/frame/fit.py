@@ -14,19 +14,20 @@ import inspect
 import math
 import re
 import warnings
-from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
+from softmargin.core.parameters import shown
 from softmargin.core.sparse import checked_sparse
 from softmargin.estimators.frame.callbacks import CallbackBridge, CallbackSupportMixin, with_callbacks
 from softmargin.estimators.frame.warnings import NotCertifiedWarning, not_certified
@@ -36,8 +37,10 @@ from softmargin.estimators.posing.fit import (
     fit_problem,
     loss_prices,
     model_info,
+    sample_weights,
     sum_of_squares,
 )
+from softmargin.estimators.posing.parameters import check_parameters
 from softmargin.models import LinearModel
 from softmargin.run import Result, Status, Stop
 
@@ -49,6 +52,7 @@ __all__ = [
     "Data",
     "Posed",
     "at_one_moment",
+    "checked_labels",
     "checked_weights",
     "encoded",
     "is_ready",
@@ -124,9 +128,17 @@ def encoded(y: Array) -> tuple[Array, Array]:
     return classes, codes
 
 
+def checked_labels(classes: Any) -> Array:
+    """Return the sorted labels of at least two classes that a user names."""
+    kind = type_of_target(classes, input_name="classes") if isinstance(classes, list | tuple | np.ndarray) else ""
+    if kind not in ("binary", "multiclass") or len(np.unique(classes)) < 2:
+        raise DataError(f"classes must hold at least 2 classes, a list of labels; found {shown(classes)}.")
+    return np.unique(classes)
+
+
 def checked_weights(sample_weight: Any, X: Any) -> Array | None:
     """Return weights of the samples as float64, one per row of X; None where none are given."""
-    return None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+    return None if sample_weight is None else _check_sample_weight(sample_weights(sample_weight), X, dtype=np.float64)
 
 
 def at_one_moment(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -194,6 +206,12 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
             flags=re.MULTILINE,
         )
 
+    _allowed: ClassVar[Mapping[str, tuple[Any, ...]]] = {}  # parameters that mean here what they mean nowhere else
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that make no sense; as scikit-learn asks, in ``fit`` and not before."""
+        check_parameters(vars(self), self._allowed)
+
     def _take_settings(self, settings: dict[str, Any]) -> None:
         """Keep the parameters of a constructor, its ``locals()``, under their names, as scikit-learn asks for."""
         del settings["self"]
@@ -228,6 +246,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
 
     @with_callbacks
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        self._check_parameters()
         return self._train(self._checked(X, y, sample_weight))
 
     def _twin(self) -> Self:

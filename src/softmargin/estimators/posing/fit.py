@@ -15,6 +15,8 @@ from scipy.sparse import issparse
 
 from softmargin import solvers
 from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.parameters import NONE, NOT_NEGATIVE, POSITIVE, Given, OneOf, as_numbers, checked, shown
+from softmargin.core.protocols import SOLVER_OBJECT
 from softmargin.estimators.posing.softmax import convex_relative
 from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import row_squares
@@ -25,7 +27,9 @@ from softmargin.sets import L1Ball
 from softmargin.solvers.names import SAMPLING, SOLVERS, choices
 
 __all__ = [
+    "CLASS_WEIGHT",
     "LARGEST_SQUARES",
+    "SOLVER",
     "AutoTuning",
     "codes_of",
     "demand_modest",
@@ -33,6 +37,7 @@ __all__ = [
     "fit_problem",
     "loss_prices",
     "model_info",
+    "sample_weights",
     "sum_of_squares",
 ]
 
@@ -53,6 +58,9 @@ TUNING = AutoTuning()
 # Beyond these, products and squares of data, prices and weights overflow.
 LARGEST_SQUARES: dict[Any, float] = {np.float64: 1e200, np.float32: 1e36}
 LARGEST_PRICES = 1e100
+NAME = Given("a name ('auto' is the fastest)", lambda value: isinstance(value, str))
+SOLVER = (NAME, SOLVER_OBJECT)
+CLASS_WEIGHT = (NONE, OneOf("balanced"), Given("a mapping from label to weight", lambda v: isinstance(v, Mapping)))
 
 
 def loss_prices(
@@ -62,9 +70,10 @@ def loss_prices(
 
     ``class_weight`` is None, "balanced" (n / (k * count)), or a mapping from label to weight.
     """
-    if not (isinstance(C, int | float | np.number) and math.isfinite(C) and C > 0):
-        raise DataError(f"C must be a finite number > 0; found {C!r}. Small C regularises more.")
-    weights = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    C = checked("C", C, POSITIVE)
+    weights = np.ones(len(codes)) if sample_weight is None else sample_weights(sample_weight)
+    if weights.shape not in ((), (len(codes),)):
+        raise DataError(f"sample_weight has shape {weights.shape} for {len(codes)} samples; give one per sample.")
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise DataError("sample_weight must be finite and not negative; found a NaN, infinite or negative weight.")
     if not weights.any():
@@ -98,23 +107,26 @@ def demand_modest(X: Any, name: str = "X") -> None:
         )
 
 
+def sample_weights(sample_weight: Any) -> Array:
+    """Return weights as a float64 array; refuse what are no numbers."""
+    weights = as_numbers(sample_weight)
+    if weights is None:
+        raise DataError(f"sample_weight must be one number >= 0 per sample; found {shown(sample_weight)}.")
+    return weights
+
+
 def _class_weights(classes: Array, codes: Array, sample_weight: Array, class_weight: Any) -> Array:
     if class_weight is None:
         return np.ones(len(classes))
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise DataError(f"class_weight={class_weight!r} is unknown; use None, 'balanced' or a mapping.")
+    if isinstance(checked("class_weight", class_weight, *CLASS_WEIGHT), str):
         mass = np.bincount(codes, weights=sample_weight, minlength=len(classes))
         return np.where(mass > 0, mass.sum() / (len(classes) * np.where(mass > 0, mass, 1.0)), 0.0)
-    if not isinstance(class_weight, Mapping):
-        raise DataError(
-            f"class_weight must be None, 'balanced' or a mapping from label to weight; found {class_weight!r}."
-        )
     labels = classes.tolist()
     unknown = [label for label in class_weight if label not in labels]
     if unknown:
-        raise DataError(f"class_weight names {unknown}, which are not among the labels {labels[:10]}.")
-    return np.array([float(class_weight.get(label, 1.0)) for label in labels])
+        raise DataError(f"class_weight names {shown(unknown)}, which are not among the labels {labels[:10]}.")
+    given = {label: class_weight.get(label, 1.0) for label in labels}
+    return np.array([checked(f"class_weight[{label!r}]", weight, NOT_NEGATIVE) for label, weight in given.items()])
 
 
 def codes_of(classes: Array, y: Any) -> Array:
@@ -124,7 +136,10 @@ def codes_of(classes: Array, y: Any) -> Array:
     strange = classes[codes] != y
     if np.any(strange):
         label = y[strange][:1].tolist()[0]
-        raise DataError(f"y holds the label {label!r}, which the model does not know; pass the data it was trained on.")
+        raise DataError(
+            f"y holds the label {label!r}, which the model does not know: it is none of its classes. Pass the data it "
+            "was trained on."
+        )
     return codes
 
 
@@ -178,6 +193,7 @@ def find_solver(solver: Any, problem: Any) -> Any:
     The parts of a one-vs-rest problem are solved one by one; where a model is made of dual variables, a solver that
     finds weights is certified at its dual variables.
     """
+    checked("solver", solver, *SOLVER)
     part = problem.parts[0] if isinstance(problem, OneVsRest) else problem
     chosen = _by_name(solver, part) if isinstance(solver, str) else solver
     if part is problem or isinstance(chosen, solvers.EachClass):

@@ -9,35 +9,37 @@ The first two are scikit-learn's LogisticRegression.
 """
 
 import math
-import numbers
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from softmargin import penalties
 from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.parameters import Number, checked, shown
 
 __all__ = ["convex_relative", "described", "priced_penalty", "read_penalty", "softmax_claim"]
 
 
 def priced_penalty(C: Any, l1_ratio: Any, penalty: Any = None, *, default_ratio: float = 0.0) -> tuple[Any, Any]:
     """Return the price of one unit of loss, and the penalty; the price is checked where it is used."""
-    is_free = isinstance(C, numbers.Real) and math.inf == C
+    ratio = checked("l1_ratio", l1_ratio, Number(least=0.0, most=1.0))
+    is_free = isinstance(C, float | np.floating) and math.inf == C
     if penalty is not None:
-        if l1_ratio != default_ratio:
+        if ratio != default_ratio:
             raise IncompatibleError(
-                f"penalty={penalty!r} and l1_ratio={l1_ratio!r} were asked for; a penalty object has its own numbers. "
+                f"penalty={shown(penalty)} and l1_ratio={ratio} were asked for; a penalty object has its own numbers. "
                 "Leave out one of the two."
             )
         if is_free:
             raise IncompatibleError(
-                f"C=inf means no penalty, but penalty={penalty!r} was asked for. Give a finite C, or leave out penalty."
+                f"C=inf means no penalty, but penalty={shown(penalty)} was asked for. Give a finite C, or leave out "
+                "penalty."
             )
         return C, penalties.checked(penalty)
-    if not (isinstance(l1_ratio, numbers.Real) and 0.0 <= float(l1_ratio) <= 1.0):
-        raise DataError(f"l1_ratio must be a number from 0 (ridge) to 1 (l1); found {l1_ratio!r}.")
     if is_free:
         return 1.0, penalties.L2(0.0)
-    return C, penalties.ElasticNet(l1=float(l1_ratio), l2=1.0 - float(l1_ratio))
+    return C, penalties.ElasticNet(l1=ratio, l2=1.0 - ratio)
 
 
 def convex_relative(penalty: Any) -> Any:

@@ -10,7 +10,6 @@ it means in scikit-learn, C sum_i xi_i^2; the L2SVM charges C / 2 sum_i xi_i^2. 
 constant feature.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,9 +19,10 @@ from numpy.typing import NDArray
 
 from softmargin import solvers
 from softmargin.core.certificate import Certificate
-from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import NONE, Number, OneOf, checked
 from softmargin.core.protocols import SampledProblem
-from softmargin.kernels import Linear, find_gamma, make_kernel
+from softmargin.kernels import Linear, find_gamma, make_kernel, scaled_gamma
 from softmargin.losses import LOSSES
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import canonical, row_blocks
@@ -51,6 +51,7 @@ Array = NDArray[Any]
 HINGES = ("hinge", "squared_hinge")
 MULTICLASS = (*LOSSES, "one_vs_rest")
 APPROXIMATIONS = (None, "auto", "nystroem")
+INTERCEPT_SCALING = Number(above=0.0, most=1e100)  # its square is a kernel value
 EXACT_ROWS = 20_000  # up to so many rows, approximation="auto" solves the problem itself; by hand
 
 
@@ -72,18 +73,12 @@ class SvmSettings(NamedTuple):
         """The value of the constant feature whose weight gives the intercept; 0 for none."""
         if not self.fit_intercept:
             return 0.0
-        if not (math.isfinite(self.intercept_scaling) and self.intercept_scaling > 0):
-            raise DataError(f"intercept_scaling must be a finite number > 0; found {self.intercept_scaling!r}.")
-        return float(self.intercept_scaling)
+        return float(checked("intercept_scaling", self.intercept_scaling, INTERCEPT_SCALING))
 
     def check(self, n_classes: int) -> None:
         """Refuse unknown names, and losses that cannot be joined."""
-        if self.multiclass not in MULTICLASS:
-            raise IncompatibleError(
-                f"multiclass={self.multiclass!r} is unknown; choose one of {', '.join(MULTICLASS)}."
-            )
-        if self.loss not in HINGES:
-            raise IncompatibleError(f"loss={self.loss!r} is unknown; choose one of {', '.join(HINGES)}.")
+        checked("multiclass", self.multiclass, OneOf(*MULTICLASS))
+        checked("loss", self.loss, OneOf(*HINGES))
         if self.is_squared and self.multiclass != "one_vs_rest" and n_classes > 2:
             raise IncompatibleError(
                 f"loss='squared_hinge' is a loss of two classes, but multiclass={self.multiclass!r} was asked to join "
@@ -203,16 +198,17 @@ def kernel_of(kernel: Any, gamma: Any, degree: int, coef0: float, X: Any, sample
 
 
 def _gamma_of(gamma: Any, X: Any, sample_weight: Array | None) -> float:
-    if sample_weight is None or gamma != "scale":
+    if sample_weight is None or not (isinstance(gamma, str) and gamma == "scale"):
         return find_gamma(gamma, X)
-    total = float(sample_weight.sum()) * X.shape[1]
-    mean = sum(float(weights @ entries) for entries, weights in _weighted_entries(X, sample_weight)) / total
-    spread, mass = 0.0, 0.0
-    for entries, weights in _weighted_entries(X, sample_weight):
-        spread += float(weights @ (entries - mean) ** 2)
-        mass += float(weights.sum())
-    variance = (spread + (total - mass) * mean**2) / total
-    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+    with np.errstate(all="ignore"):
+        total = sample_weight.sum() * X.shape[1]
+        mean = sum((weights @ entries for entries, weights in _weighted_entries(X, sample_weight)), 0.0) / total
+        spread, mass = 0.0, 0.0
+        for entries, weights in _weighted_entries(X, sample_weight):
+            spread += weights @ (entries - mean) ** 2
+            mass += weights.sum()
+        variance = (spread + (total - mass) * mean**2) / total
+    return scaled_gamma(X.shape[1], float(variance))
 
 
 def _weighted_entries(X: Any, sample_weight: Array) -> Iterator[tuple[Array, Array]]:
@@ -257,8 +253,7 @@ def kernel_task(data: SvmData, how: KernelSettings, seed: Callable[[], int]) -> 
 
 def _is_approximate(how: KernelSettings, n: int) -> bool:
     """Say whether landmarks shall stand for all rows; "auto" is so beyond ``EXACT_ROWS``, for solver="auto" only."""
-    if how.approximation not in APPROXIMATIONS:
-        raise IncompatibleError(f"approximation={how.approximation!r} is unknown; choose None, 'auto' or 'nystroem'.")
+    checked("approximation", how.approximation, NONE, OneOf("auto", "nystroem"))
     if how.approximation == "auto":
         is_auto = isinstance(how.solver, str) and how.solver == "auto"
         return is_auto and how.kernel.name not in ("linear", "precomputed") and n > EXACT_ROWS

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softmargin.core.deadline import is_time_up
-from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import Array, ConstrainedProblem, ConvexSet
 from softmargin.matrices.operator import adjoint_product, product, row_squares
 from softmargin.problems.constrained import BallPoint
@@ -43,13 +42,6 @@ class SlidingState:
     seed: int
     t: int = 1
     n_drawn: int = 0
-
-
-def check_counts(**counts: int | None) -> None:
-    """Refuse counts below 1."""
-    for name, count in counts.items():
-        if count is not None and count < 1:
-            raise IncompatibleError(f"{name}={count!r} was asked for; give at least 1.")
 
 
 def sampling(problem: ConstrainedProblem) -> tuple[Array, float]:

@@ -18,6 +18,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import NONE, OneOf, Whole
 from softmargin.core.protocols import Array, ConstrainedProblem, ConvexSet
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
@@ -64,14 +65,8 @@ class BallBlockFrankWolfe(BallSolver):
     eta: Literal["search", "paper"] = "search"
     tuning: BallBlockFrankWolfeTuning = BallBlockFrankWolfeTuning()
 
+    allowed: ClassVar = {"size": (NONE, Whole(1)), "eta": (OneOf("search", "paper"),)}
     state_type: ClassVar = BallBlockState
-
-    def __post_init__(self) -> None:
-        """Refuse meaningless settings."""
-        if self.size is not None and self.size < 1:
-            raise IncompatibleError(f"size={self.size!r} was asked for; give at least 1, or None.")
-        if self.eta not in ("search", "paper"):
-            raise IncompatibleError(f"eta={self.eta!r} is unknown; choose search, paper.")
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> BallBlockState:
         """Compute the scores and the gradient of a first point, or of zero, and the smoothness."""

@@ -26,6 +26,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import NONE, POSITIVE, Number, Whole
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import adjoint_product, row_squares
 from softmargin.problems.constrained import BallPoint
@@ -84,16 +85,17 @@ class LowRankPDBFW(FactorSolver):
     eta: float = 1.0
     tuning: LowRankPDBFWTuning = LowRankPDBFWTuning()
 
+    allowed: ClassVar = {
+        "rank": (NONE, Whole(1)),
+        "rows": (NONE, Whole(1)),
+        "delta": (NONE, POSITIVE),
+        "eta": (Number(above=0.0, most=1.0),),
+    }
     state_type: ClassVar = PDBFWState
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        counts = [count for count in (self.rank, self.rows) if count is not None]
-        if not (0.0 < self.eta <= 1.0) or min(counts, default=1) < 1 or not (self.delta is None or self.delta > 0.0):
-            raise IncompatibleError(
-                f"LowRankPDBFW needs rank and rows of at least 1, delta above 0 and eta in (0, 1]; found rank="
-                f"{self.rank}, rows={self.rows}, delta={self.delta}, eta={self.eta}."
-            )
+        super().__post_init__()
         if self.eta < 1.0 and self.delta is None:
             raise IncompatibleError(
                 f"eta={self.eta} needs a delta: only with eta=1 a test finds the dual step. Set delta, or eta=1."

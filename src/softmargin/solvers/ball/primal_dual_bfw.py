@@ -23,7 +23,7 @@ import numpy as np
 
 from softmargin.core.certificate import relative_gap
 from softmargin.core.deadline import check_time, is_time_up
-from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import NONE, POSITIVE, Number, Whole
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import row_squares
 from softmargin.matrices.rows import as_rows
@@ -106,15 +106,13 @@ class PrimalDualBFW(BallSolver):
     eta: float | None = None
     tuning: PrimalDualBFWTuning = PrimalDualBFWTuning()
 
+    allowed: ClassVar = {
+        "s": (NONE, Whole(1)),
+        "k": (NONE, Whole(1)),
+        "delta": (NONE, POSITIVE),
+        "eta": (NONE, Number(above=0.0, most=1.0)),
+    }
     state_type: ClassVar = PrimalDualState
-
-    def __post_init__(self) -> None:
-        """Refuse settings without a step."""
-        for name in ("s", "k", "delta", "eta"):
-            value = getattr(self, name)
-            if value is not None and not (value > 0 and (name != "eta" or value <= 1)):
-                wanted = "in (0, 1]" if name == "eta" else "positive"
-                raise IncompatibleError(f"{name} must be {wanted}; found {value}.")
 
     @property
     def is_automatic(self) -> bool:

@@ -23,10 +23,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from softmargin.core.deadline import is_time_up
+from softmargin.core.parameters import Whole
 from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
-from softmargin.solvers.ball._batches import SlidingPlan, SlidingSolver, SlidingState, check_counts, sampling
+from softmargin.solvers.ball._batches import SlidingPlan, SlidingSolver, SlidingState, sampling
 
 __all__ = ["Scgs", "ScgsState", "ScgsTuning"]
 
@@ -55,11 +56,8 @@ class Scgs(SlidingSolver):
     max_corners: int = 100
     tuning: ScgsTuning = ScgsTuning()
 
+    allowed: ClassVar = {"max_corners": (Whole(1),)}
     state_type: ClassVar = ScgsState
-
-    def __post_init__(self) -> None:
-        """Refuse an iteration without a corner."""
-        check_counts(max_corners=self.max_corners)
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> ScgsState:
         """Measure smoothness, variance and excess at a first point, or at the one nearest to zero."""

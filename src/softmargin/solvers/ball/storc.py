@@ -22,10 +22,11 @@ import numpy as np
 
 from softmargin.core.deadline import is_time_up
 from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import NONE, Truth, Whole
 from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
-from softmargin.solvers.ball._batches import SlidingPlan, SlidingSolver, SlidingState, check_counts
+from softmargin.solvers.ball._batches import SlidingPlan, SlidingSolver, SlidingState
 from softmargin.solvers.ball._iterate import BallIterate
 
 __all__ = ["Storc", "StorcState", "StorcTuning"]
@@ -64,11 +65,8 @@ class Storc(SlidingSolver):
     max_corners: int = 100
     tuning: StorcTuning = StorcTuning()
 
+    allowed: ClassVar = {"strongly_convex": (NONE, Truth()), "batch": (NONE, Whole(1)), "max_corners": (Whole(1),)}
     state_type: ClassVar = StorcState
-
-    def __post_init__(self) -> None:
-        """Refuse meaningless settings."""
-        check_counts(batch=self.batch, max_corners=self.max_corners)
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> StorcState:
         """Compute the gradient of a first point, or of the one nearest to zero."""

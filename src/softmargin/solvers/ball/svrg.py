@@ -18,10 +18,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from softmargin.core.deadline import is_time_up
+from softmargin.core.parameters import NONE, Whole
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
-from softmargin.solvers.ball._batches import batch_gradient, check_counts, sampling
+from softmargin.solvers.ball._batches import batch_gradient, sampling
 from softmargin.solvers.ball._iterate import BallIterate, BallSolver
 from softmargin.solvers.ball._objective import smoothness
 
@@ -54,11 +55,8 @@ class BallSvrg(BallSolver):
     batch: int | None = None
     tuning: BallSvrgTuning = BallSvrgTuning()
 
+    allowed: ClassVar = {"batch": (NONE, Whole(1))}
     state_type: ClassVar = BallSvrgState
-
-    def __post_init__(self) -> None:
-        """Refuse an empty batch."""
-        check_counts(batch=self.batch)
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> BallSvrgState:
         """Compute the gradient of a first point, or of the one nearest to zero; choose the batch and the step size."""

@@ -32,6 +32,7 @@ from softmargin.backends.lanes import WIDTH, padded, pointer, zeros
 from softmargin.backends.loops import shuffle
 from softmargin.blocks import find_block, new_workspace
 from softmargin.core.deadline import alarm, is_time_up, share_of_time
+from softmargin.core.parameters import NAME
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.losses.multiclass_hinge import margins
 from softmargin.matrices.row_store import gather
@@ -99,6 +100,7 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
     working_set: bool = True
     tuning: KernelBlockDescentTuning = KernelBlockDescentTuning()
 
+    allowed: ClassVar = {"block": (NAME,)}
     state_type = KernelDescentState
 
     def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> KernelDescentState:

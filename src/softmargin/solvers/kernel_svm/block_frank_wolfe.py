@@ -17,9 +17,9 @@ with replacement; the best step is 1 where K_ii |d|^2 <= gap_i, d = s - alpha_i.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import OneOf
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.solvers.kernel_svm._row_loop import CORNER_RULES, RowSolver
 
@@ -40,10 +40,7 @@ class BlockFrankWolfe(RowSolver):
 
     step_rule: str = "optimal"
 
-    def __post_init__(self) -> None:
-        """Refuse settings that do not exist."""
-        if self.step_rule not in _STEPS:
-            raise IncompatibleError(f"step_rule={self.step_rule!r} is unknown; choose {' or '.join(_STEPS)}.")
+    allowed: ClassVar = {"step_rule": (OneOf(*_STEPS),)}
 
     def rule(self, problem: KernelBlockProblem) -> Any:
         """Return the step towards the best corner."""

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from softmargin.backends.lanes import WIDTH, padded, zeros
 from softmargin.blocks import NOTHING, Workspace, find_block, new_workspace
 from softmargin.core.deadline import alarm
-from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import NAME, OneOf
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.multiclass_svm import DualPoint
@@ -109,13 +109,12 @@ class DualBlockDescent(Restoring[DescentState]):
     screening: bool = False
     tuning: DualBlockDescentTuning = DualBlockDescentTuning()
 
+    allowed: ClassVar = {
+        "block": (NAME,),
+        "order": (OneOf("permuted", "cyclic"),),
+    }
     needs: ClassVar[tuple[type, ...]] = (BlockDualProblem,)
     state_type = DescentState
-
-    def __post_init__(self) -> None:
-        """Refuse settings that do not exist."""
-        if self.order not in ("permuted", "cyclic"):
-            raise IncompatibleError(f"order={self.order!r} is unknown; choose permuted or cyclic.")
 
     def start(self, problem: BlockDualProblem, init: Any, rng: np.random.Generator) -> DescentState:
         """Allocate, from a first point or from nothing; rows with x_i = 0 get their optimum at once."""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from softmargin.core.certificate import relative_gap
-from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import OneOf
 from softmargin.core.protocols import Array, Resumable, SampledProblem
 from softmargin.problems.kernel_hinge import ExpansionPoint
 from softmargin.solvers.sampled_kernel._line_search import (
@@ -59,16 +59,12 @@ class SubgradientMethod(Resumable):
     geometry: str
     search: str
 
+    allowed: ClassVar = {"geometry": (OneOf(KERNEL, EUCLIDEAN),), "search": (OneOf("exact", "wolfe"),)}
     needs: ClassVar[tuple[type, ...]] = (SampledProblem,)
     state_type: ClassVar = SampleState
 
     def start_at(self, problem: SampledProblem, index: Array, alpha: Array, *, radius: float, seed: int) -> SampleState:
-        """Return the state at some coefficients, with no direction yet; refuse unknown settings."""
-        if self.geometry not in (KERNEL, EUCLIDEAN) or self.search not in ("exact", "wolfe"):
-            raise IncompatibleError(
-                f"geometry={self.geometry!r}, search={self.search!r}: choose geometry kernel or euclidean, "
-                "search exact or wolfe."
-            )
+        """Return the state at some coefficients, with no direction yet."""
         y, zero = problem.y[index], np.zeros(len(index))
         points, Q = _kernel_matrix(problem, index, [len(index)])
         u = Q @ alpha

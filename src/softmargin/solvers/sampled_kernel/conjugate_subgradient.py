@@ -17,10 +17,11 @@ that the gap on the sample costs nothing more.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from softmargin.core.parameters import NONE, Whole
 from softmargin.core.protocols import Array, SampledProblem
 from softmargin.problems.kernel_hinge import ExpansionPoint
 from softmargin.solvers.sampled_kernel._direction import KERNEL, SampleState, SubgradientMethod, bordered
@@ -64,6 +65,13 @@ class ConjugateSubgradient(SubgradientMethod):
     search: str = "exact"
     reset: bool = True
     tuning: ConjugateSubgradientTuning = ConjugateSubgradientTuning()
+
+    allowed: ClassVar = {
+        "first_size": (Whole(1),),
+        "most": (Whole(1),),
+        "test_size": (NONE, Whole(1)),
+        **SubgradientMethod.allowed,
+    }
 
     def start(self, problem: SampledProblem, init: ExpansionPoint | None, rng: np.random.Generator) -> SampleState:
         """Draw the first sample; a first point has its own."""

@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from softmargin.backends.jit import jit
+from softmargin.core.parameters import Whole
 from softmargin.core.protocols import Array, Resumable, SampledProblem
 from softmargin.problems.kernel_hinge import ExpansionPoint
 
@@ -45,6 +46,7 @@ class Pegasos(Resumable):
 
     block: int = 256
 
+    allowed: ClassVar = {"block": (Whole(1),)}
     needs: ClassVar[tuple[type, ...]] = (SampledProblem,)
     state_type: ClassVar = PegasosState
 

@@ -21,13 +21,12 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csr_matrix
 
 from softmargin.core.deadline import has_time_for
-from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import RidgeProblem
 from softmargin.matrices.operator import row_slices
 from softmargin.solvers.common.conjugate_gradients import Metric
 from softmargin.solvers.softmax._ridge_objective import RidgeObjective, WeightedRows, class_squares
 
-__all__ = ["PRECONDITIONERS", "MetricTuning", "demand_preconditioner", "make_metric", "sample_rows"]
+__all__ = ["PRECONDITIONERS", "MetricTuning", "make_metric", "sample_rows"]
 
 Array = NDArray[Any]
 PRECONDITIONERS = ("auto", "none", "diagonal", "gram")
@@ -49,12 +48,6 @@ class MetricTuning(NamedTuple):
     rows_per_feature: int = 4  # ... or this many per feature
     max_rounds: int = 5  # to find the tau of a sample
     least_diagonal: float = 1e-4  # share of its bound: far from the optimum curvature vanishes, slopes do not
-
-
-def demand_preconditioner(name: str) -> None:
-    """Refuse a preconditioner that does not exist."""
-    if name not in PRECONDITIONERS:
-        raise IncompatibleError(f"preconditioner={name!r} is unknown; choose {', '.join(PRECONDITIONERS)}.")
 
 
 def _solve_shared(factor: Any, scales: Array, V: Array) -> Array:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from softmargin.backends.lanes import padded, zeros
 from softmargin.core.deadline import alarm, check_time, is_time_up
 from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import OneOf
 from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.products import adjoint, times
 from softmargin.matrices.rows import as_rows, transposed
@@ -128,13 +129,8 @@ class BlockProxGradient(CompositeSolver[BlockState]):
     working_set: bool = True
     tuning: BlockProxGradientTuning = BlockProxGradientTuning()
 
+    allowed: ClassVar = {name: (OneOf(*known),) for name, known in CHOICES.items()}
     state_type: ClassVar[type[Any]] = BlockState
-
-    def __post_init__(self) -> None:
-        """Refuse settings that do not exist."""
-        for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                raise IncompatibleError(f"{name}={getattr(self, name)!r} is unknown; choose {', '.join(known)}.")
 
     def start(self, problem: CompositeProblem, init: CompositePoint | None, rng: np.random.Generator) -> BlockState:
         """Allocate, from a first point or from zero."""

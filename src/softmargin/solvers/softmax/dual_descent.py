@@ -37,6 +37,7 @@ from softmargin.blocks.softmax import SURE
 from softmargin.core.certificate import relative_gap
 from softmargin.core.deadline import alarm
 from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import OneOf
 from softmargin.core.protocols import RidgeProblem
 from softmargin.matrices.rows import as_rows, squared_norms
 from softmargin.problems.composite import CompositePoint
@@ -116,13 +117,9 @@ class SoftmaxDualDescent(Restoring[SoftmaxDescentState]):
     order: str = "permuted"
     tuning: SoftmaxDualDescentTuning = SoftmaxDualDescentTuning()
 
+    allowed: ClassVar = {"order": (OneOf("permuted", "cyclic"),)}
     needs: ClassVar[tuple[type, ...]] = (RidgeProblem,)
     state_type: ClassVar[type[Any]] = SoftmaxDescentState
-
-    def __post_init__(self) -> None:
-        """Refuse settings that do not exist."""
-        if self.order not in ("permuted", "cyclic"):
-            raise IncompatibleError(f"order={self.order!r} is unknown; choose permuted or cyclic.")
 
     def start(
         self, problem: RidgeProblem, init: CompositePoint | None, rng: np.random.Generator

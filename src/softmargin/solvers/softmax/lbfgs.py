@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.lanes import zeros
-from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import OneOf, Whole
 from softmargin.core.protocols import RidgeProblem
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import Metric
-from softmargin.solvers.softmax._preconditioner import MetricTuning, demand_preconditioner, make_metric
+from softmargin.solvers.softmax._preconditioner import PRECONDITIONERS, MetricTuning, make_metric
 from softmargin.solvers.softmax._ridge_objective import NewtonSearch, RidgeObjective, RidgeSolver, RidgeState
 
 __all__ = ["Lbfgs", "LbfgsState", "LbfgsTuning"]
@@ -71,13 +71,8 @@ class Lbfgs(RidgeSolver[LbfgsState]):
     preconditioner: str = "auto"
     tuning: LbfgsTuning = LbfgsTuning()
 
+    allowed: ClassVar = {"memory": (Whole(1),), "preconditioner": (OneOf(*PRECONDITIONERS),)}
     state_type: ClassVar[type[Any]] = LbfgsState
-
-    def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
-        demand_preconditioner(self.preconditioner)
-        if self.memory < 1:
-            raise IncompatibleError(f"memory={self.memory}; L-BFGS must remember at least one step.")
 
     def start(self, problem: RidgeProblem, init: CompositePoint | None, rng: np.random.Generator) -> LbfgsState:
         """Begin at zero, or at ``init``."""

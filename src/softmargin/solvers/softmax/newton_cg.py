@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from softmargin.backends.lanes import zeros
 from softmargin.core.deadline import share_of_time
+from softmargin.core.parameters import OneOf
 from softmargin.core.protocols import RidgeProblem
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
-from softmargin.solvers.softmax._preconditioner import MetricTuning, demand_preconditioner, make_metric, sample_rows
+from softmargin.solvers.softmax._preconditioner import PRECONDITIONERS, MetricTuning, make_metric, sample_rows
 from softmargin.solvers.softmax._ridge_objective import Damping, NewtonSearch, RidgeSolver, RidgeState
 
 __all__ = ["NewtonCG", "NewtonCGState", "NewtonCGTuning"]
@@ -73,11 +74,8 @@ class NewtonCG(RidgeSolver[NewtonCGState]):
     sampled: bool = True
     tuning: NewtonCGTuning = NewtonCGTuning()
 
+    allowed: ClassVar = {"preconditioner": (OneOf(*PRECONDITIONERS),)}
     state_type: ClassVar[type[Any]] = NewtonCGState
-
-    def __post_init__(self) -> None:
-        """Refuse settings that do not exist."""
-        demand_preconditioner(self.preconditioner)
 
     def start(self, problem: RidgeProblem, init: CompositePoint | None, rng: np.random.Generator) -> NewtonCGState:
         """Begin at zero, or at ``init``."""

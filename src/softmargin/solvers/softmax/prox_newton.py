@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.lanes import WIDTH, zeros
+from softmargin.core.parameters import Number, Whole
 from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.composite import CompositePoint
@@ -139,6 +140,7 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
     per_feature: float = 10.0
     tuning: ProxNewtonTuning = ProxNewtonTuning()
 
+    allowed: ClassVar = {"max_passes": (Whole(1),), "per_feature": (Number(above=0.0, is_finite=False),)}
     state_type: ClassVar[type[Any]] = ProxNewtonState
     is_compact: ClassVar[bool] = True
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, load, pointer, splat, store, zeros
 from softmargin.core.deadline import alarm
-from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import NONE, Whole
 from softmargin.core.protocols import CompositeProblem
 from softmargin.matrices.rows import as_rows, squared_norms
 from softmargin.problems.composite import CompositePoint
@@ -80,12 +80,8 @@ class Svrg(CompositeSolver[SvrgState]):
     batch: int | None = None
     tuning: SvrgTuning = SvrgTuning()
 
+    allowed: ClassVar = {"batch": (NONE, Whole(1))}
     state_type: ClassVar[type[Any]] = SvrgState
-
-    def __post_init__(self) -> None:
-        """Refuse an empty batch."""
-        if self.batch is not None and self.batch < 1:
-            raise IncompatibleError(f"batch={self.batch!r} was asked for; give at least 1, or None.")
 
     def start(self, problem: CompositeProblem, init: CompositePoint | None, rng: np.random.Generator) -> SvrgState:
         """Allocate, from a first point or from zero; choose the batch and the step size."""

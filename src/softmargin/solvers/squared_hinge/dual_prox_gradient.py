@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.deadline import is_time_up
-from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import OneOf
 from softmargin.core.protocols import FreeBiasProblem, Resumable
 from softmargin.problems.l2_svm import L2Point
 from softmargin.sets import BALANCERS
@@ -83,13 +83,9 @@ class DualProxGradient(Resumable):
     centred: bool = True
     tuning: DualProxGradientTuning = DualProxGradientTuning()
 
+    allowed: ClassVar = {"projection": (OneOf(*BALANCERS),)}
     needs: ClassVar[tuple[type, ...]] = (FreeBiasProblem,)
     state_type = DualGradientState
-
-    def __post_init__(self) -> None:
-        """Refuse settings that do not exist."""
-        if self.projection not in BALANCERS:
-            raise IncompatibleError(f"projection={self.projection!r} is unknown; choose {', '.join(BALANCERS)}.")
 
     def start(self, problem: FreeBiasProblem, init: L2Point | None, rng: np.random.Generator) -> DualGradientState:
         """Find L; begin at alpha = 0, or at a feasible point near ``init``."""

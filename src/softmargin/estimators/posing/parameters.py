@@ -1,0 +1,103 @@
+"""What the parameters of all estimators may be: one table by name, read at the start of every fit.
+
+Where an estimator means something else by a name, it says so in its own ``_allowed``. What only the data can tell
+(labels of ``class_weight``, the solvers of a kind of problem) is checked where they are known, and a penalty by
+``penalties.checked``.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from softmargin.core.parameters import (
+    NONE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    RANDOM_STATE,
+    Given,
+    Number,
+    Numbers,
+    OneOf,
+    Truth,
+    Whole,
+    checked,
+)
+from softmargin.estimators.posing.fit import CLASS_WEIGHT, SOLVER
+from softmargin.estimators.posing.svm import APPROXIMATIONS, HINGES, INTERCEPT_SCALING, MULTICLASS
+from softmargin.kernels import GAMMA, KERNEL
+from softmargin.run.solve import MAX_ITER, MAX_SECONDS, TOL, WATCHERS
+
+__all__ = ["PARAMETERS", "QUESTIONS", "check_parameters"]
+
+_MOST_POINTS = 100_000  # of a grid
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) and not isinstance(value, type)
+
+
+def _is_splitter(value: Any) -> bool:
+    if isinstance(value, type | str | bytes | Mapping | np.ndarray):
+        return False
+    return hasattr(value, "split") or isinstance(value, Iterable)
+
+
+PARAMETERS: dict[str, tuple[Any, ...]] = {
+    "C": (POSITIVE,),
+    "Cs": (Whole(1, _MOST_POINTS), Numbers(above=0.0, is_finite=False)),
+    "l1_ratio": (Number(least=0.0, most=1.0),),
+    "l1_ratios": (Numbers(least=0.0, most=1.0),),
+    "eps": (Number(above=0.0, below=1.0),),
+    "cv": (
+        NONE,
+        Whole(2),
+        Given("a splitter, or an iterable of pairs of rows (train, test)", _is_splitter),
+    ),
+    "scoring": (
+        NONE,
+        Given("a name of scikit-learn's", lambda value: isinstance(value, str)),
+        Given("a function of estimator, X and y", _is_function),
+    ),
+    "refit": (Truth(),),
+    "kernel": KERNEL,
+    "gamma": GAMMA,
+    "degree": (Whole(1),),
+    "coef0": (Number(),),
+    "cache_size": (POSITIVE,),
+    "approximation": (NONE, OneOf(*[name for name in APPROXIMATIONS if name is not None])),
+    "n_components": (Whole(1),),
+    "radius": (POSITIVE,),
+    "radii": (Whole(1, _MOST_POINTS), Numbers(above=0.0)),
+    "l2": (NOT_NEGATIVE,),
+    "multiclass": (OneOf(*MULTICLASS),),
+    "loss": (OneOf(*HINGES),),
+    "fit_intercept": (Truth(),),
+    "intercept_scaling": (INTERCEPT_SCALING,),
+    "solver": SOLVER,
+    "tol": TOL,
+    "max_iter": MAX_ITER,
+    "max_seconds": (NONE, *MAX_SECONDS),
+    "class_weight": CLASS_WEIGHT,
+    "warm_start": (Truth(),),
+    "sparse": (Truth(),),
+    "random_state": RANDOM_STATE,
+    "verbose": (Whole(0), Truth()),
+}
+# What ``certify`` may be asked: the model says what is left out.
+QUESTIONS: dict[str, tuple[Any, ...]] = {
+    "C": (NONE, Number(above=0.0, is_finite=False)),
+    "multiclass": (NONE, *PARAMETERS["multiclass"]),
+    "loss": (NONE, *PARAMETERS["loss"]),
+    "bound_tol": TOL,
+    "max_seconds": MAX_SECONDS,
+    "watchers": WATCHERS,
+}
+
+
+def check_parameters(values: Mapping[str, Any], own: Mapping[str, tuple[Any, ...]] | None = None) -> None:
+    """Refuse values that make no sense, by name; names that no table has are left alone."""
+    for name, value in values.items():
+        kinds = (own or {}).get(name) or PARAMETERS.get(name)
+        if kinds is not None:
+            checked(name, value, *kinds)
