@@ -288,5 +288,5 @@ def test_settings_and_sets_that_do_not_fit_are_refused():
         fit(make(l2=0.0), BallBlockFrankWolfe(eta="paper"))
     with pytest.raises(IncompatibleError, match="choose one of search, paper"):
         BallBlockFrankWolfe(eta="guess")
-    with pytest.raises(IncompatibleError, match="size=0"):
+    with pytest.raises(IncompatibleError, match="size must be None, or an integer >= 1; found 0"):
         BallBlockFrankWolfe(size=0)

@@ -197,5 +197,5 @@ def test_settings_that_do_not_fit_are_refused():
         with pytest.raises(IncompatibleError, match="batch must be None, or an integer >= 1; found 0"):
             made()
     for made in (lambda: Scgs(max_corners=0), lambda: Storc(max_corners=0)):
-        with pytest.raises(IncompatibleError, match="max_corners=0"):
+        with pytest.raises(IncompatibleError, match="max_corners must be an integer >= 1; found 0"):
             made()

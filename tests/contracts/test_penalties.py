@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from softmargin.core.errors import DataError
+from softmargin.core.errors import DataError, SoftmarginError
 from softmargin.penalties import (
     L0,
     L1,
@@ -347,7 +347,7 @@ def test_check_penalty_catches_a_prox_that_is_wrong_in_both_forms():
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(penalty, advice):
-    with pytest.raises(DataError, match=advice) as refused:
+    with pytest.raises(SoftmarginError, match=advice) as refused:
         checked(penalty)
     assert "penalty=" in str(refused.value)
 
