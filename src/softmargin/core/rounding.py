@@ -1,4 +1,4 @@
-"""Numbers with a proven bound on their rounding error: what a certificate is made of. Maths: rounding.
+"""Numbers with a proven bound on their rounding error: what a certificate is made of. Maths: rounding, section 1.
 
     u = 2^-53                       half the distance from 1 to the next number
     gamma(n) = n u / (1 - n u)      relative error of n operations, a sum of n products among them, in any order

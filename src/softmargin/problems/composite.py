@@ -156,8 +156,9 @@ class Composite:
         scores = self.scores(point)
         losses, P = losses_and_softmax(scores, self.y)
         # Two scores, each less the largest: twice the error of one, and as much again for rounding the differences.
-        sizes = 2.0 * gamma(longest_row(self.X) + 8) * norms(np.vstack([point.weights, point.intercept]), axis=0)
-        apart = sizes.max() * self._row_norms
+        share = 2.0 * gamma(longest_row(self.X) + 8)
+        sizes, shift = norms(point.weights, axis=0).max(initial=0.0), np.abs(point.intercept).max(initial=0.0)
+        apart = share * (sizes * self._row_norms + self.bias * shift)
         loss = total(self.C * losses, self.C * loss_errors(losses, apart, self.n_classes))
         return _Evaluated(loss + rounded_value(self.penalty, point.weights), loss.value, scores, P, apart)
 
@@ -232,7 +233,7 @@ class Composite:
 
     @cached_property
     def _row_norms(self) -> Array:
-        return row_norms(self.X, self.bias)
+        return row_norms(self.X)
 
     @cached_property
     def _column_norms(self) -> Array:

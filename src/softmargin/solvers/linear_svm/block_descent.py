@@ -202,8 +202,9 @@ class DualBlockDescent(Restoring[DescentState]):
         state.screened = state.gap
         rows, values = problem.settled(self.point(problem, state))
         k = problem.n_classes
-        state.alpha.reshape(len(problem.y), -1)[rows, :k] = values
-        state.weights.reshape(-1, padded(k))[:, :k] = self.point(problem, state).weights
+        alpha = state.alpha.reshape(len(problem.y), -1)[:, :k]
+        alpha[rows] = values
+        state.weights.reshape(-1, padded(k))[:, :k] = problem.point(alpha).weights
         inside = state.order[: state.n_open]
         is_fixed = np.isin(inside, rows)
         state.order[: state.n_open] = np.concatenate([inside[~is_fixed], inside[is_fixed]])
