@@ -407,3 +407,13 @@ def test_the_docstring_example_runs():
     import softmargin.estimators.kernel_svc as module
 
     assert doctest.testmod(module).failed == 0
+
+
+def test_float32_that_cannot_reach_the_tolerance_says_so():
+    """The solver works on float32 kernel values, the certificate on exact ones: they part near 1e-7."""
+    X, y = blobs(200, 6, 3, seed=0)
+    with pytest.warns(NotCertifiedWarning, match="use float64"):
+        model = KernelSVC(tol=1e-9, gamma=0.3).fit(X.astype(np.float32), y)
+    assert model.status_ == "limited by rounding"
+    assert model.n_iter_ < 1000
+    assert model.certificate_.residual < 1e-4

@@ -119,6 +119,8 @@ class ScheduleTuning(NamedTuple):
     share: float = 0.1  # of the passes made, for scheduled certificates; by hand
     passes: float = 2.0  # that one certificate costs: X W for the primal value and X' alpha for the bound
     fall: float = 0.7  # to which the estimate must fall after a certificate that did not meet tol; by hand
+    stuck: float = 0.05  # of tol: an estimate below it that the certificate does not follow is rounding; by hand
+    still: float = 0.9  # share of the last residual above which a certificate has not moved; by hand
 
 
 class BudgetTuning(NamedTuple):
@@ -138,6 +140,8 @@ class Schedule:
     ask_below: float
     next_pass: int = 1
     n_scheduled: int = 0
+    refused: float = math.inf  # residual of the last certificate that did not meet tol
+    is_stuck: bool = False
 
     tuning: ClassVar[ScheduleTuning] = ScheduleTuning()
 
@@ -155,6 +159,12 @@ class Schedule:
             return False
         self.n_scheduled += 1
         return True
+
+    def note(self, residual: float) -> None:
+        """Note a certificate: a run is stuck where it stays, while the solver sees next to no gap in its precision."""
+        is_still = residual >= self.tuning.still * self.refused
+        self.is_stuck = 0.0 < self.ask_below <= self.tuning.stuck * self.tol < residual and is_still
+        self.refused = residual
 
 
 def solve(
@@ -320,7 +330,7 @@ class _Run:
         self.is_torn = False
         moments = [gram.moment for gram in self.kernels]  # before the certificate, which may cache more
         if self.schedule.is_due(self.iteration, estimate):
-            self.evaluate()
+            self.schedule.note(self.evaluate().residual)
         return self.shown(estimate, moments) if self.watchers else None
 
     def seconds_left(self) -> float:
@@ -375,9 +385,10 @@ class _Run:
         # NaN: the objective is no number, or a bound is above it, which contradicts the allowance for rounding.
         if math.isnan(self.certificate.residual) or not math.isfinite(self.certificate.primal):
             return Status.FAILED
-        return Status.ROUNDING if self.certificate.is_limited(self.stop.tol) else None
+        is_limited = self.certificate.is_limited(self.stop.tol) or self.schedule.is_stuck
+        return Status.ROUNDING if is_limited else None
 
-    def evaluate(self) -> None:
+    def evaluate(self) -> Certificate:
         """Evaluate the certificate at the solver's point, off the solver's clock."""
         started = time.perf_counter()
         if self.is_cut:
@@ -386,11 +397,12 @@ class _Run:
         else:
             self.point = self.solver.point(self.problem, self.state)
         with _in_range():
-            self.certificate = self.problem.certificate(self.point)
-        self.evaluated_at = self.iteration
-        self.trace.append(TraceRow(self.iteration, self.seconds, self.certificate))
+            certificate: Certificate = self.problem.certificate(self.point)
+        self.certificate, self.evaluated_at = certificate, self.iteration
+        self.trace.append(TraceRow(self.iteration, self.seconds, certificate))
         self.last_certificate = time.perf_counter() - started
         self.certificate_seconds += self.last_certificate
+        return certificate
 
     def finish(self, status: Status) -> Result:
         """Evaluate the certificate of the point returned, unless the last one was evaluated at this point."""
