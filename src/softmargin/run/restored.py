@@ -5,7 +5,7 @@ fresh one of the same problem first: the same fields, types and shapes. A class 
 
     grows = {"U": ("r", 1), "s": ("r", 0)}    the length of axis 1 of U and of axis 0 of s, both called r: equal, any
     empties = ("first",)                      a run may empty it
-    places = {"order": "gaps"}                entries of `order` are positions in the array `gaps`;
+    positions = {"order": "gaps"}             entries of `order` are positions in the array `gaps`;
                                               a plain number is at most its length
     tiles = {"live": ("gaps", "alpha")}       bits of `live`, for each entry of `gaps`, name tiles of its row in `alpha`
     fixed = ("width",)                        a run never changes it
@@ -22,7 +22,7 @@ __all__ = ["check_restored"]
 
 
 def check_restored(state: Any, fresh: Any, name: str = "") -> None:
-    """Refuse a restored state with other fields, types or shapes than a fresh one, or with places out of range."""
+    """Refuse a restored state with other fields, types or shapes than a fresh one, or with positions out of range."""
     if isinstance(fresh, list) and any(map(dataclasses.is_dataclass, fresh)):
         _require(isinstance(state, list) and len(state) == len(fresh), f"{name} has not {len(fresh)} parts")
         for c, (mine, other) in enumerate(zip(state, fresh, strict=True)):
@@ -39,7 +39,7 @@ def check_restored(state: Any, fresh: Any, name: str = "") -> None:
                 if np.size(mine) or field.name not in getattr(fresh, "empties", ()):
                     _check_value(mine, other, growing, where)
         _check_lengths(state, name)
-        _check_places(state, name)
+        _check_positions(state, name)
         _check_tiles(state, name)
 
 
@@ -73,8 +73,8 @@ def _check_lengths(state: Any, name: str) -> None:
         )
 
 
-def _check_places(state: Any, name: str) -> None:
-    for field, where in getattr(state, "places", {}).items():
+def _check_positions(state: Any, name: str) -> None:
+    for field, where in getattr(state, "positions", {}).items():
         value, length = getattr(state, field), len(getattr(state, where))
         is_array = isinstance(value, np.ndarray)
         low, high = (value.min(initial=0), value.max(initial=-1)) if is_array else (value, value - 1)

@@ -56,7 +56,7 @@ class BallDualState:
     last_gap: float = math.inf
     n_done: int = 0
 
-    places: ClassVar[dict[str, str]] = {"order": "U"}
+    positions: ClassVar[dict[str, str]] = {"order": "U"}
 
 
 @dataclass(frozen=True)

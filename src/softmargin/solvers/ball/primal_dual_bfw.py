@@ -73,7 +73,7 @@ class PrimalDualState:
     n_allowed: int = 0
     n_done: int = 0
 
-    places: ClassVar[dict[str, str]] = {"n_rows": "U"}
+    positions: ClassVar[dict[str, str]] = {"n_rows": "U"}
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""

@@ -181,7 +181,7 @@ class RowState:
     seed: int  # of the orders; each pass draws its own from (seed, n_done)
     n_done: int = 0  # steps made, one row each
 
-    places: ClassVar[dict[str, str]] = {"index": "alpha"}
+    positions: ClassVar[dict[str, str]] = {"index": "alpha"}
 
 
 class RowSolver(DualRowSolver[RowState]):

@@ -80,7 +80,7 @@ class KernelDescentState:
     largest_set: int
     moved: float = 0.0  # share of the last working set
 
-    places: ClassVar[dict[str, str]] = {"order": "gaps"}
+    positions: ClassVar[dict[str, str]] = {"order": "gaps"}
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class KernelPairState:
     has_moved: Array  # (n,) samples whose rows of K were computed: cached, as far as memory allows
     largest_set: int
 
-    places: ClassVar[dict[str, str]] = {"order": "u"}
+    positions: ClassVar[dict[str, str]] = {"order": "u"}
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ class ProjectedGradientState(DualIterate):
     order: Array  # the samples whose rows can move, shuffled: rows of equal gaps are taken in this order
     largest_set: int
 
-    places: ClassVar[dict[str, str]] = {"order": "alpha"}
+    positions: ClassVar[dict[str, str]] = {"order": "alpha"}
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class DescentState:
     screened: float = math.inf  # gap at the last screening
     loop: Any = field(default=None, init=False, repr=False)  # the structs of the compiled passes, made by the first one
 
-    places: ClassVar[dict[str, str]] = {"order": "gaps", "n_open": "order", "n_active": "order"}
+    positions: ClassVar[dict[str, str]] = {"order": "gaps", "n_open": "order", "n_active": "order"}
     tiles: ClassVar[dict[str, tuple[str, str]]] = {"live": ("gaps", "alpha")}
 
 

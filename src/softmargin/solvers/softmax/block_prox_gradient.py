@@ -97,7 +97,7 @@ class BlockState:
     spare: Any = field(init=False, repr=False, default=None)
 
     grows: ClassVar[dict[str, tuple[str, int]]] = {"active": ("active", 0)}
-    places: ClassVar[dict[str, str]] = {"active": "lipschitz"}
+    positions: ClassVar[dict[str, str]] = {"active": "lipschitz"}
 
     def __post_init__(self) -> None:
         """Allocate the scratch of the compiled loop."""

@@ -92,7 +92,7 @@ class SoftmaxDescentState:
 
     empties: ClassVar[tuple[str, ...]] = ("first",)
     fixed: ClassVar[tuple[str, ...]] = ("n_columns",)
-    places: ClassVar[dict[str, str]] = {"order": "gaps", "n_open": "order", "n_active": "order"}
+    positions: ClassVar[dict[str, str]] = {"order": "gaps", "n_open": "order", "n_active": "order"}
     tiles: ClassVar[dict[str, tuple[str, str]]] = {"live": ("gaps", "alpha")}
 
     def __post_init__(self) -> None:

@@ -66,7 +66,7 @@ class SmoState:
     set_size: int
     refreshed: float = math.inf  # violation when S was last recomputed
 
-    places: ClassVar[dict[str, str]] = {"order": "u"}
+    positions: ClassVar[dict[str, str]] = {"order": "u"}
 
 
 @dataclass(frozen=True)
