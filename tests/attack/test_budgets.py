@@ -137,6 +137,12 @@ def test_a_budget_holds_for_many_classes_and_features(kind, shape, budget):
     assert_in_time(kind, "auto", shape, budget)
 
 
+def test_a_budget_limits_the_rows_whose_features_are_computed():
+    X, y = data(6000, 20, 2)
+    fitted = quietly(KernelSVC(approximation="nystroem", n_components=100, max_seconds=1e-3), X, y)
+    assert (fitted.status_, fitted.certificate_.kind) == ("max_seconds", "sample gap")
+
+
 class Ticking:
     """A problem whose points count steps; zero is 0, a warm start 100."""
 

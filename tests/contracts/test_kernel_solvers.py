@@ -556,7 +556,7 @@ def test_pairs_move_to_the_gap_that_was_asked_for_and_keep_the_slopes(C, most):
     diagonal[:150] = np.diag(K)
     target = 1e-6 * bound.sum()
     square = free_pairs.Square(K, diagonal, S, rise, fall, np.zeros(256))
-    done = free_pairs.descend_free_pairs(square, 10**6, target, 32)
+    done = free_pairs.descend_free_pairs(square, 10**6, target, 32, np.zeros(1, dtype=np.int64))
     assert done < most
     u = np.where(y > 0, -fall[:150], -rise[:150])
     np.testing.assert_allclose(S[:150], y - K @ u, atol=1e-9 * max(1.0, C))

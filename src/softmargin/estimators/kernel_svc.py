@@ -171,7 +171,9 @@ class KernelSVC(SvmClassifier):
 
     def _pose(self, data: Data) -> Posed:
         kernel = self._kernel_for(data.X, data.sample_weight)
-        how = KernelSettings(kernel, self.solver, self.approximation, self.n_components, self.cache_size)
+        how = KernelSettings(
+            kernel, self.solver, self.approximation, self.n_components, self.cache_size, self._stop().max_seconds
+        )
         task = kernel_task(self._svm(data), how, self._seed)
         eigenvalue = task.negative_eigenvalue()
         if eigenvalue < 0:

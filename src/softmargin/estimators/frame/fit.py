@@ -13,6 +13,7 @@ import functools
 import inspect
 import math
 import re
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
@@ -260,8 +261,10 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         return self
 
     def _train(self, data: Data) -> Self:
+        began = time.perf_counter()
         posed = self._pose(data)
-        result = self._solve(data, posed, posed.warm_point() if self.warm_start else None)
+        warm = posed.warm_point() if self.warm_start else None
+        result = self._solve(data, posed, warm, spent=time.perf_counter() - began)
         if result.status is not Status.CONVERGED:
             warnings.warn(not_certified(result, self.tol), NotCertifiedWarning, stacklevel=5)
         # A doubt may take another certificate, for which a budget has no time.
@@ -270,8 +273,10 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
             warnings.warn(doubt, stacklevel=5)
         return self
 
-    def _solve(self, data: Data, posed: Posed, init: Any) -> Result:
-        """Solve the problem from ``init``, and keep the attributes."""
+    def _solve(self, data: Data, posed: Posed, init: Any, spent: float = 0.0) -> Result:
+        """Solve the problem from ``init`` in the seconds that are not ``spent``, and keep the attributes."""
+        stop = self._stop().checked()
+        stop = stop._replace(max_seconds=max(stop.max_seconds - spent, 0.0))
 
         def attributes(point: Any) -> dict[str, Any]:
             own = posed.attributes(point)
@@ -285,7 +290,12 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         if getattr(self, "_skl_callbacks", None) or hasattr(self, "_parent_callback_ctx"):
             watchers.append(CallbackBridge(self, data.X, data.y, data.sample_weight, attributes))
         result = fit_problem(
-            posed.problem, solver=self.solver, stop=self._stop(), seed=self._seed(), init=init, watchers=watchers
+            posed.problem,
+            solver=self.solver,
+            stop=stop._replace(max_seconds=max(stop.max_seconds - spent, 0.0)),
+            seed=self._seed(),
+            init=init,
+            watchers=watchers,
         )
         result = result._replace(certificate=posed.named(result.certificate))
         self._keep(result, attributes(result.point), len(data.y))

@@ -10,6 +10,8 @@ C_i hinge_i is total times lam/2 |w|^2 + sum_i p_i hinge_i (maths: sampled kerne
 C_i / total. A joint loss of two classes is half the binary one with 2 C.
 """
 
+import math
+import time
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,8 @@ from softmargin.problems import KernelHinge, OneVsRest
 __all__ = ["on_landmarks", "sampled_problem"]
 
 _BYTES = 8  # of a kernel value
+_PROBE = 1000  # rows whose features are timed where seconds are limited: the fewest that are drawn
+_MAPPING = 0.25  # share of the seconds for the features of all rows; by hand
 
 
 def _check_function(what: str, kernel: Any) -> None:
@@ -84,6 +88,11 @@ def on_landmarks(data: SvmData, how: KernelSettings, rng: np.random.Generator) -
     landmarks = choose_landmarks(how.kernel, X, how.n_components, rng, weights, bias=bias)
     n = X.shape[0]
     most = max(int(1e6 * how.cache_size / (4 * landmarks.map.shape[1])), 1)
+    if how.max_seconds < math.inf and n > _PROBE:
+        began = time.perf_counter()
+        landmarks.transform(X[:_PROBE])
+        affordable = int(_MAPPING * how.max_seconds / max(time.perf_counter() - began, 1e-9) * _PROBE)
+        most = min(most, max(affordable, _PROBE))
     if n > most:
         drawn = np.sort(rng.choice(n, most, replace=False, p=None if weights is None else weights / weights.sum()))
         # Drawn by price, they share the price of all.

@@ -10,6 +10,7 @@ it means in scikit-learn, C sum_i xi_i^2; the L2SVM charges C / 2 sum_i xi_i^2. 
 constant feature.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -159,6 +160,7 @@ class KernelSettings(NamedTuple):
     approximation: str | None = "auto"
     n_components: int = 500
     cache_size: float = 1000.0  # megabytes
+    max_seconds: float = math.inf
 
 
 class KernelTask(NamedTuple):
