@@ -213,6 +213,9 @@ class Gram:
         named = np.concatenate([rows, square])
         if ((named < 0) | (named >= self.n)).any():
             raise DataError(f"the checkpoint names kernel rows beyond the {self.n} samples. Start afresh.")
+        self._store = RowStore(self.n, self._store.most, self.dtype)
+        self._last = (square[:0], np.empty((0, 0), dtype=self.dtype))
+        self._calls, self._square_after, self._ordered_after = [], 0, -1
         for n_calls, call in enumerate(np.split(rows, ends)):
             if n_calls == memory.ordered_after:
                 self._put_in_order()

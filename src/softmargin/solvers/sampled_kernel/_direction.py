@@ -52,6 +52,10 @@ class SampleState:
     Q: Any = field(default=None, init=False, repr=False)  # (m, m)
     points: Any = field(default=None, init=False, repr=False)
 
+    grows: ClassVar[dict[str, tuple[str, int]]] = dict.fromkeys(
+        ("index", "alpha", "u", "d", "v", "act", "dual", "dual_scores"), ("m", 0)
+    )
+
 
 class SubgradientMethod(Resumable):
     """The parts of the methods; a method has these two settings."""
