@@ -17,6 +17,7 @@ import pytest
 
 import softmargin as sm
 from softmargin import penalties, solvers
+from softmargin.cli.options import build_parser
 from softmargin.core.errors import SoftmarginError
 from softmargin.estimators.posing.fit import fit_problem
 from softmargin.features import RandomBinning
@@ -240,6 +241,11 @@ CALLS = {
 PAIRS = [(call, name) for call, (_, names) in CALLS.items() for name in names]
 
 
+def names(parameter, message):
+    """Say whether a message names a parameter; numbers of penalties and huge prices have words of their own."""
+    return any(words in message for words in (parameter, "penalty=", "C times the weights"))
+
+
 def complaint(call, name, value):
     """Return what is wrong with the outcome of a call; None where nothing is."""
     with warnings.catch_warnings():
@@ -251,7 +257,7 @@ def complaint(call, name, value):
         try:
             CALLS[call][0](name, value)
         except SoftmarginError as error:
-            return None if name in str(error) or "penalty" in str(error) else f"the error does not name {name}: {error}"
+            return None if names(name, str(error)) else f"the error does not name {name}: {error}"
         except Exception as error:
             last = traceback.extract_tb(error.__traceback__)[-1]
             if isinstance(error, (TypeError, ValueError)) and "/sklearn/" in last.filename:
@@ -266,3 +272,25 @@ def test_odd_values_work_or_are_refused_by_name(call, name):
     chosen = list(VALUES) if IS_WHOLE else rng.choice(list(VALUES), PER_PARAMETER, replace=False).tolist()
     found = {label: complaint(call, name, VALUES[label]) for label in chosen}
     assert not {label: problem for label, problem in found.items() if problem is not None}
+
+
+WORDS = ("x", "", " ", "nan", "-inf", "1e400", "1" * 5000, "0x10", "true", "None", "1,2", "a=", "a=nan", "\x1b[31m")
+VERBS = {"train": ["DATA"], "predict": ["DATA", "MODEL"], "certify": ["MODEL", "DATA"], "bench": ["quick"]}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_odd_words_of_the_command_line_are_wrong_usage(verb, capsys):
+    parser = build_parser()
+    actions = parser._subparsers._group_actions[0].choices[verb]._actions
+    options = [
+        action.option_strings[-1] for action in actions if action.option_strings and (action.type or action.choices)
+    ]
+    for option in options:
+        for word in WORDS:
+            given = [f"{option}={word}"] if option.startswith("--") else [option + word]
+            with pytest.raises(SystemExit) as ended:
+                parser.parse_args([verb, *VERBS[verb], *(given if word or option.startswith("--") else [option, word])])
+            said = capsys.readouterr().err
+            assert ended.value.code == 2
+            assert option in said
+            assert "\x1b" not in said

@@ -47,7 +47,7 @@ class _Deadline:
 
     def set_alarm(self) -> Array:
         if self._timer is None:
-            self._timer = threading.Timer(max(self.left(), 0.0), self.flag.fill, (1,))
+            self._timer = threading.Timer(min(max(self.left(), 0.0), threading.TIMEOUT_MAX), self.flag.fill, (1,))
             self._timer.daemon = True
             self._timer.start()
         return self.flag
