@@ -28,7 +28,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
-from softmargin.core.parameters import shown
+from softmargin.core.parameters import as_numbers, shown
 from softmargin.core.sparse import checked_sparse
 from softmargin.estimators.frame.callbacks import CallbackBridge, CallbackSupportMixin, with_callbacks
 from softmargin.estimators.frame.warnings import NotCertifiedWarning, not_certified
@@ -131,7 +131,9 @@ def encoded(y: Array) -> tuple[Array, Array]:
 
 def checked_labels(classes: Any) -> Array:
     """Return the sorted labels of at least two classes that a user names."""
-    kind = type_of_target(classes, input_name="classes") if isinstance(classes, list | tuple | np.ndarray) else ""
+    values = as_numbers(classes)  # None where the labels are text
+    is_list = isinstance(classes, list | tuple | np.ndarray) and (values is None or bool(np.isfinite(values).all()))
+    kind = type_of_target(classes, input_name="classes") if is_list else ""
     if kind not in ("binary", "multiclass") or len(np.unique(classes)) < 2:
         raise DataError(f"classes must hold at least 2 classes, a list of labels; found {shown(classes)}.")
     return np.unique(classes)
