@@ -27,6 +27,7 @@ from softmargin.core.certificate import Certificate
 from softmargin.core.deadline import OutOfTime, alarm, check_time, deadline, has_time_for, is_time_up, share_of_time
 from softmargin.core.errors import SoftmarginError
 from softmargin.losses import multinomial
+from softmargin.problems import BallPoint
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers.names import SOLVERS
 
@@ -143,6 +144,9 @@ def test_a_budget_limits_the_rows_whose_features_are_computed():
     assert (fitted.status_, fitted.certificate_.kind) == ("max_seconds", "sample gap")
 
 
+WARM = BallPoint(np.zeros((1, 1)), np.zeros(1))
+
+
 class Ticking:
     """A problem whose points count steps; zero is 0."""
 
@@ -199,10 +203,11 @@ def test_a_step_that_is_given_up_leaves_the_point_before_it():
     assert (result.point, result.n_iter, result.status) == (4, 4, Status.MAX_SECONDS)
 
 
-@pytest.mark.parametrize(("init", "point"), [(None, 0), ((100,), (100,))])
+@pytest.mark.parametrize(("init", "point"), [(None, 0), (WARM, WARM)])
 def test_a_start_that_is_given_up_leaves_the_first_point(init, point):
     result = solve(Ticking(), Slow(slow_start=True), stop=Stop(max_seconds=0.05), init=init)
-    assert (result.point, result.n_iter, result.status) == (point, 0, Status.MAX_SECONDS)
+    assert result.point is point
+    assert (result.n_iter, result.status) == (0, Status.MAX_SECONDS)
 
 
 def test_without_a_deadline_no_clock_is_read(monkeypatch):
