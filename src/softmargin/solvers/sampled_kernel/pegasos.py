@@ -37,7 +37,7 @@ class PegasosState:
 
     def __post_init__(self) -> None:
         """Record the position of every sample."""
-        self.positions = {int(i): place for place, i in enumerate(self.index)}
+        self.place_of = {int(i): place for place, i in enumerate(self.index)}
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class Pegasos(Resumable):
         chance = problem.weights / problem.weights.sum() if np.ptp(problem.weights) > 0.0 else None
         drawn = rng.choice(problem.n, self.block, p=chance)
         state.n_steps += 1
-        fresh = [int(i) for i in dict.fromkeys(drawn.tolist()) if i not in state.positions]
+        fresh = [int(i) for i in dict.fromkeys(drawn.tolist()) if i not in state.place_of]
         for i in fresh:
-            state.positions[i] = len(state.positions)
+            state.place_of[i] = len(state.place_of)
         state.index = np.concatenate([state.index, np.array(fresh, dtype=np.intp)])
         state.counts = np.concatenate([state.counts, np.zeros(len(fresh))])
         points = problem.points(drawn)
@@ -73,7 +73,7 @@ class Pegasos(Resumable):
             sums = problem.sum_over(problem.points(support), state.counts[counted] * problem.y[support], drawn)
         hits = np.zeros(self.block)
         _mark_violations(problem.block(points, points), problem.y[drawn], sums, problem.lam, state.n_drawn, hits)
-        np.add.at(state.counts, [state.positions[int(i)] for i in drawn], hits)
+        np.add.at(state.counts, [state.place_of[int(i)] for i in drawn], hits)
         state.n_drawn += self.block
         return state
 
