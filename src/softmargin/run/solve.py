@@ -271,7 +271,9 @@ class _Run:
         self.kept: Any = None  # the point before the step at hand, where that may be given up
         self.is_cut = False  # the step was given up: its state is of no use
         self.schedule = Schedule(stop.tol, stop.tol)
-        self.kernels = kernel_matrices(problem) if watchers else []
+        kernels = kernel_matrices(problem)
+        self.kernels = kernels if watchers else []
+        self.is_narrow = any(gram.dtype == np.float32 for gram in kernels)  # certificates are float64 all the same
         self.is_torn = False  # a step was cut short: no run can go on from the state
 
     def begin(self, init: Any, rng: np.random.Generator, resume: Any) -> None:
@@ -385,7 +387,7 @@ class _Run:
         # NaN: the objective is no number, or a bound is above it, which contradicts the allowance for rounding.
         if math.isnan(self.certificate.residual) or not math.isfinite(self.certificate.primal):
             return Status.FAILED
-        is_limited = self.certificate.is_limited(self.stop.tol) or self.schedule.is_stuck
+        is_limited = self.certificate.is_limited(self.stop.tol) or (self.is_narrow and self.schedule.is_stuck)
         return Status.ROUNDING if is_limited else None
 
     def evaluate(self) -> Certificate:
