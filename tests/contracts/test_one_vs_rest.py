@@ -168,6 +168,9 @@ class Geometric:
     def step(self, problem, state):
         return Steps(state.t + 1)
 
+    def point(self, problem, state):
+        return state.t
+
     def estimate(self, problem, state):
         return problem.rate**state.t
 

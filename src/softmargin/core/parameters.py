@@ -87,7 +87,8 @@ class Number(NamedTuple):
         if math.isinf(number) and self.is_finite:
             return False
         is_below = number < self.below or self.below == math.inf
-        return self.above < number and self.least <= number <= self.most and is_below
+        is_above = number > self.above or self.above == -math.inf
+        return is_above and self.least <= number <= self.most and is_below
 
     def read(self, value: Any) -> Any:
         """Return a float."""
