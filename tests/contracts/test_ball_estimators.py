@@ -393,9 +393,10 @@ def test_targets_that_make_no_sense_are_refused(regressor):
 
 def test_a_path_needs_a_ball_and_a_grid():
     X, y = numbers()
-    for wrong in ({"radii": 0}, {"radii": 3, "eps": 2.0}):
-        with pytest.raises(ValueError, match="radii must be an integer >= 1"):
-            radius_path(L1BallRegressor(), X, y, **wrong)
+    with pytest.raises(ValueError, match="radii must be an integer >= 1"):
+        radius_path(L1BallRegressor(), X, y, radii=0)
+    with pytest.raises(ValueError, match="eps must be a number > 0 and < 1; found 2"):
+        radius_path(L1BallRegressor(), X, y, radii=3, eps=2.0)
     for wrong in ([], [1.0, -1.0], [np.nan]):
         with pytest.raises(ValueError, match="radii must be an integer >= 1 and <= 100000, or finite numbers > 0"):
             radius_path(L1BallRegressor(), X, y, radii=wrong)
