@@ -92,8 +92,11 @@ def row_squares(X: Any) -> Array:
     """Return |x_i|^2; (n,)."""
     if isinstance(X, np.ndarray):
         return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
-    squares = type(X)((np.square(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
-    return np.asarray(squares.sum(axis=1)).ravel()
+    squares, is_filled = np.zeros(X.shape[0]), np.diff(X.indptr) > 0
+    if is_filled.any():
+        entries = np.square(X.data[: X.indptr[-1]], dtype=np.float64)
+        squares[is_filled] = np.add.reduceat(entries, X.indptr[:-1][is_filled])
+    return squares
 
 
 def row_norms(X: Any, bias: float = 0.0) -> Array:

@@ -20,7 +20,7 @@ The intercept is the weight of a constant feature ``bias``, penalised like every
 have one column, second class minus first, as in scikit-learn.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -50,6 +50,7 @@ __all__ = [
 Array = NDArray[Any]
 # Dual rows sum to zero, so that one column of two classes, second minus first, gives both.
 _PAIR = np.array([-0.5, 0.5])
+_SMALL = 1e-9  # relative: errors of the losses up to which nobody needs to know which margins count
 
 
 class DualPoint(NamedTuple):
@@ -142,15 +143,15 @@ class _JointSVM(MarginModels):
         """Roundings between a dual row and the feasible one it stands for, and of sums over its k entries."""
         return 3 * self.n_classes + 16
 
-    def _losses(self, blocks: Iterable[tuple[slice, Array]], errors: ScoreErrors) -> Rounded:
+    def _losses(self, blocks: Callable[[], Iterable[tuple[slice, Array]]], errors: ScoreErrors) -> Rounded:
         """Return sum_i C_i l_i, given blocks of rows of the scores and their errors."""
         # Four further roundings: of the margin 1 + s_c - s_y, beside those of the scores.
         each = errors.rows @ errors.slope.max(axis=1) + (errors.level.max() + 4.0 * UNIT)
-        value = change = 0.0
-        for rows, scores in blocks:
-            y, C = self.y[rows], self.C[rows]
-            value += float(C @ self.loss.value(scores, y))
-            change += float(C @ self.loss.change(scores, y, each[rows]))
+        value = sum(float(self.C[rows] @ self.loss.value(scores, self.y[rows])) for rows, scores in blocks())
+        change = 2.0 * (self.n_classes - 1) * float(self.C @ each)  # as if all margins were about to be positive
+        if not change <= _SMALL * value:
+            known = ((rows, self.loss.change(scores, self.y[rows], each[rows])) for rows, scores in blocks())
+            change = sum(float(self.C[rows] @ changes) for rows, changes in known)
         return Rounded(value, SLACK * (gamma(len(self.y) + self.n_classes + 8) * value + change))
 
     def _linear_term(self, alpha: Array) -> Rounded:
@@ -240,7 +241,7 @@ class MulticlassSVM(_JointSVM):
         """Return P(W), for any weights of shape (d + 1, k)."""
         sizes = gamma(longest_row(self.X) + 12) * norms(weights, axis=0)
         errors = ScoreErrors(self._norms[:, None], sizes[None, :], np.zeros(self.n_classes))
-        return squared_norm(weights).times(0.5) + self._losses(matmul(self.X, weights, self.bias), errors)
+        return squared_norm(weights).times(0.5) + self._losses(lambda: matmul(self.X, weights, self.bias), errors)
 
     def primal_at(self, coef: Array, intercept: Array) -> Rounded:
         """Return P at the weights of a model; of all pairs with the difference w, -w/2 and w/2 cost least."""
@@ -356,7 +357,7 @@ class KernelMulticlassSVM(_JointSVM):
             square += total((given**2 - implied**2) / bias**2, sizes * (errors.level + 8.0 * UNIT * sizes) / bias**2)
             scores = scores + (given - implied)
             errors = errors._replace(level=2.0 * errors.level + 4.0 * UNIT * sizes)
-        return square.times(0.5) + self._losses([(slice(None), scores)], errors)
+        return square.times(0.5) + self._losses(lambda: [(slice(None), scores)], errors)
 
     def primal(self, point: KernelPoint) -> Rounded:
         """Return P at a model."""
