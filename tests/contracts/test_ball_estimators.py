@@ -400,5 +400,5 @@ def test_a_path_needs_a_ball_and_a_grid():
     for wrong in ([], [1.0, -1.0], [np.nan]):
         with pytest.raises(ValueError, match="radii must be an integer >= 1 and <= 100000, or finite numbers > 0"):
             radius_path(L1BallRegressor(), X, y, radii=wrong)
-    with pytest.raises(ValueError, match="SoftmaxRegression has none"):
+    with pytest.raises(ValueError, match="estimator is a SoftmaxRegression"):
         radius_path(SoftmaxRegression(), X, y)
