@@ -146,10 +146,11 @@ class KernelHinge(MarginModels):
     def sum_over(self, points: Points, alpha: Array, at: Any, *, is_wide: bool = False) -> Array:
         """Return scores sum_i alpha_i k(x_i, .) at some samples (an index or a slice), a tile at a time.
 
-        Kernel values are in the precision of X, or in float64 if ``is_wide``.
+        alpha is (m,) or (m, c). Kernel values are in the precision of X, or in float64 if ``is_wide``.
         """
         rows = np.arange(self.n)[at] if isinstance(at, slice) else at
-        scores = np.zeros((len(rows), 1))
+        columns = alpha.reshape(len(alpha), -1)
+        scores = np.zeros((len(rows), columns.shape[1]))
         height, width = tile_shape(points.numbers_per_row)
         for left in slices(len(rows), height):
             here = self.points(rows[left])
@@ -157,8 +158,9 @@ class KernelHinge(MarginModels):
             for right in slices(len(points), width):
                 part = points.take(right)
                 tile = self.kernel.block(here, part.widened() if is_wide else part)
-                add_product(scores[left], tile, alpha[right, None])
-        return scores[:, 0] + self.bias**2 * float(alpha.sum())
+                add_product(scores[left], tile, columns[right])
+        scores += self.bias**2 * columns.sum(axis=0)
+        return scores.reshape(len(rows), *alpha.shape[1:])
 
     def certificate(self, point: ExpansionPoint) -> Certificate:
         """Certify an expansion on its sample, or on all samples where ``most_values`` allows; nothing is cached."""
@@ -168,30 +170,35 @@ class KernelHinge(MarginModels):
         at = np.arange(self.n) if is_whole else index
         own = index if is_whole else slice(None)
         points, y, shares = self.points(index), self.y[at], self.shares(at)
-        scores, errors = self._judged(points, alpha, at)
-        square = total(alpha * scores[own], np.abs(alpha) * errors[own])
+        suggested = self._dual_of(alpha, y[own], shares[own])
+        duals = [suggested] if is_whole and not is_all else [np.clip(point.dual, 0.0, 1.0), suggested]
+        columns = np.column_stack([alpha, *(shares[own] * dual * y[own] for dual in duals)])
+        # Kernel values are computed once, for w and all dual points.
+        all_scores, all_errors = self._judged(points, columns, at)
+        scores, errors = all_scores[:, 0], all_errors[:, 0]
+        square, *squares = (
+            total(column * mine, 2.0 * np.abs(column) * wrong)
+            for column, mine, wrong in zip(columns.T, all_scores[own].T, all_errors[own].T, strict=True)
+        )
         slacks = 1.0 - y * scores
         losses, each = np.maximum(slacks, 0.0), np.where(slacks > -errors, errors, 0.0)
         primal = square.times(0.5 * self.lam) + total(shares * losses, shares * (each + gamma(self.n + 8) * losses))
-        suggested = self._dual_of(alpha, y[own], shares[own])
-        duals = [suggested] if is_whole and not is_all else [np.clip(point.dual, 0.0, 1.0), suggested]
-        bound = max((self._dual(points, index, dual, shares[own]) for dual in duals), key=lambda each: each.lower)
+        bounds = (self._dual(dual, shares[own], energy) for dual, energy in zip(duals, squares, strict=True))
+        bound = max(bounds, key=lambda each: each.lower)
         certificate = duality_gap(primal.times(self.scale), bound.times(self.scale))
         return certificate if is_whole else certificate._replace(kind="sample gap")
 
-    def _judged(self, points: Points, alpha: Array, at: Array) -> tuple[Array, Array]:
-        """Return the scores of an expansion at some samples, in float64, and bounds on their errors."""
-        scores, sizes = self.sum_over(points, alpha, at, is_wide=True), np.abs(alpha)
+    def _judged(self, points: Points, columns: Array, at: Array) -> tuple[Array, Array]:
+        """Return the scores of expansions (m, c) at some samples, in float64, and bounds on their errors; (n, c)."""
+        scores, sizes = self.sum_over(points, columns, at, is_wide=True), np.abs(columns)
         there, here = errors_of(self.kernel, points), errors_of(self.kernel, self.points(at))
-        share, mass = gamma(len(alpha) + self.n + 16), float(sizes.sum())
-        errors = here.rows * mass + share * here.sizes * float(there.sizes @ sizes)
-        return scores, errors + (float(there.rows @ sizes) + share * (self.bias**2 * mass + 1.0))
+        share, mass = gamma(len(columns) + self.n + 16), sizes.sum(axis=0)
+        errors = np.outer(here.rows, mass) + share * np.outer(here.sizes, there.sizes @ sizes)
+        return scores, errors + (there.rows @ sizes + share * (self.bias**2 * mass + 1.0))
 
-    def _dual(self, points: Points, index: Array, dual: Array, shares: Array) -> Rounded:
-        """Return the largest D(s a) over the scales s, recomputed, for a multiple that is feasible for certain."""
-        mass, coefficients = total(shares * dual), shares * dual * self.y[index]
-        scores, errors = self._judged(points, coefficients, index)
-        square = total(coefficients * scores, 2.0 * np.abs(coefficients) * errors)
+    def _dual(self, dual: Array, shares: Array, square: Rounded) -> Rounded:
+        """Return the largest D(s a) over the scales s, given |sum p a y phi|^2, for a multiple feasible for certain."""
+        mass = total(shares * dual)
         scale = self._best_scale(mass.value, square.value, float(dual.max(initial=0.0))) * (1.0 - 4.0 * UNIT)
         share = gamma(self.n + 8)
         gain, cost = mass.times(scale), square.times(scale).times(scale).times(0.5 / self.lam)
