@@ -30,7 +30,7 @@ _PROBE = 384  # rows of the matrices by which BLAS is timed: some milliseconds, 
 _TRIALS = 3
 
 
-class OutOfTime(Exception):  # noqa: N818  (no error, the end of a budget)
+class OutOfTime(Exception):
     """The deadline has passed, or would pass before the work is done."""
 
 
