@@ -149,7 +149,7 @@ class KernelHinge(MarginModels):
         alpha is (m,) or (m, c). Kernel values are in the precision of X, or in float64 if ``is_wide``.
         """
         rows = np.arange(self.n)[at] if isinstance(at, slice) else at
-        columns = alpha.reshape(len(alpha), -1)
+        columns = alpha[:, None] if alpha.ndim == 1 else alpha
         scores = np.zeros((len(rows), columns.shape[1]))
         height, width = tile_shape(points.numbers_per_row)
         for left in slices(len(rows), height):
