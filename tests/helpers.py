@@ -152,3 +152,13 @@ class Counter:
 
     def estimate(self, problem, state):
         return self.guess(state.t)
+
+
+def infeasibility(multiclass, alpha, y, C):
+    """Return how far dual rows are outside the set of their loss, their sums included, relative to C."""
+    rows = np.arange(len(y))
+    rest = alpha.copy()
+    rest[rows, y] = 0.0
+    least = -C - rest.min(axis=1) if multiclass == "weston_watkins" else alpha[rows, y] - C
+    outside = np.maximum(np.maximum(rest.max(axis=1), least), np.abs(alpha.sum(axis=1)))
+    return float((outside / np.maximum(C, np.finfo(float).tiny)).max())

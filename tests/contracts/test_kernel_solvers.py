@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 
-from helpers import LOSS_NAMES, PROBLEM_NAMES, dense, problem_data, random_alpha
+from helpers import LOSS_NAMES, PROBLEM_NAMES, dense, infeasibility, problem_data, random_alpha
 from reference.kernel_optimum import kernel_optimum
 from softmargin.core.errors import IncompatibleError
 from softmargin.kernels import make_kernel
-from softmargin.losses import LOSSES
 from softmargin.matrices.gram import Gram
 from softmargin.problems.multiclass_svm import KernelMulticlassSVM, KernelPoint
 from softmargin.run import Status, Stop, solve
@@ -99,7 +98,7 @@ class Witness:
         if progress.iteration <= 30:
             problem, point = progress.problem, progress.solver.point(progress.problem, progress.state)
             self.bounds.append(dual(problem, point.alpha))
-            self.outside.append(problem.loss.infeasibility(point.alpha, problem.y, problem.C))
+            self.outside.append(infeasibility(problem.multiclass, point.alpha, problem.y, problem.C))
             self.wrong.append(abs(progress.estimate - problem.certificate(point).residual))
 
     def end(self, result): ...
@@ -184,7 +183,7 @@ def test_no_feasible_row_beats_the_corner(multiclass, seed, scale):
     rng = np.random.default_rng(seed)
     scores, y, C = random_rows(multiclass, rng, scale)
     corners = corner(multiclass, scores, y, C)
-    assert LOSSES[multiclass].infeasibility(corners, y, C) <= 1e-14
+    assert infeasibility(multiclass, corners, y, C) <= 1e-14
     assert not is_between(multiclass, corners, y, C).any()
     gradient = scores - np.eye(scores.shape[1])[y]
     for _ in range(20):
@@ -199,7 +198,7 @@ def test_nearest_rows_are_feasible_and_no_feasible_row_is_nearer(multiclass, see
     rng = np.random.default_rng(seed)
     u, y, C = random_rows(multiclass, rng, scale)
     p = nearest(multiclass, u, y, C)
-    assert LOSSES[multiclass].infeasibility(p, y, C) <= 1e-14
+    assert infeasibility(multiclass, p, y, C) <= 1e-14
     np.testing.assert_allclose(nearest(multiclass, p, y, C), p, atol=1e-14)
     # Over all feasible q the inner product is largest at the corner for the scores that make u - p minus the gradient.
     worst = corner(multiclass, np.eye(u.shape[1])[y] - (u - p), y, C)

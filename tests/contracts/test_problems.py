@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from helpers import LOSS_NAMES, PROBLEM_NAMES, augmented, make_problem, random_alpha
+from helpers import LOSS_NAMES, PROBLEM_NAMES, augmented, infeasibility, make_problem, random_alpha
 from reference.optimum import svm_optimum, svm_weights
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.data import blobs
@@ -96,7 +96,7 @@ def test_projection_is_feasible_and_keeps_the_feasible(name, multiclass, seed, s
     problem, rng = make_problem(name, multiclass), np.random.default_rng(seed)
     garbage = scale * rng.standard_normal((len(problem.y), problem.n_classes))
     found = problem.feasible(garbage)
-    assert problem.loss.infeasibility(found, problem.y, problem.C) <= 1e-12
+    assert infeasibility(problem.multiclass, found, problem.y, problem.C) <= 1e-12
     inside = random_alpha(problem, rng)
     np.testing.assert_allclose(problem.feasible(inside), inside, rtol=1e-12, atol=1e-15)
 

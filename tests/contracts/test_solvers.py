@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from helpers import LOSS_NAMES, PROBLEM_NAMES, dense, make_problem, problem_data
+from helpers import LOSS_NAMES, PROBLEM_NAMES, dense, infeasibility, make_problem, problem_data
 from reference.optimum import svm_optimum
 from softmargin.core.errors import IncompatibleError, ModelFileError
 from softmargin.data import blobs
@@ -52,7 +52,7 @@ class Witness:
         if progress.iteration <= 150:
             problem, point = progress.problem, progress.solver.point(progress.problem, progress.state)
             self.bounds.append(problem.dual(point.alpha).value)
-            self.outside.append(problem.loss.infeasibility(point.alpha, problem.y, problem.C))
+            self.outside.append(infeasibility(problem.multiclass, point.alpha, problem.y, problem.C))
 
     def end(self, result): ...
 

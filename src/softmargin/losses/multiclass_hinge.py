@@ -35,12 +35,6 @@ def _off_label(alpha: Array, y: Array) -> Array:
     return rest
 
 
-def _relative(outside: Array, alpha: Array, C: Array) -> float:
-    """Return the largest violation, also of sum_j alpha_ij = 0, as a share of its sample's C; NaN stays NaN."""
-    outside = np.maximum(outside, np.abs(alpha.sum(axis=1)))
-    return float((outside / np.maximum(C, np.finfo(float).tiny)).max())
-
-
 def _balanced(rest: Array, y: Array) -> Array:
     """Set the label's own entry, which is zero, so that the row sums to zero."""
     rest[np.arange(len(y)), y] = -rest.sum(axis=1)
@@ -60,11 +54,6 @@ class WestonWatkins:
     def change(self, scores: Array, y: Array, errors: Array) -> Array:
         """Bound by how much l_i changes where no score of row i changes by more than errors_i; shape (n,)."""
         return np.asarray(2.0 * errors * _n_near(scores, y, errors))
-
-    def infeasibility(self, alpha: Array, y: Array, C: Array) -> float:
-        """Return how far alpha is outside its dual set, relative to C."""
-        rest = _off_label(alpha, y)
-        return _relative(np.maximum(rest.max(axis=1), -C - rest.min(axis=1)), alpha, C)
 
     def project(self, alpha: Array, y: Array, C: Array) -> Array:
         """Return a feasible point near alpha (it need not be the nearest)."""
@@ -98,11 +87,6 @@ class CrammerSinger:
     def change(self, scores: Array, y: Array, errors: Array) -> Array:
         """Bound by how much l_i changes where no score of row i changes by more than errors_i; shape (n,)."""
         return np.asarray(2.0 * errors * np.minimum(_n_near(scores, y, errors), 1))
-
-    def infeasibility(self, alpha: Array, y: Array, C: Array) -> float:
-        """Return how far alpha is outside its dual set, relative to C."""
-        own = alpha[np.arange(len(y)), y]
-        return _relative(np.maximum(_off_label(alpha, y).max(axis=1), own - C), alpha, C)
 
     def project(self, alpha: Array, y: Array, C: Array) -> Array:
         """Return a feasible point near alpha (it need not be the nearest)."""
