@@ -30,6 +30,7 @@ from softmargin.models import read_liblinear as read_liblinear
 from softmargin.models import write_liblinear as write_liblinear
 from softmargin.problems import L2SVM as L2SVM
 from softmargin.problems import Constrained as Constrained
+from softmargin.problems import KernelHinge as KernelHinge
 from softmargin.problems import KernelMulticlassSVM as KernelMulticlassSVM
 from softmargin.problems import MulticlassSVM as MulticlassSVM
 from softmargin.problems import OneVsRest as OneVsRest
@@ -50,6 +51,7 @@ from softmargin.solvers import BallSvrg as BallSvrg
 from softmargin.solvers import BallWorkingSet as BallWorkingSet
 from softmargin.solvers import BlockFrankWolfe as BlockFrankWolfe
 from softmargin.solvers import BlockProxGradient as BlockProxGradient
+from softmargin.solvers import ConjugateSubgradient as ConjugateSubgradient
 from softmargin.solvers import DualBlockDescent as DualBlockDescent
 from softmargin.solvers import DualProxGradient as DualProxGradient
 from softmargin.solvers import EachClass as EachClass
@@ -62,10 +64,12 @@ from softmargin.solvers import LowRankPDBFW as LowRankPDBFW
 from softmargin.solvers import MMDescent as MMDescent
 from softmargin.solvers import NewtonCG as NewtonCG
 from softmargin.solvers import PairwiseFrankWolfe as PairwiseFrankWolfe
+from softmargin.solvers import Pegasos as Pegasos
 from softmargin.solvers import PrimalDualBFW as PrimalDualBFW
 from softmargin.solvers import PrimalNewton as PrimalNewton
 from softmargin.solvers import ProjectedGradient as ProjectedGradient
 from softmargin.solvers import ProxNewton as ProxNewton
+from softmargin.solvers import QuadraticProgram as QuadraticProgram
 from softmargin.solvers import Scgs as Scgs
 from softmargin.solvers import Smo as Smo
 from softmargin.solvers import SoftmaxDualDescent as SoftmaxDualDescent
@@ -73,5 +77,6 @@ from softmargin.solvers import SoftmaxNewton as SoftmaxNewton
 from softmargin.solvers import Storc as Storc
 from softmargin.solvers import Svrg as Svrg
 from softmargin.solvers import TrustNewton as TrustNewton
+from softmargin.solvers import Wolfe as Wolfe
 
 __version__: str

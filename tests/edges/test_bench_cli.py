@@ -18,6 +18,9 @@ SCRIPT = """
 import sys
 from pathlib import Path
 
+if "--help" in sys.argv:
+    print("usage: x.py [-h] [--repeats N] {option}\\n\\noptions:\\n  -h  see also --nothing")
+    sys.exit(0)
 folder = Path(next(word for word in sys.argv if word.endswith(".jsonl"))).parent
 (folder / "curve.png").write_bytes(Path({png!r}).read_bytes())
 print("asked for", sys.argv[1:])
@@ -45,7 +48,8 @@ def folder(tmp_path):
     picture = str(png(tmp_path / "one.png"))
     for script in {script.words[0] for suite in SUITES.values() for script in suite}:
         (path / script).parent.mkdir(exist_ok=True)
-        (path / script).write_text(SCRIPT.format(png=picture, code=0))
+        option = "[--cap CAP | --quick]" if script != "papers/ball_figures.py" else "[--rows ROWS [ROWS ...]]"
+        (path / script).write_text(SCRIPT.format(png=picture, code=0, option=option))
     return path
 
 
@@ -69,16 +73,49 @@ def test_quick_race_is_judged_and_written_down(tmp_path, capsys):
     assert 'src="http' not in page
 
 
+def asked_for(words, capsys):
+    """Run a suite and return the words that its scripts were given, and the notes."""
+    assert main(words) == 0
+    printed = capsys.readouterr()
+    return [line for line in printed.out.splitlines() if line.startswith("asked for")], printed.err
+
+
 def test_suite_runs_its_scripts_and_puts_all_on_one_page(folder, tmp_path, capsys):
     out = tmp_path / "out"
-    words = ["bench", "balls", "-o", str(out), "--benchmarks", str(folder), "--more=--cap", "--more=3", "--quiet"]
-    assert main(words) == 0
-    printed = capsys.readouterr().out
-    assert printed.count("asked for") == len(SUITES["balls"])
-    assert printed.count("'--cap', '3'") == len(SUITES["balls"])
+    words = ["bench", "balls", "-o", str(out), "--benchmarks", str(folder), "--more=--repeats", "--more=3"]
+    asked, notes = asked_for(words, capsys)
+    assert len(asked) == len(SUITES["balls"])
+    assert all(line.endswith("'--repeats', '3']") for line in asked)
+    assert str(out / "l1_ball.jsonl") in notes
+    assert "{out}" not in notes
     page = (out / "balls.html").read_text()
     assert "trace_ball" in page
     assert "data:image/png;base64," in page
+
+
+def test_scripts_are_told_what_they_know(folder, tmp_path, capsys):
+    words = ["bench", "balls", "-o", str(tmp_path), "--benchmarks", str(folder), "--quiet"]
+    more = ["--more=--cap=3", "--more=--rows", "--more=-5", "--more=6"]
+    asked, _ = asked_for([*words, *more], capsys)
+    assert ["'--cap=3'" in line for line in asked] == [True, True, False]
+    assert ["'--rows', '-5', '6'" in line for line in asked] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        (
+            ["--more=--nothing"],
+            "no script of this suite knows --nothing; --more takes --cap, --quick, --repeats, --rows",
+        ),
+        (["--more=3"], "--more=3 comes first, but is no option"),
+    ],
+)
+def test_words_for_no_script_are_one_line(folder, tmp_path, capsys, more, complaint):
+    assert main(["bench", "balls", "-o", str(tmp_path), "--benchmarks", str(folder), *more]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert complaint in error
 
 
 def test_what_shows_results_is_not_told_how_to_measure(folder, tmp_path, capsys):

@@ -1,9 +1,12 @@
 """What README and docs show runs as it stands."""
 
 import re
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
+
+import softmargin
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,6 +33,13 @@ def test_every_source_file_that_a_page_names_is_there():
         for name in re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", page.read_text()):
             places = [ROOT / room / name for room in (".", "src/softmargin", "docs")]
             assert any(place.exists() for place in places), f"{page.name} names {name}"
+
+
+def test_the_interface_page_has_every_public_name():
+    listed = re.findall(r"auto(?:class|function):: softmargin\.([\w.]+)", (ROOT / "docs" / "api.md").read_text())
+    for name in listed:
+        attrgetter(name)(softmargin)
+    assert set(softmargin.__all__) - {"penalties", "__version__"} <= {name.rpartition(".")[2] for name in listed}
 
 
 SECTION, EQUATION = r"^## (\d+)\. ", r"(?:  |\| )\((\d+)\)(?: \|)?$"

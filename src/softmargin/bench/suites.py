@@ -1,6 +1,7 @@
 """The suites of the repository: which scripts of its ``benchmarks`` folder answer which paper, and how to run them."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from typing import NamedTuple
 
 from softmargin.core.errors import DataError
 
-__all__ = ["FOLDER_VARIABLE", "SUITES", "Script", "find_scripts", "run_script"]
+__all__ = ["FOLDER_VARIABLE", "SUITES", "Script", "command_of", "find_scripts", "known_words", "run_script"]
 
 FOLDER_VARIABLE = "SOFTMARGIN_BENCHMARKS"
 
@@ -94,11 +95,59 @@ def find_scripts(folder: str | None) -> Path:
     return path
 
 
-def run_script(scripts: Path, script: Script, out: Path, more: Sequence[str]) -> str:
-    """Run a script, show its log, and return its output."""
-    words = [word.format(out=out) for word in script.words]
-    command = [sys.executable, str(scripts / words[0]), *words[1:], *(more if script.measures else ())]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, encoding="utf-8", check=False)
+def command_of(script: Script, out: Path, more: Sequence[str] = ()) -> list[str]:
+    """Return the words of a script, its file first."""
+    return [word.format(out=out) for word in script.words] + list(more)
+
+
+def known_words(scripts: Path, suite: Sequence[Script], more: Sequence[str]) -> list[list[str]]:
+    """Return, for every script of a suite, those of the user's options that it knows, with their values.
+
+    An option that none of them knows is refused.
+    """
+    options = _options(more)
+    if not options:
+        return [[] for _ in suite]
+    known = [_known_options(scripts / script.words[0]) if script.measures else set() for script in suite]
+    strange = [words[0] for words in options if not any(_name(words) in names for names in known)]
+    if strange:
+        found = ", ".join(sorted(set().union(*known)))
+        raise DataError(f"no script of this suite knows {', '.join(strange)}; --more takes {found}.")
+    return [[word for words in options if _name(words) in names for word in words] for names in known]
+
+
+def _options(more: Sequence[str]) -> list[list[str]]:
+    """Return the user's words option by option, each with the values that follow it."""
+    options: list[list[str]] = []
+    for word in more:
+        if re.match("--[a-zA-Z]", word):
+            options.append([word])
+        elif options:
+            options[-1].append(word)
+        else:
+            raise DataError(f"--more={word} comes first, but is no option; write --more=--cap --more=10.")
+    return options
+
+
+def _name(words: Sequence[str]) -> str:
+    return words[0].partition("=")[0]
+
+
+def _known_options(script: Path) -> set[str]:
+    """Return the options of a script: those that its usage names."""
+    done = subprocess.run(
+        [sys.executable, str(script), "--help"], capture_output=True, text=True, encoding="utf-8", check=False
+    )
     if done.returncode != 0:
-        raise DataError(f"{words[0]} ended with exit code {done.returncode}; see its output above.")
+        raise DataError(f"{script.name} --help ended with exit code {done.returncode}: {done.stderr[-500:].strip()}")
+    usage = done.stdout.partition("\n\n")[0]
+    return set(re.findall(r"[\[|]\s*(--[\w-]+)", usage))
+
+
+def run_script(scripts: Path, command: Sequence[str]) -> str:
+    """Run a script, show its log, and return its output."""
+    words = [sys.executable, str(scripts / command[0]), *command[1:]]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, encoding="utf-8", check=False)
+    if done.returncode != 0:
+        raise DataError(f"{command[0]} ended with exit code {done.returncode}; see its output above.")
     return done.stdout

@@ -75,12 +75,13 @@ def _bars(lines: list[tuple[str, ...]], path: Path) -> Path | None:
 
 
 def _suite(args: Namespace, out: Path) -> None:
-    from softmargin.bench.suites import SUITES, find_scripts, run_script
+    from softmargin.bench.suites import SUITES, command_of, find_scripts, known_words, run_script
 
     scripts, sections, printed = find_scripts(args.benchmarks), [], []
-    for script in SUITES[args.name]:
-        note(args, f"{script.question}: {' '.join(script.words)}")
-        text = run_script(scripts, script, out, args.more)
+    for script, more in zip(SUITES[args.name], known_words(scripts, SUITES[args.name], args.more), strict=True):
+        command = command_of(script, out, more)
+        note(args, f"{script.question}: {' '.join(command)}")
+        text = run_script(scripts, command)
         printed.append({"question": script.question, "text": text})
         sections.append(Section(script.question, preformatted(text)))
         if not args.json:

@@ -227,7 +227,11 @@ def _bench(parser: Any) -> None:
     parser.add_argument("--repeats", metavar="N", type=count, default=3, help="quick: runs to take the median of (3)")
     parser.add_argument("--benchmarks", metavar="DIR", help="the scripts ($SOFTMARGIN_BENCHMARKS, ./benchmarks)")
     parser.add_argument(
-        "--more", metavar="WORD", action="append", default=[], help="a word for the scripts: --more=--cap --more=10"
+        "--more",
+        metavar="WORD",
+        action="append",
+        default=[],
+        help="a word for the scripts that know it: --more=--cap --more=10",
     )
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
     parser.add_argument("--quiet", action="store_true", help="no notes on stderr")
