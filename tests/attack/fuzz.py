@@ -39,7 +39,7 @@ from softmargin.data.libsvm import read_libsvm_chunks
 from softmargin.kernels import make_kernel
 from softmargin.models import KernelExpansion, LinearModel, load_model, read_liblinear, write_liblinear
 from softmargin.problems import MulticlassSVM
-from softmargin.run.solve import Stop, solve
+from softmargin.run import Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers.linear_svm.block_descent import DualBlockDescent
 

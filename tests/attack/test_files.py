@@ -27,8 +27,8 @@ from softmargin.data import read_npz, write_libsvm
 from softmargin.data.libsvm import read_libsvm_chunks
 from softmargin.models import LinearModel, load_model, read_liblinear
 from softmargin.problems import MulticlassSVM
+from softmargin.run import Stop, solve
 from softmargin.run.restored import check_restored
-from softmargin.run.solve import Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers.linear_svm.block_descent import DualBlockDescent
 

@@ -1,21 +1,19 @@
 """Fixtures of the contract tests of the loop and its watchers."""
 
-import importlib
 import os
 import signal
 
 import pytest
 
 from helpers import Clock
-
-loop = importlib.import_module("softmargin.run.solve")  # the package gives this name to the function
+from softmargin.run import budget
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """Put the loop on a clock that only fakes move."""
     clock = Clock()
-    monkeypatch.setattr(loop, "time", clock)
+    monkeypatch.setattr(budget, "time", clock)
     return clock
 
 

@@ -13,7 +13,7 @@ from softmargin.core.rounding import Rounded
 from softmargin.data import blobs
 from softmargin.problems import MulticlassSVM
 from softmargin.run import Status, Stop, solve
-from softmargin.run.solve import ScheduleTuning
+from softmargin.run.schedule import ScheduleTuning
 from softmargin.solvers import DualBlockDescent
 
 

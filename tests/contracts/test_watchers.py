@@ -153,7 +153,7 @@ import os, sys
 from dataclasses import dataclass
 import numpy as np
 from softmargin.core.protocols import Progress
-from softmargin.run.solve import Schedule
+from softmargin.run.schedule import Schedule
 from softmargin.run.watchers import Checkpoint
 
 @dataclass

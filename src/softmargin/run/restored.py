@@ -1,4 +1,4 @@
-"""Whether a checkpoint holds a state that this solver could have on this problem.
+"""Whether a checkpoint holds a state that this solver could have on this problem; what kernel matrices remember.
 
 Compiled loops read as many numbers as the problem has, whether they are there or not, so a state is compared with a
 fresh one of the same problem first: the same fields, types and shapes. A class of states says what a run may change:
@@ -16,9 +16,33 @@ from typing import Any
 
 import numpy as np
 
-from softmargin.core.errors import ModelFileError
+from softmargin.core.errors import IncompatibleError, ModelFileError
 
-__all__ = ["check_restored"]
+__all__ = ["check_restored", "kernel_matrices", "recall"]
+
+
+def recall(problem: Any, solver: Any, saved: Any) -> None:
+    """Check that a checkpoint is one of this problem and solver, and bring its kernel rows back."""
+    if saved.fingerprint != problem.fingerprint():
+        raise IncompatibleError(
+            "the checkpoint was written for another problem; continue with the same data, C and intercept."
+        )
+    # Before the kernel rows come back: a start may want some too.
+    check_restored(saved.state, solver.start(problem, None, np.random.default_rng(0)))
+    grams = kernel_matrices(problem)
+    if len(saved.memories) != len(grams):
+        raise ModelFileError(
+            f"the checkpoint tells of {len(saved.memories)} kernel matrices, not {len(grams)}. Start afresh."
+        )
+    for gram, memory in zip(grams, saved.memories, strict=True):
+        gram.recall(memory)
+
+
+def kernel_matrices(problem: Any) -> list[Any]:
+    """Return the kernel matrices of a problem, or of its parts, each once: what they cache is a part of the state."""
+    parts = getattr(problem, "parts", [problem])
+    found = {id(part.gram): part.gram for part in parts if hasattr(part, "gram")}
+    return list(found.values())
 
 
 def check_restored(state: Any, fresh: Any, name: str = "") -> None:

@@ -1,57 +1,30 @@
-"""The only loop: what it may spend (``Stop``), and when it evaluates the certificate (``Schedule``).
+"""The only loop.
 
-The loop owns the clock, the budgets, the trace, interrupts and the watchers; solvers only ``start``, ``step`` and
-return their point. The point that ``solve`` returns always has its own certificate.
-
-A certificate costs about two passes over the data, so it is evaluated
-  - after pass 1 where the solver has no estimate of its own, and after passes 2, 4, 8, ... as long as scheduled
-    certificates cost less than a tenth of the passes made;
-  - whenever the solver's own free estimate says that the tolerance may be met: at once the first time, and after a
-    certificate that did not meet it when the estimate has clearly fallen further.
-
-The schedule reads no clock: the same seed evaluates after the same passes, and a resumed run as the whole run does.
-
-Where seconds are limited, starts and steps have a deadline (``core.deadline``) that leaves time for the last
-certificate. A step that passes it ends early, or is given up: the run then returns the point before that step.
+It owns the clock and the budgets (``run.budget``), the schedule of certificates (``run.schedule``), the trace,
+interrupts and the watchers; solvers only ``start``, ``step`` and return their point. The point that ``solve`` returns
+always has its own certificate.
 """
 
 import math
 import signal
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from softmargin.core.certificate import Certificate
-from softmargin.core.deadline import OutOfTime, deadline
-from softmargin.core.errors import DataError, IncompatibleError, ModelFileError
-from softmargin.core.parameters import NONE, Given, Number, Whole, checked
+from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.parameters import NONE, Given, Whole, checked
 from softmargin.core.protocols import SOLVER_OBJECT, Progress, Watcher
-from softmargin.run.restored import check_restored
+from softmargin.run.budget import Clock, Stop
+from softmargin.run.restored import kernel_matrices, recall
 from softmargin.run.result import Result, Status, Trace, TraceRow
+from softmargin.run.schedule import Schedule
 
-__all__ = [
-    "MAX_ITER",
-    "MAX_SECONDS",
-    "TOL",
-    "WATCHERS",
-    "BudgetTuning",
-    "Schedule",
-    "ScheduleTuning",
-    "Stop",
-    "check_needs",
-    "kernel_matrices",
-    "solve",
-]
-
-TOL = (Number(least=0.0, is_finite=False),)
-MAX_ITER = (Whole(0),)
-MAX_SECONDS = (Number(least=0.0, is_finite=False),)
+__all__ = ["WATCHERS", "check_needs", "solve"]
 
 
 def _are_watchers(value: Any) -> bool:
@@ -88,83 +61,6 @@ _ASKED = {
 
 # The protocols that problems of a class have: checking one takes as long as a pass over a small X.
 _MET: WeakKeyDictionary[type, set[type]] = WeakKeyDictionary()
-
-
-class Stop(NamedTuple):
-    """The tolerance a certificate must meet, and the budgets that end a run without it.
-
-    Attributes
-    ----------
-    tol : float
-        Largest residual (relative gap) that counts as converged.
-    max_iter : int
-        Largest number of steps; a step is about one pass over the data.
-    max_seconds : float
-        Wall-clock budget, certificates included.
-    """
-
-    tol: float = 1e-3
-    max_iter: int = 10_000
-    max_seconds: float = math.inf
-
-    def checked(self) -> "Stop":
-        """Return itself with plain numbers, or name the setting that makes no sense."""
-        kinds = (TOL, MAX_ITER, MAX_SECONDS)
-        return Stop(*(checked(name, value, *own) for name, value, own in zip(self._fields, self, kinds, strict=True)))
-
-
-class ScheduleTuning(NamedTuple):
-    """When certificates are worth their cost."""
-
-    share: float = 0.1  # of the passes made, for scheduled certificates; by hand
-    passes: float = 2.0  # that one certificate costs: X W for the primal value and X' alpha for the bound
-    fall: float = 0.7  # to which the estimate must fall after a certificate that did not meet tol; by hand
-    stuck: float = 0.05  # of tol: an estimate below it that the certificate does not follow is rounding; by hand
-    still: float = 0.9  # share of the last residual above which a certificate has not moved; by hand
-
-
-class BudgetTuning(NamedTuple):
-    """How a budget of seconds is divided, by hand."""
-
-    reserve: float = 0.5  # share of the time left that is kept for a certificate, before one was timed
-    risky: float = 0.1  # a step that takes this share of the time left may be the one that is given up
-    grace: float = 0.25  # share of the budget by which a step may exceed it before it is given up
-    cheap: float = 0.05  # share of a step up to which its point is always kept
-
-
-@dataclass
-class Schedule:
-    """The certificates evaluated so far, and when to evaluate the next."""
-
-    tol: float
-    ask_below: float
-    next_pass: int = 1
-    n_scheduled: int = 0
-    refused: float = math.inf  # residual of the last certificate that did not meet tol
-    is_stuck: bool = False
-
-    tuning: ClassVar[ScheduleTuning] = ScheduleTuning()
-
-    def is_due(self, iteration: int, estimate: float) -> bool:
-        """Say whether to evaluate the certificate after this pass."""
-        if not estimate > self.ask_below:  # also when the estimate is NaN: the certificate will tell
-            self.ask_below = self.tuning.fall * estimate
-            return True
-        if iteration < self.next_pass:
-            return False
-        while self.next_pass <= iteration:
-            self.next_pass *= 2
-        is_blind = iteration == 1 and math.isinf(estimate)
-        if not is_blind and self.tuning.passes * (self.n_scheduled + 1) > self.tuning.share * iteration:
-            return False
-        self.n_scheduled += 1
-        return True
-
-    def note(self, residual: float) -> None:
-        """Note a certificate: a run is stuck where it stays, while the solver sees next to no gap in its precision."""
-        is_still = residual >= self.tuning.still * self.refused
-        self.is_stuck = 0.0 < self.ask_below <= self.tuning.stuck * self.tol < residual and is_still
-        self.refused = residual
 
 
 def solve(
@@ -242,17 +138,8 @@ def check_needs(problem: Any, solver: Any, advice: str = "Use a solver made for 
         met.add(needed)
 
 
-def kernel_matrices(problem: Any) -> list[Any]:
-    """Return the kernel matrices of a problem, or of its parts, each once: what they cache is a part of the state."""
-    parts = getattr(problem, "parts", [problem])
-    found = {id(part.gram): part.gram for part in parts if hasattr(part, "gram")}
-    return list(found.values())
-
-
 class _Run:
     """The bookkeeping of one run."""
-
-    tuning: ClassVar[BudgetTuning] = BudgetTuning()
 
     def __init__(self, problem: Any, solver: Any, stop: Stop, watchers: Sequence[Watcher]) -> None:
         self.problem, self.solver, self.stop, self.watchers = problem, solver, stop, watchers
@@ -262,46 +149,24 @@ class _Run:
         self.trace = Trace()
         self.iteration = 0
         self.evaluated_at = -1
-        self.began = time.perf_counter()
-        self.seconds = 0.0
-        self.certificate_seconds = 0.0
-        self.last_step = 0.0  # seconds
-        self.last_certificate = math.nan  # seconds
-        self.last_keeping = math.nan  # seconds that a point took
+        self.clock = Clock(stop.max_seconds)
         self.kept: Any = None  # the point before the step at hand, where that may be given up
-        self.is_cut = False  # the step was given up: its state is of no use
-        self.schedule = Schedule(stop.tol, stop.tol)
-        kernels = kernel_matrices(problem)
-        self.kernels = kernels if watchers else []
-        self.is_narrow = any(gram.dtype == np.float32 for gram in kernels)  # certificates are float64 all the same
         self.is_torn = False  # a step was cut short: no run can go on from the state
+        self.schedule = Schedule(stop.tol, stop.tol)
+        self.watched = kernel_matrices(problem) if watchers else []
 
     def begin(self, init: Any, rng: np.random.Generator, resume: Any) -> None:
         """Start the solver, or restore an earlier run's state."""
-        started = time.perf_counter()
-        if resume is None:
-            self.kept = init
-            with self.limited():
-                self.state = self.solver.start(self.problem, init, rng)
-        else:
-            if resume.fingerprint != self.problem.fingerprint():
-                raise IncompatibleError(
-                    "the checkpoint was written for another problem; continue with the same data, C and intercept."
-                )
-            # Before the kernel rows come back: a start may want some too.
-            check_restored(resume.state, self.solver.start(self.problem, None, np.random.default_rng(0)))
-            grams = kernel_matrices(self.problem)
-            if len(resume.memories) != len(grams):
-                raise ModelFileError(
-                    f"the checkpoint tells of {len(resume.memories)} kernel matrices, not {len(grams)}. Start afresh."
-                )
-            for gram, memory in zip(grams, resume.memories, strict=True):
-                gram.recall(memory)
-            self.state, self.iteration, self.seconds = resume.state, resume.iteration, resume.seconds
-            if resume.schedule.tol == self.stop.tol:
-                self.schedule = resume.schedule
-        self.last_step = time.perf_counter() - started
-        self.seconds += self.last_step
+        with self.clock.step():
+            if resume is None:
+                self.kept = init
+                with self.limited():
+                    self.state = self.solver.start(self.problem, init, rng)
+            else:
+                recall(self.problem, self.solver, resume)
+                self.state, self.iteration, self.clock.seconds = resume.state, resume.iteration, resume.seconds
+                if resume.schedule.tol == self.stop.tol:
+                    self.schedule = resume.schedule
         # A warm start may already meet the tolerance, and a run that had ended ends again.
         if init is not None if resume is None else resume.is_judged:
             self.evaluate()
@@ -315,63 +180,46 @@ class _Run:
             return verdict
         if self.iteration >= self.stop.max_iter:
             return Status.MAX_ITER
-        if self.is_cut or self.seconds_left() <= 0.0:
+        if self.clock.is_cut or self.clock.left() <= 0.0:
             return Status.MAX_SECONDS
         self.keep_point()
-        started, estimate = time.perf_counter(), math.inf
-        self.is_torn = True
-        with self.limited():
+        estimate, self.is_torn = math.inf, True
+        with self.clock.step(), self.limited():
             self.state = self.solver.step(self.problem, self.state)
             # The estimate is the solver's own work: it counts, unlike the certificate.
             estimate = float(self.solver.estimate(self.problem, self.state))
-        self.last_step = time.perf_counter() - started
-        self.seconds += self.last_step
-        if self.is_cut:
+        if self.clock.is_cut:
             return Status.MAX_SECONDS
         self.iteration += 1
         self.is_torn = False
-        moments = [gram.moment for gram in self.kernels]  # before the certificate, which may cache more
+        moments = [gram.moment for gram in self.watched]  # before the certificate, which may cache more
         if self.schedule.is_due(self.iteration, estimate):
             self.schedule.note(self.evaluate().residual)
         return self.shown(estimate, moments) if self.watchers else None
 
-    def seconds_left(self) -> float:
-        """Return how long starts and steps may still take, so that the last certificate is evaluated in time."""
-        if self.stop.max_seconds == math.inf:
-            return math.inf
-        left = self.stop.max_seconds - (time.perf_counter() - self.began)
-        return left - (self.tuning.reserve * left if math.isnan(self.last_certificate) else self.last_certificate)
-
     @contextmanager
     def limited(self) -> Iterator[None]:
-        """Give the solver the time that is left, and some grace, so that short steps end; note where it gave up."""
-        budget = self.stop.max_seconds
-        grace = 0.0 if budget == math.inf else self.tuning.grace * budget
-        try:
-            with deadline(self.seconds_left() + grace), _in_range():
-                yield
-        except OutOfTime:
-            self.is_cut = True
+        """Hold the solver to the time that is left, and to numbers that are some."""
+        with self.clock.limited(), _in_range():
+            yield
 
     def keep_point(self) -> None:
-        """Keep the point before a step that may be given up, where it costs little or the step may be a long one."""
-        if self.stop.max_seconds == math.inf or self.iteration == 0:
+        """Keep the point before a step that may be given up."""
+        if not self.clock.is_limited or self.iteration == 0:
             return
-        self.kept = None
         if self.evaluated_at == self.iteration:
             self.kept = self.point
-            return
-        is_cheap = not self.last_keeping > self.tuning.cheap * self.last_step
-        if is_cheap or self.last_step > self.tuning.risky * self.seconds_left():
-            started = time.perf_counter()
-            self.kept = self.solver.point(self.problem, self.state)
-            self.last_keeping = time.perf_counter() - started
+        elif self.clock.is_point_kept():
+            with self.clock.keeping():
+                self.kept = self.solver.point(self.problem, self.state)
+        else:
+            self.kept = None
 
     def shown(self, estimate: float, moments: list[Any]) -> Status | None:
         """Show the progress to the watchers; return STOPPED if one asks for it and the run has not converged."""
         progress = Progress(
             *(self.problem, self.solver, self.state, self.iteration),
-            *(self.seconds, self.certificate, estimate, self.schedule),
+            *(self.clock.seconds, self.certificate, estimate, self.schedule),
             moments=moments,
             is_judged=self.evaluated_at == self.iteration,
         )
@@ -387,23 +235,25 @@ class _Run:
         # NaN: the objective is no number, or a bound is above it, which contradicts the allowance for rounding.
         if math.isnan(self.certificate.residual) or not math.isfinite(self.certificate.primal):
             return Status.FAILED
-        is_limited = self.certificate.is_limited(self.stop.tol) or (self.is_narrow and self.schedule.is_stuck)
+        is_limited = self.certificate.is_limited(self.stop.tol) or (self.schedule.is_stuck and self.is_narrow())
         return Status.ROUNDING if is_limited else None
+
+    def is_narrow(self) -> bool:
+        """Say whether the solver sees kernel values in float32; certificates are float64 all the same."""
+        return any(gram.dtype == np.float32 for gram in kernel_matrices(self.problem))
 
     def evaluate(self) -> Certificate:
         """Evaluate the certificate at the solver's point, off the solver's clock."""
-        started = time.perf_counter()
-        if self.is_cut:
-            known = self.point if self.kept is None else self.kept
-            self.point = self.problem.zero() if known is None else known
-        else:
-            self.point = self.solver.point(self.problem, self.state)
-        with _in_range():
-            certificate: Certificate = self.problem.certificate(self.point)
+        with self.clock.certificate():
+            if self.clock.is_cut:
+                known = self.point if self.kept is None else self.kept
+                self.point = self.problem.zero() if known is None else known
+            else:
+                self.point = self.solver.point(self.problem, self.state)
+            with _in_range():
+                certificate: Certificate = self.problem.certificate(self.point)
         self.certificate, self.evaluated_at = certificate, self.iteration
-        self.trace.append(TraceRow(self.iteration, self.seconds, certificate))
-        self.last_certificate = time.perf_counter() - started
-        self.certificate_seconds += self.last_certificate
+        self.trace.append(TraceRow(self.iteration, self.clock.seconds, certificate))
         return certificate
 
     def finish(self, status: Status) -> Result:
@@ -414,7 +264,7 @@ class _Run:
         how = self.verdict() or status
         return Result(
             *(self.point, self.certificate, how, self.trace, self.iteration),
-            *(self.seconds, self.certificate_seconds, self.is_torn),
+            *(self.clock.seconds, self.clock.certificate_seconds, self.is_torn),
         )
 
 

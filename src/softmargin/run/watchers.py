@@ -23,7 +23,8 @@ from softmargin.core.errors import ModelFileError, SoftmarginError
 from softmargin.core.files import blaming, read_archive, write_archive
 from softmargin.core.protocols import Progress, Watcher
 from softmargin.matrices.gram import GramMemory
-from softmargin.run.solve import Schedule, kernel_matrices
+from softmargin.run.restored import kernel_matrices
+from softmargin.run.schedule import Schedule
 
 __all__ = ["Checkpoint", "CheckpointTuning", "EarlyStop", "ProgressBar", "SavedState", "load_checkpoint"]
 

@@ -1,0 +1,61 @@
+"""When the certificate is evaluated.
+
+A certificate costs about two passes over the data, so it is evaluated
+  - after pass 1 where the solver has no estimate of its own, and after passes 2, 4, 8, ... as long as scheduled
+    certificates cost less than a tenth of the passes made;
+  - whenever the solver's own free estimate says that the tolerance may be met: at once the first time, and after a
+    certificate that did not meet it when the estimate has clearly fallen further.
+
+The schedule reads no clock: the same seed evaluates after the same passes, and a resumed run as the whole run does.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+__all__ = ["Schedule", "ScheduleTuning"]
+
+
+class ScheduleTuning(NamedTuple):
+    """When certificates are worth their cost."""
+
+    share: float = 0.1  # of the passes made, for scheduled certificates; by hand
+    passes: float = 2.0  # that one certificate costs: X W for the primal value and X' alpha for the bound
+    fall: float = 0.7  # to which the estimate must fall after a certificate that did not meet tol; by hand
+    stuck: float = 0.05  # of tol: an estimate below it that the certificate does not follow is rounding; by hand
+    still: float = 0.9  # share of the last residual above which a certificate has not moved; by hand
+
+
+@dataclass
+class Schedule:
+    """The certificates evaluated so far, and when to evaluate the next."""
+
+    tol: float
+    ask_below: float
+    next_pass: int = 1
+    n_scheduled: int = 0
+    refused: float = math.inf  # residual of the last certificate that did not meet tol
+    is_stuck: bool = False
+
+    tuning: ClassVar[ScheduleTuning] = ScheduleTuning()
+
+    def is_due(self, iteration: int, estimate: float) -> bool:
+        """Say whether to evaluate the certificate after this pass."""
+        if not estimate > self.ask_below:  # also when the estimate is NaN: the certificate will tell
+            self.ask_below = self.tuning.fall * estimate
+            return True
+        if iteration < self.next_pass:
+            return False
+        while self.next_pass <= iteration:
+            self.next_pass *= 2
+        is_blind = iteration == 1 and math.isinf(estimate)
+        if not is_blind and self.tuning.passes * (self.n_scheduled + 1) > self.tuning.share * iteration:
+            return False
+        self.n_scheduled += 1
+        return True
+
+    def note(self, residual: float) -> None:
+        """Note a certificate: a run is stuck where it stays, while the solver sees next to no gap in its precision."""
+        is_still = residual >= self.tuning.still * self.refused
+        self.is_stuck = 0.0 < self.ask_below <= self.tuning.stuck * self.tol < residual and is_still
+        self.refused = residual
