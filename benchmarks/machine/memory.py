@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports below
 
@@ -24,13 +23,13 @@ from tools.common import (
     UserError,
     choose,
     command,
-    console,
     dataset_names,
     load_benchmark,
     load_data,
     memory_of_process,
     reset_high_water,
 )
+from tools.markdown_tables import markdown, write
 
 FITS = ("solve", "estimator", "sklearn")
 _MB = 2.0**20
@@ -46,24 +45,25 @@ def main(arguments: list[str] | None) -> int:
     path = float32_copy(options.data)
     records = Records(options.output)
     records.start()
-    table = Table(title=f"{options.data}, CSR float32, {options.multiclass}, C={options.C:g}, tol={options.tol:g}: MB")
-    for name in ("fit", "X", "dual variables", "peak extra", "peak extra / X", "compiler", "seconds", "residual"):
-        table.add_column(name, justify="left" if name == "fit" else "right")
+    lines = []
     for fit in options.fit:
         found = run_child(fit, path, options)
         settings = {"data": options.data, "C": options.C, "multiclass": options.multiclass, "tol": options.tol}
         records.append({"kind": "measurement", "fit": fit, **settings, **found})
         note = "" if found["is_reset"] else " (mark not reset: an upper bound)"
-        table.add_row(
-            fit,
-            *(f"{found[name] / _MB:.1f}" for name in ("data_bytes", "dual_bytes")),
-            f"{found['extra_bytes'] / _MB:.1f}{note}",
-            f"{found['extra_bytes'] / found['data_bytes']:.2f}",
-            f"{found['compiler_bytes'] / _MB:.1f}",
-            f"{found['seconds']:.2f}",
-            "-" if found["residual"] is None else f"{found['residual']:.1e}",
+        lines.append(
+            [
+                fit,
+                *(f"{found[name] / _MB:.1f}" for name in ("data_bytes", "dual_bytes")),
+                f"{found['extra_bytes'] / _MB:.1f}{note}",
+                f"{found['extra_bytes'] / found['data_bytes']:.2f}",
+                f"{found['compiler_bytes'] / _MB:.1f}",
+                f"{found['seconds']:.2f}",
+                "–" if found["residual"] is None else f"{found['residual']:.1e}",
+            ]
         )
-    console.print(table)
+    write(f"\n### {options.data}, CSR float32, {options.multiclass}, C={options.C:g}, tol={options.tol:g}: MB\n")
+    write(markdown(["fit", "X", "dual variables", "peak extra", "peak extra / X", "compiler", "seconds", "gap"], lines))
     return 0
 
 

@@ -18,11 +18,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports below
 
-from tools.common import SOURCES, Records, UserError, command, console, log
+from tools.common import SOURCES, Records, UserError, command, log
+from tools.markdown_tables import markdown, write
 
 _FIT = """
 import json, time
@@ -53,9 +52,7 @@ def main(arguments: list[str] | None) -> int:
     options = parser().parse_args(arguments)
     records = Records(options.output)
     records.start()
-    table = Table(title="start-up on digits: medians in seconds")
-    for name in ("what", "runs", "import", "fit", "whole process"):
-        table.add_column(name, justify="left" if name == "what" else "right")
+    lines = []
     with tempfile.TemporaryDirectory(prefix="softmargin-start-up-") as folder:
         warm = Path(folder) / "warm"
         run(["-c", _FIT], warm, options.cap)  # fills the cache
@@ -76,9 +73,10 @@ def main(arguments: list[str] | None) -> int:
                 for name in ("import", "fit", "whole")
             }
             records.append({"kind": "measurement", "what": what, "runs": runs, "medians": medians})
-            times = ("-" if value is None else f"{value:.3f}" for value in medians.values())
-            table.add_row(f"{what} ({runs[0]['what']})", str(count), *times)
-    console.print(table)
+            times = ("–" if value is None else f"{value:.3f}" for value in medians.values())
+            lines.append([f"{what} ({runs[0]['what']})", str(count), *times])
+    write("\n### Start-up on digits: medians in seconds\n")
+    write(markdown(["what", "runs", "import", "fit", "whole process"], lines))
     return 0
 
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports below
 
@@ -28,12 +27,12 @@ from tools.common import (
     Records,
     UserError,
     command,
-    console,
     load_benchmark,
     log,
     machine_facts,
     memory_of_process,
 )
+from tools.markdown_tables import markdown, write
 
 FITS = ("softmargin", "sklearn")
 _LARGEST_PIXEL = 255.0
@@ -162,25 +161,26 @@ def print_table(records: Records, options: argparse.Namespace) -> None:
     found = {fit: row for fit in FITS if (row := known(records, fit, options)) is not None}
     size = next(iter(found.values()))["data_bytes"] / _GB
     title = f"mnist, {options.rows} rows (X {size:.2f} GB), rbf gamma={options.gamma:g}, C={options.C:g}"
-    table = Table(title=f"{title}, {options.threads} thread(s)")
-    for name in ("", "fit, s", "relative gap", "test accuracy", "prediction, s", "support vectors", "peak memory, GB"):
-        table.add_column(name, justify="right" if name else "left")
-    for fit, row in found.items():
-        table.add_row(
+    head = ["", "fit, s", "relative gap", "test accuracy", "prediction, s", "support vectors", "peak memory, GB"]
+    lines = [
+        [
             fit,
             f"{row['fit_seconds']:.1f}",
-            "-" if row["gap"] is None else f"{row['gap']:.1e}",
+            "–" if row["gap"] is None else f"{row['gap']:.1e}",
             f"{100.0 * row['accuracy']:.2f} %",
             f"{row['predict_seconds']:.1f}",
             str(row["n_support"]),
             f"{row['peak_bytes'] / _GB:.2f}",
-        )
+        ]
+        for fit, row in found.items()
+    ]
     if len(found) == len(FITS):
         ours, theirs = (found[fit] for fit in FITS)
         ratios = {name: theirs[name] / ours[name] for name in ("fit_seconds", "predict_seconds", "peak_bytes")}
-        fit, predict, peak = (f"{ratio:.2f}x" for ratio in ratios.values())
-        table.add_row(f"{FITS[1]} / {FITS[0]}", fit, "", "", predict, "", peak)
-    console.print(table)
+        fit, predict, peak = (f"{ratio:.2f}×" for ratio in ratios.values())
+        lines.append([f"{FITS[1]} / {FITS[0]}", fit, "", "", predict, "", peak])
+    write(f"\n### {title}, {options.threads} thread(s)\n")
+    write(markdown(head, lines))
 
 
 if __name__ == "__main__":

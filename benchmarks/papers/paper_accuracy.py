@@ -17,11 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports below
 
-from tools.common import Records, choose, command, console, log, one_thread, pending_problems
+from tools.common import Records, choose, command, log, one_thread, pending_problems
+from tools.markdown_tables import markdown, write
 
 PAPER = json.loads(Path(__file__).with_name("paper_accuracy.json").read_text())
 NAMES = ("dna", "letter", "mnist", "news20")
@@ -145,12 +144,10 @@ def fit(
 
 def print_table(name: str, records: Records, options: argparse.Namespace) -> None:
     """Print paper | ours | difference for every C and delta of one data set."""
-    table = Table(title=f"{name}: test accuracy in %, paper | ours ({options.solver}) | difference")
-    table.add_column("log2 C", justify="right")
+    head = ["log2 C"]
     for delta in options.deltas:
-        for what in (f"delta {delta:g}: paper", "ours", "diff"):
-            table.add_column(what, justify="right")
-    differences = []
+        head += [f"delta {delta:g}: paper", "ours", "difference"]
+    differences, lines = [], []
     for log2_C in options.log2_C:
         texts = []
         for delta in options.deltas:
@@ -158,17 +155,18 @@ def print_table(name: str, records: Records, options: argparse.Namespace) -> Non
             cell = cell_of(name, log2_C, options)
             ours = next((row for row in known(records, cell, delta) if row["status"] == REACHED), None)
             if ours is None:
-                texts += [f"{paper:.2f}", "-", "-"]
+                texts += [f"{paper:.2f}", "–", "–"]
             else:
                 difference = ours["accuracy"] - paper
                 differences.append(difference)
                 texts += [f"{paper:.2f}", f"{ours['accuracy']:.2f}", f"{difference:+.2f}"]
-        table.add_row(str(log2_C), *texts)
-    console.print(table)
+        lines.append([str(log2_C), *texts])
+    write(f"\n### {name}: test accuracy in percent\n")
+    write(markdown(head, lines))
     if differences:
         mean = sum(differences) / len(differences)
         largest = max(map(abs, differences))
-        console.print(f"{name}: {len(differences)} cells, mean difference {mean:+.3f}, largest {largest:.2f}\n")
+        write(f"\n{name}: {len(differences)} cells, mean difference {mean:+.3f}, largest {largest:.2f}.")
 
 
 if __name__ == "__main__":

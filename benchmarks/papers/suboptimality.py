@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.markup import escape
-from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports below
 
 from tools.common import (
     Records,
     command,
-    console,
     contenders,
     load_benchmark,
     load_data,
@@ -30,6 +28,7 @@ from tools.common import (
     objective_for,
     one_thread,
 )
+from tools.markdown_tables import markdown, write
 
 TARGETS = (1e-1, 1e-2, 1e-3, 1e-6)
 SPACING = 1.03  # factor between the times at which a run is evaluated
@@ -202,16 +201,15 @@ def run(racer: Any, objective: Any, optimum: float, options: argparse.Namespace)
 def print_table(name: str, rows: dict[str, dict[str, Any]]) -> None:
     """Print the time to each target, where the run ended, and the test accuracy there."""
     panel = PANELS[name]
-    table = Table(title=f"{panel.data}, {name}: seconds to (f - f*) / |f*|")
-    targets = [f"{target:g}" for target in TARGETS]
-    for title in ("solver", *targets, "ended at", "after", "test accuracy"):
-        table.add_column(title, justify="left" if title == "solver" else "right")
+    lines = []
     for solver, row in rows.items():
         times = [time_to(row, target) for target in TARGETS]
-        accuracy = "-" if row["accuracy"] is None else f"{100.0 * row['accuracy']:.2f} %"
+        accuracy = "–" if row["accuracy"] is None else f"{100.0 * row['accuracy']:.2f} %"
         end = (f"{max(row['suboptimality'][-1], LEAST):.1e}", f"{row['seconds'][-1]:.3g}")
-        table.add_row(escape(solver), *(f"{time:.3g}" if time else "-" for time in times), *end, accuracy)
-    console.print(table)
+        lines.append([solver, *(f"{time:.3g}" if time else "–" for time in times), *end, accuracy])
+    write(f"\n### {panel.data}, {name}: seconds to (f − f\\*) / |f\\*|\n")
+    targets = [f"{target:g}" for target in TARGETS]
+    write(markdown(["solver", *targets, "ended at", "after", "test accuracy"], lines))
 
 
 def time_to(row: dict[str, Any], target: float) -> float | None:

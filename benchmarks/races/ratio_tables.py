@@ -22,7 +22,7 @@ class Ratio(NamedTuple):
         return f"{'> ' if self.is_bound else ''}{self.times:.{1 if self.times > 10.0 else 2}f}×"
 
 
-def print_tables(records: Records, peer: str = "sklearn") -> None:
+def print_tables(records: Records, peer: str) -> None:
     """Print two tables for each variant; the best of the solvers whose names begin with ``peer`` has a column."""
     found = timings(records)
     if not found:
@@ -49,6 +49,11 @@ def best_peer(row: Cell, solvers: Sequence[str], cells: dict[Cell, Timing], peer
         return finished[name]._replace(text=f"{finished[name].text} {short(name)}")
     caps = [timing.at_least for timing in theirs.values() if timing.at_least > 0.0]
     return Timing(math.inf, f"> {min(caps):g}", min(caps)) if caps else _NOTHING
+
+
+def best_of(peer: str) -> str:
+    """Name the column of the best."""
+    return f"best of {peer or 'the others'}"
 
 
 def short(solver: str) -> str:
@@ -79,7 +84,7 @@ def seconds_table(rows: Sequence[Cell], solvers: Sequence[str], cells: dict[Cell
             f"{timing.text} ({ratio})" if ratio else timing.text for timing, ratio in zip(shown, ratios, strict=True)
         ]
         body.append([row.data, f"{row.C:g}", f"{row.tol:g}", ours.text, *texts])
-    return markdown(["data", "C", "level", OURS, f"best of {peer}", *solvers], body)
+    return markdown(["data", "C", "level", OURS, best_of(peer), *solvers], body)
 
 
 def ratio_table(rows: Sequence[Cell], solvers: Sequence[str], cells: dict[Cell, Timing], peer: str) -> str:
@@ -87,7 +92,7 @@ def ratio_table(rows: Sequence[Cell], solvers: Sequence[str], cells: dict[Cell, 
     levels = sorted({row.tol for row in rows}, reverse=True)
     n_missed = sum(math.isinf(cells.get(row, _NOTHING).seconds) for row in rows)
     body = []
-    for solver in [best := f"best of {peer}", *solvers]:
+    for solver in [best := best_of(peer), *solvers]:
         pairs: list[tuple[Ratio, Cell]] = []
         for row in rows:
             if solver == best:

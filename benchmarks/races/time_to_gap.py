@@ -25,7 +25,7 @@ from rich.markup import escape
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports below
 
-from races.gap_tables import KINDS, Cell, print_summary
+from races.gap_tables import KINDS, Cell
 from races.ratio_tables import print_tables
 from tools.common import (
     BENCHMARKS,
@@ -52,13 +52,7 @@ LOOSE_SHARE = 0.1
 def main(arguments: list[str] | None) -> int:
     """Measure, or print what was measured."""
     options = completed(parser().parse_args(arguments))
-    known = summarised(options)
-    if known is None:
-        print_summary(measured(options, measure_data))
-    elif options.markdown is None:
-        print_summary(known)
-    else:
-        print_tables(known, options.markdown)
+    print_tables(summarised(options) or measured(options, measure_data), options.best_of)
     return 0
 
 
@@ -113,9 +107,6 @@ def parser() -> argparse.ArgumentParser:
         "--bound-seconds", type=float, default=600.0, help="seconds to prove the peers' bound once (default: 600)"
     )
     add_race_options(parser)
-    parser.add_argument(
-        "--markdown", metavar="PEER", help="print the summary as Markdown, with the best of the solvers named PEER..."
-    )
     return parser
 
 
@@ -129,6 +120,9 @@ def add_race_options(parser: argparse.ArgumentParser) -> None:
         "--budget", type=float, default=math.inf, metavar="MINUTES", help="begin no new run after this many minutes"
     )
     parser.add_argument("-o", "--output", type=Path, metavar="OUT.jsonl", help="file of measurements, appended to")
+    parser.add_argument(
+        "--best-of", default="", metavar="PEER", help="who counts in the column of the best: names that begin so (all)"
+    )
     parser.add_argument("--summary", type=Path, metavar="OUT.jsonl", help="measure nothing, print the tables of a file")
 
 

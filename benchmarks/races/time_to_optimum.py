@@ -44,7 +44,7 @@ def main(arguments: list[str] | None) -> int:
     options.benchmark, options.axis = BENCHMARK, KINDS[BENCHMARK].axis
     options.data = options.data or list(DATA)
     options.solver = options.solver or (None if options.peers else list(USUAL))
-    print_tables(summarised(options) or measured(options, measure_data))
+    print_tables(summarised(options) or measured(options, measure_data), options.best_of)
     return 0
 
 

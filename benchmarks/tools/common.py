@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -233,7 +234,17 @@ def reset_high_water() -> bool:
 
 
 def machine_facts() -> dict[str, Any]:
-    """Return facts about the machine, and a hash of the library's sources."""
+    """Return facts about the machine, a hash of the library's sources, and their commit."""
     from softmargin import report
 
-    return {"kind": "machine", **report.machine_facts(), "source": source_digest()}
+    return {"kind": "machine", **report.machine_facts(), "source": source_digest(), "commit": commit()}
+
+
+def commit() -> str | None:
+    """Return the commit of the checkout, None where there is none."""
+    asked = ["git", "-C", str(FOLDER), "describe", "--always", "--dirty"]
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() or None

@@ -118,6 +118,40 @@ def test_words_for_no_script_are_one_line(folder, tmp_path, capsys, more, compla
     assert complaint in error
 
 
+def test_page_of_a_suite_gets_its_tables_pictures_and_machine(folder, tmp_path):
+    out, page = tmp_path / "out", tmp_path / "docs" / "balls.md"
+    page.parent.mkdir()
+    text = "# Balls\n\n{}\nStays.\n\n![curve](curve.png) ![other](other.png)\n\n{}\n"
+    page.write_text(
+        text.format(*(f"<!-- begin {name} -->\nold\n<!-- end {name} -->" for name in ("machine", "l1_ball")))
+    )
+    out.mkdir()
+    facts = {"kind": "machine", **machine_facts(), "source": "abc", "commit": "1234567"}
+    rows = [facts, {"kind": "measurement"}, {**facts, "commit": "nothing measured"}]
+    (out / "known.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["bench", "balls", "-o", str(out), "--benchmarks", str(folder), "--page", str(page), "--quiet"]
+    assert main(words) == 0
+    first = page.read_text()
+    assert "old" not in first
+    assert "nothing measured" not in first
+    assert "at commit 1234567" in first
+    assert "'--benchmark', 'l1_ball'" in first
+    assert "Stays." in first
+    assert (page.parent / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert not (page.parent / "other.png").exists()
+    assert main(words) == 0
+    assert page.read_text() == first
+
+
+def test_page_that_asks_for_an_unknown_block_is_left_alone(folder, tmp_path, capsys):
+    page = tmp_path / "balls.md"
+    page.write_text("<!-- begin nothing -->\n<!-- end nothing -->\n")
+    words = ["bench", "balls", "-o", str(tmp_path), "--benchmarks", str(folder), "--page", str(page), "--quiet"]
+    assert main(words) == 1
+    assert "no result for the blocks nothing" in capsys.readouterr().err
+    assert page.read_text() == "<!-- begin nothing -->\n<!-- end nothing -->\n"
+
+
 def test_what_shows_results_is_not_told_how_to_measure(folder, tmp_path, capsys):
     out = tmp_path / "out"
     assert main(["bench", "peers", "-o", str(out), "--benchmarks", str(folder), "--more=--cap=3", "--quiet"]) == 0

@@ -18,68 +18,119 @@ FOLDER_VARIABLE = "SOFTMARGIN_BENCHMARKS"
 class Script(NamedTuple):
     """A script with its arguments; {out} is a folder for results and pictures."""
 
+    block: str
+    """Where its tables stand on the suite's page of docs/results."""
     question: str
     words: tuple[str, ...]
     measures: bool = True
     """False where it only shows what others measured: the user's arguments are not passed on."""
 
 
-def _script(question: str, line: str, *, measures: bool = True) -> Script:
-    return Script(question, tuple(line.split()), measures)
+def _script(block: str, question: str, line: str, *, measures: bool = True) -> Script:
+    return Script(block, question, tuple(line.split()), measures)
 
 
 def _gap(question: str, benchmark: str, more: str = "") -> Script:
-    return _script(question, f"races/time_to_gap.py --benchmark {benchmark} -o {{out}}/{benchmark}.jsonl {more}")
+    return _script(
+        benchmark, question, f"races/time_to_gap.py --benchmark {benchmark} -o {{out}}/{benchmark}.jsonl {more}"
+    )
 
 
-_PEERS = "--peers --tols 1e-2 1e-3 1e-4"
+_PEERS = "--peers --tols 1e-2 1e-3 1e-4 --repeats 3 --cap 10 --bound-seconds 60"
 _KERNELS = {"l2_svm": "--kernel rbf linear"}
 _RACES = ("multiclass_svm_linear", "multiclass_svm_kernel", "l2_svm", "kernel_hinge", "l1_ball", "trace_ball")
 _TABLES = " ".join(f"{{out}}/{name}.jsonl" for name in (*_RACES, "softmax"))
+_OPTIMUM = "races/time_to_optimum.py --best-of sklearn --repeats 3 --cap 6 --optimum-seconds 60"
 
 SUITES: dict[str, tuple[Script, ...]] = {
     "walrus": (
-        _gap("paper 004: seconds to a relative gap, linear joint SVMs", "multiclass_svm_linear"),
-        _script("paper 004: accuracies, Tables 4 to 6", "papers/paper_accuracy.py -o {out}/accuracy.jsonl"),
-        _script("paper 004: the block alone, Tables 8 and 9", "papers/block_alone.py -o {out}/block.jsonl"),
+        _gap(
+            "paper 004: seconds to a relative gap, linear joint SVMs",
+            "multiclass_svm_linear",
+            "--data digits dna letter leaves100 reuters-r52 news20 20ng-bydate mnist --repeats 3 --cap 20 "
+            "--bound-seconds 60",
+        ),
         _script(
-            "paper 004: decrease of the gap, Figures 1 and 2", "papers/gap_decay.py -o {out}/decay.jsonl --plots {out}"
+            "accuracy",
+            "paper 004: accuracies, Tables 4 to 6",
+            "papers/paper_accuracy.py -o {out}/accuracy.jsonl --data dna letter news20",
+        ),
+        _script(
+            "accuracy-mnist",
+            "paper 004: accuracies on mnist, by the default solver",
+            "papers/paper_accuracy.py -o {out}/accuracy-mnist.jsonl --data mnist --solver default",
+        ),
+        _script("block", "paper 004: the block alone, Tables 8 and 9", "papers/block_alone.py -o {out}/block.jsonl"),
+        _script(
+            "decay",
+            "paper 004: decrease of the gap, Figures 1 and 2",
+            "papers/gap_decay.py -o {out}/decay.jsonl --plots {out} --cap 15",
         ),
     ),
     "large-scale-svms": (
         _script(
+            "figure1",
             "paper 000, Figure 1: distance to the optimum against time",
-            "papers/suboptimality.py -o {out}/figure1.jsonl --plot {out}/figure1.png",
+            "papers/suboptimality.py -o {out}/figure1.jsonl --plot {out}/figure1.png --cap 20",
         ),
-        _gap("seconds to a relative gap, kernel joint SVMs", "multiclass_svm_kernel"),
-        _gap("seconds to a relative gap, L2-SVM", "l2_svm"),
+        _gap(
+            "seconds to a relative gap, kernel joint SVMs",
+            "multiclass_svm_kernel",
+            "--data digits dna letter mnist --repeats 3 --cap 20",
+        ),
+        _gap(
+            "seconds to a relative gap, L2-SVM",
+            "l2_svm",
+            "--kernel rbf linear --data digits kr-vs-kp w8a --repeats 3 --cap 20",
+        ),
+        _script("mnist", "all of mnist, beside scikit-learn's SVC", "papers/mnist_kernel.py -o {out}/mnist.jsonl"),
     ),
     "softmax": (
-        _script("seconds to the optimum, beside scikit-learn", "races/time_to_optimum.py -o {out}/optimum.jsonl"),
-        _script("paper 003, Figures 1 to 3", "papers/softmax_figures.py -o {out}/figures.jsonl --plots {out}"),
-        _script("a whole l1 path", "papers/softmax_path.py -o {out}/path.jsonl"),
+        _script("optimum", "seconds to the optimum, beside scikit-learn", f"{_OPTIMUM} -o {{out}}/optimum.jsonl"),
+        _script(
+            "figures",
+            "paper 003, Figures 1 to 3",
+            "papers/softmax_figures.py -o {out}/figures.jsonl --plots {out} --cap 10",
+        ),
+        _script("path", "a whole l1 path", "papers/softmax_path.py -o {out}/path.jsonl --repeats 1 --cap 100"),
     ),
     "balls": (
-        _gap("seconds to a relative gap, l1 ball", "l1_ball"),
-        _gap("seconds to a relative gap, trace-norm ball", "trace_ball"),
-        _script("paper 001, Table 2 and Figures 1 to 3", "papers/ball_figures.py -o {out}/figures.jsonl --plots {out}"),
+        _gap("seconds to a relative gap, l1 ball", "l1_ball", "--best-of named --repeats 3 --cap 5"),
+        _gap("seconds to a relative gap, trace-norm ball", "trace_ball", "--best-of named --repeats 3 --cap 10"),
+        _script(
+            "figures",
+            "paper 001, Table 2 and Figures 1 to 3",
+            "papers/ball_figures.py -o {out}/figures.jsonl --plots {out}",
+        ),
     ),
     "scs": (
-        _script("paper 002, Table 1 and Figures 1 and 2", "papers/scs_table.py -o {out}/table.jsonl --plots {out}"),
-        _script("3.5 million rows", "papers/scs_table.py --large -o {out}/large.jsonl"),
+        _script(
+            "table",
+            "paper 002, Table 1 and Figures 1 and 2",
+            "papers/scs_table.py -o {out}/table.jsonl --plots {out} --cap 30",
+        ),
+        _script("large", "3.5 million rows", "papers/scs_table.py --large -o {out}/large.jsonl"),
     ),
     "peers": (
         *(_gap(f"every other library, {name}", name, f"{_PEERS} {_KERNELS.get(name, '')}") for name in _RACES),
-        _script("every other library, softmax", f"races/time_to_optimum.py -o {{out}}/softmax.jsonl {_PEERS}"),
         _script(
+            "softmax",
+            "every other library, softmax",
+            "races/time_to_optimum.py -o {out}/softmax.jsonl --peers --tols 1e-2 1e-3 1e-4 --repeats 3 --cap 6 "
+            "--optimum-seconds 60",
+        ),
+        _script(
+            "summary",
             "the fastest of them beside ours",
             f"races/peer_table.py {_TABLES} --plot {{out}}/peers.png",
             measures=False,
         ),
     ),
     "scaling": (
-        _script("growth with n, d, k and nnz", "machine/scaling.py --memory -o {out}/scaling.jsonl --plots {out}"),
-        _script("where the time goes", "machine/profiles.py -o {out}/profiles.jsonl --plots {out}"),
+        _script(
+            "growth", "growth with n, d, k and nnz", "machine/scaling.py --memory -o {out}/scaling.jsonl --plots {out}"
+        ),
+        _script("profiles", "where the time goes", "machine/profiles.py -o {out}/profiles.jsonl --plots {out}"),
     ),
 }
 

@@ -75,18 +75,23 @@ def _bars(lines: list[tuple[str, ...]], path: Path) -> Path | None:
 
 
 def _suite(args: Namespace, out: Path) -> None:
+    from softmargin.bench.results_page import fill_page
     from softmargin.bench.suites import SUITES, command_of, find_scripts, known_words, run_script
 
     scripts, sections, printed = find_scripts(args.benchmarks), [], []
+    blocks = {}
     for script, more in zip(SUITES[args.name], known_words(scripts, SUITES[args.name], args.more), strict=True):
         command = command_of(script, out, more)
         note(args, f"{script.question}: {' '.join(command)}")
         text = run_script(scripts, command)
         printed.append({"question": script.question, "text": text})
+        blocks[script.block] = text
         sections.append(Section(script.question, preformatted(text)))
         if not args.json:
             sys.stdout.write(text)
     sections += [Section(path.stem, image(path, path.stem)) for path in sorted(out.glob("*.png"))]
     build_page(out / f"{args.name}.html", f"softmargin bench {args.name}", sections, machine_facts())
+    if args.page is not None:
+        fill_page(Path(args.page), args.name, blocks, out)
     if args.json:
         print_json({"results": printed})

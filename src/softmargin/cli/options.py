@@ -225,6 +225,9 @@ def _bench(parser: Any) -> None:
     )
     parser.add_argument("--gaps", metavar="GAP", nargs="+", type=positive, help="quick: relative gaps (1e-2 1e-3 1e-4)")
     parser.add_argument("--repeats", metavar="N", type=count, default=3, help="quick: runs to take the median of (3)")
+    parser.add_argument(
+        "--page", metavar="FILE.md", help="suites: replace the tables that this Markdown page marks, and its pictures"
+    )
     parser.add_argument("--benchmarks", metavar="DIR", help="the scripts ($SOFTMARGIN_BENCHMARKS, ./benchmarks)")
     parser.add_argument(
         "--more",

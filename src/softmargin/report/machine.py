@@ -18,8 +18,9 @@ PACKAGES = (
 
 
 def machine_facts() -> dict[str, Any]:
-    """Return processor, memory, versions, threads, load, date and command line; ready for JSON."""
+    """Return architecture, processor, memory, versions, threads, load, date and command line; ready for JSON."""
     facts: dict[str, Any] = {
+        "machine": platform.machine(),
         "cpu": _cpu(),
         "cores": os.cpu_count(),
         "memory_gb": _memory(),
