@@ -14,7 +14,15 @@ from softmargin.data import blobs
 from softmargin.kernels import Linear, Rbf
 from softmargin.matrices.gram import Gram
 from softmargin.penalties import L1, L2, Box, ElasticNet, Group
-from softmargin.problems import L2SVM, KernelHinge, KernelMulticlassSVM, MulticlassSVM, OneVsRest, softmax_problem
+from softmargin.problems import (
+    L2SVM,
+    HingeSVM,
+    KernelHinge,
+    KernelMulticlassSVM,
+    MulticlassSVM,
+    OneVsRest,
+    softmax_problem,
+)
 from softmargin.solvers import (
     AcceleratedGradient,
     BallBlockFrankWolfe,
@@ -31,6 +39,7 @@ from softmargin.solvers import (
     DualProxGradient,
     EachClass,
     FrankWolfe,
+    FreePairDescent,
     KernelBlockDescent,
     KernelPairDescent,
     Lbfgs,
@@ -114,6 +123,16 @@ def l2_problem(kernel, cache_size=1000.0, **settings):
 
 
 PRICES = np.tile([0.0, 0.3, 1.0, 4.0], 15)
+
+
+def free_problem(cache_size=1000.0):
+    X, y = blobs(60, 4, 2, seed=0, separation=1.0)
+    return HingeSVM(Gram(Rbf(0.2), X + 0.3, cache_size=cache_size), 2.0 * y - 1.0, C=PRICES)
+
+
+for solver in (FreePairDescent(), Smo()):
+    for cache_size in (1000.0, 1e-3):
+        case(solver, lambda c=cache_size: free_problem(c), f"hinge with a free bias-{cache_size}", tol=1e-8, steps=8)
 for has_bias in (True, False):
     for solver in (Smo(), DualProxGradient(), DualProxGradient(accelerated=False, restart=False, centred=False)):
         for cache_size in (1000.0, 1e-3):

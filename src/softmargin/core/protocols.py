@@ -29,6 +29,7 @@ __all__ = [
     "DualProblem",
     "EntrywiseLoss",
     "FreeBiasProblem",
+    "FreeHingeProblem",
     "KernelBlockProblem",
     "ManyProblems",
     "MarginProblem",
@@ -39,6 +40,7 @@ __all__ = [
     "RidgeProblem",
     "SampledProblem",
     "Solver",
+    "SquaredHingeProblem",
     "Watcher",
 ]
 
@@ -131,16 +133,35 @@ class FreeBiasProblem(DualProblem, Protocol):
 
     gram: Any
     has_bias: bool
-    inverse_C: Array  # (n,) 1 / C_i, zero where C_i is zero
+    upper: Array  # (n,) the largest dual variables: C_i of the hinge, infinite for its square
+    inverse_C: (
+        Array  # (n,) half the price of a squared dual variable: 1 / C_i for the squared hinge (0 where C_i is), else 0
+    )
 
     def best_bias(self, scores: Array) -> float:
         """Return the bias that minimises the primal for given scores."""
 
-    def primal_point(self, weights: Array, bias: float) -> Any:
-        """Pair linear weights and a bias with the dual point that their losses imply."""
+    def gaps(self, alpha: Array, scores: Array, bias: float) -> Array:
+        """Return each sample's part of the gap at a feasible alpha, given its scores."""
 
     def relative_gap(self, alpha: Array, scores: Array) -> float:
         """Return the relative gap at a feasible alpha and its best bias, given its scores."""
+
+
+@runtime_checkable
+class SquaredHingeProblem(FreeBiasProblem, Protocol):
+    """The one with the squared hinge: the primal is smooth, and dual variables have no upper bounds."""
+
+    def primal_point(self, weights: Array, bias: float) -> Any:
+        """Pair linear weights and a bias with the dual point that their losses imply."""
+
+
+@runtime_checkable
+class FreeHingeProblem(FreeBiasProblem, Protocol):
+    """The one with the hinge: dual variables fill a bounded set."""
+
+    def corner(self, scores: Array) -> Array:
+        """Return the corner of the dual set that a linear model of the dual at these scores points to."""
 
 
 @runtime_checkable

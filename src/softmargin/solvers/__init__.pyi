@@ -15,6 +15,7 @@ from softmargin.solvers.each_class import EachClass as EachClass
 from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent as KernelBlockDescent
 from softmargin.solvers.kernel_svm.block_frank_wolfe import BlockFrankWolfe as BlockFrankWolfe
 from softmargin.solvers.kernel_svm.frank_wolfe import FrankWolfe as FrankWolfe
+from softmargin.solvers.kernel_svm.pair_descent import FreePairDescent as FreePairDescent
 from softmargin.solvers.kernel_svm.pair_descent import KernelPairDescent as KernelPairDescent
 from softmargin.solvers.kernel_svm.pairwise_frank_wolfe import PairwiseFrankWolfe as PairwiseFrankWolfe
 from softmargin.solvers.kernel_svm.projected_gradient import ProjectedGradient as ProjectedGradient

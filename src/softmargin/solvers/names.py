@@ -53,6 +53,10 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
         "block_frank_wolfe": SolverName("BlockFrankWolfe"),
         "pairwise_frank_wolfe": SolverName("PairwiseFrankWolfe"),
     },
+    "kernel hinge with a free bias": {
+        "pair_descent": SolverName("FreePairDescent"),
+        "smo": SolverName("Smo"),
+    },
     "kernel squared_hinge": {
         "smo": SolverName("Smo"),
         "dual_prox_gradient": SolverName("DualProxGradient"),
