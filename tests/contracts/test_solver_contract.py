@@ -85,7 +85,7 @@ for multiclass in LOSS_NAMES:
     for name in PROBLEM_NAMES:
         for settings in ({}, {"working_set": False}, {"working_set": False, "order": "cyclic"}, {"screening": True}):
             case(DualBlockDescent(**settings), lambda n=name, m=multiclass: make_problem(n, m), f"{multiclass}-{name}")
-for block, tol in (("sort", 1e-6), ("greedy", 5e-3)):  # the greedy block stops while margins are violated by 1e-4
+for block, tol in (("sort", 1e-6), ("greedy", 1e-4)):  # the greedy block leaves margins violated by 1e-6
     case(DualBlockDescent(block=block), lambda: make_problem("tiles"), "weston_watkins-tiles", tol=tol)
 
 # --- hinge losses on a kernel matrix ---------------------------------------------------------------------------------
