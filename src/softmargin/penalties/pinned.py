@@ -32,7 +32,10 @@ class Pinned(NamedTuple):
     base: Any
     class_code: float = 0.0  # counted from 0
 
-    is_entrywise = False  # a row is one block: which of its entries is pinned must be known
+    @property
+    def is_entrywise(self) -> bool:
+        """False: a row is one block, as it must be known which of its entries is pinned."""
+        return False
 
     @property
     def is_convex(self) -> bool:
