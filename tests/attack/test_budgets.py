@@ -43,7 +43,7 @@ MADE = {
     "l1 ball": (L1BallClassifier, {"radius": 10.0}),
     "trace ball": (TraceBallClassifier, {"radius": 10.0}),
 }
-NAMES = [(kind, name) for kind, names in SOLVERS.items() for name in names]
+NAMES = [(kind, name) for kind in MADE for name in SOLVERS[kind]]
 # Rows, features, classes: the certificate takes a small part of the budget, a step or a start several budgets.
 SHORT = {
     ("softmax ridge", "newton"): (3000, 100, 20),

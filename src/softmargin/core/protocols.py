@@ -33,6 +33,7 @@ __all__ = [
     "KernelBlockProblem",
     "ManyProblems",
     "MarginProblem",
+    "PenalizedProblem",
     "Penalty",
     "Problem",
     "Progress",
@@ -360,6 +361,32 @@ class ConstrainedProblem(Problem, Protocol):
 
     def relative_gap(self, W: Array, scores: Array, intercept: Array, Z: Array) -> float:
         """Return the relative duality gap at W, given its scores, the best intercept and Z = X' slopes."""
+
+
+@runtime_checkable
+class PenalizedProblem(Problem, Protocol):
+    """An entrywise loss of linear scores with a convex penalty: weights (d, k), scores (n, k), intercepts (k,)."""
+
+    X: Any  # (n, d) array or CSR matrix
+    target: Array  # (n, k)
+    weights: Array  # (n,) of the samples
+    loss: EntrywiseLoss
+    penalty: Penalty
+    fit_intercept: bool
+
+    def checked_point(self, init: Any) -> Any:
+        """Return where to start, ``init`` after a check of its shape, or zero: (weights, intercept, None)."""
+
+    def scores(self, weights: Any) -> Array:
+        """Return X W, without the intercept."""
+
+    def best_intercept(
+        self, scores: Array, start: Array | None = None, sums_at: Callable[[Array], Any] | None = None
+    ) -> Array:
+        """Return the intercepts that minimise the losses of these scores."""
+
+    def rough_gap(self, W: Array, losses: float, Z: Array, conjugates: float) -> float:
+        """Estimate the relative gap at W and slopes near it, given Z = X' slopes and the conjugates of the losses."""
 
 
 @runtime_checkable

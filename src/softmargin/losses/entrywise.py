@@ -18,7 +18,7 @@ from scipy.special import expit, xlog1py, xlogy
 from softmargin.core.protocols import Array, EntrywiseLoss
 from softmargin.losses.compiled_entries import MAX_STEPS, ROUNDING, LogisticEntropy, PiecewiseQuadratic
 
-__all__ = ["ENTRYWISE", "Logistic", "SmoothHinge", "Squared", "SquaredHinge"]
+__all__ = ["ENTRYWISE", "Hinge", "Logistic", "SmoothHinge", "Squared", "SquaredHinge"]
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,50 @@ class Logistic:
             if (is_done | (g == 0.0)).all():
                 break
         return np.asarray(-target * expit(-v))
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """The hinge, its corner rounded off over a width; at width 0 the hinge itself, which no smooth method minimises.
+
+    It rises as the width falls, by half of it at most: a lower bound at any width is one for the hinge.
+    """
+
+    width: float = 0.0
+    steepest: float = 1.0
+    is_margin: bool = True
+
+    @property
+    def curvature(self) -> float:
+        """The bound on the second derivative."""
+        return 1.0 / self.width if self.width > 0.0 else np.inf
+
+    def value(self, scores: Array, target: Array) -> Array:
+        """Return f."""
+        short = np.maximum(1.0 - target * scores, 0.0)
+        if self.width == 0.0:
+            return short
+        return np.where(short < self.width, short**2 / (2.0 * self.width), short - 0.5 * self.width)
+
+    def slope(self, scores: Array, target: Array) -> Array:
+        """Return df/ds."""
+        short = 1.0 - target * scores
+        return np.asarray(-target * (np.clip(short / self.width, 0.0, 1.0) if self.width > 0.0 else short > 0.0))
+
+    def bend(self, scores: Array, target: Array) -> Array:
+        """Return the second derivative, where there is one."""
+        short = 1.0 - target * scores
+        return np.where((short > 0.0) & (short < self.width), self.curvature, 0.0)
+
+    def conjugate(self, u: Array, target: Array) -> Array:
+        """Return f*."""
+        y = target * u
+        return np.where((y >= -1.0) & (y <= 0.0), y + 0.5 * self.width * y**2, np.inf)
+
+    def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
+        """Return the dual step of length r from u."""
+        y = (target * u + r * (target * scores - 1.0)) / (1.0 + r * self.width)
+        return np.asarray(target * np.clip(y, -1.0, 0.0))
 
 
 ENTRYWISE: dict[str, EntrywiseLoss] = {

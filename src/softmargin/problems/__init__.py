@@ -8,6 +8,7 @@ from softmargin.problems.kernel_hinge import ExpansionPoint, KernelHinge
 from softmargin.problems.l2_svm import L2SVM
 from softmargin.problems.multiclass_svm import DualPoint, Expansion, KernelMulticlassSVM, KernelPoint, MulticlassSVM
 from softmargin.problems.one_vs_rest import OneVsRest
+from softmargin.problems.penalized import Penalized
 
 __all__ = [
     "L2SVM",
@@ -25,6 +26,7 @@ __all__ = [
     "KernelPoint",
     "MulticlassSVM",
     "OneVsRest",
+    "Penalized",
     "RidgeComposite",
     "softmax_problem",
 ]

@@ -174,7 +174,8 @@ class LinearLosses:
         near = float((self._lengths @ slopes) @ slope + slopes.sum(axis=0) @ level)
         squares = float(self.weights @ self._lengths**2 * (slope @ slope) + self.weights.sum() * (level @ level))
         far = float(self.weights @ self._lengths * slope.sum() + self.weights.sum() * level.sum())
-        errors = min(near + self.loss.curvature * squares, self.loss.steepest * far)
+        bent = self.loss.curvature * squares if squares > 0.0 else 0.0
+        errors = min(near + bent, self.loss.steepest * far if far > 0.0 else 0.0)
         return total(terms, errors + self._own_errors(terms))
 
     def _own_errors(self, terms: Array) -> float:

@@ -88,6 +88,7 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
         "primal_dual_bfw": SolverName("LowRankPDBFW"),
         **_ANY_BALL,
     },
+    "penalized": {"accelerated_gradient": SolverName("PenalizedGradient")},
 }
 
 
