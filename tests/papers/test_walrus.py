@@ -8,7 +8,7 @@ from softmargin.blocks import BLOCKS, WestonWatkinsGreedy, find_block, minimise_
 from softmargin.core.errors import IncompatibleError
 from softmargin.data import blobs, load
 from softmargin.problems import MulticlassSVM
-from softmargin.run import Stop, solve
+from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import EarlyStop
 from softmargin.solvers import DualBlockDescent
 from softmargin.solvers.names import SOLVERS
@@ -117,14 +117,11 @@ def test_dna_accuracy_is_the_papers():
     data = load("dna")
     classes, codes = np.unique(data.y, return_inverse=True)
     problem = MulticlassSVM(data.X, codes, C=2.0**-4)
-    gaps = []
-
-    def falls_below_delta(progress):
-        gaps.append(problem.certificate(PLAIN.point(problem, progress.state)).gap)
-        return gaps[-1] < 0.0009 * gaps[0]
-
-    result = solve(problem, PLAIN, stop=Stop(0.0, 2000), rng=0, watchers=[EarlyStop(falls_below_delta)])
-    assert gaps[-1] < 0.0009 * gaps[0]
+    result = solve(problem, PLAIN, stop=Stop(0.0, 2000, decay=0.0009), rng=0)
+    assert result.status is Status.DECAYED
+    gaps = [row.certificate.gap for row in result.trace]
+    assert len(gaps) == result.n_iter
+    assert gaps[-1] <= 0.0009 * gaps[0] < min(gaps[:-1])
     scores = data.X_test @ result.point.weights[:-1]
     accuracy = 100 * np.mean(classes[scores.argmax(axis=1)] == data.y_test)
     assert accuracy == pytest.approx(95.11, abs=0.5)
