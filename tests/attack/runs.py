@@ -8,7 +8,8 @@ from scipy.sparse import csr_matrix
 from softmargin.data import blobs
 from softmargin.estimators.posing.fit import find_solver
 from softmargin.kernels import Laplacian, Linear, Polynomial, Rbf
-from softmargin.losses.entrywise import ENTRYWISE
+from softmargin.losses.entrywise import ENTRYWISE, Hinge
+from softmargin.losses.joint import JOINT
 from softmargin.matrices.gram import Gram
 from softmargin.penalties import L1, L2, ElasticNet, Group
 from softmargin.problems import (
@@ -18,7 +19,6 @@ from softmargin.problems import (
     KernelMulticlassSVM,
     MulticlassSVM,
     OneVsRest,
-    Penalized,
     softmax_problem,
 )
 from softmargin.sets import L1Ball, TraceBall
@@ -77,12 +77,14 @@ def draw(kind, name, seed):
             return softmax_problem(X, y, penalty=L2(0.5), C=C, fit_intercept=has_bias)
         if kind == "softmax":
             return softmax_problem(X, y, penalty=penalty, C=C, fit_intercept=has_bias)
+        ball = L1Ball(2.0) if kind.startswith("l1 ball") else TraceBall(1.5)
         target = np.where(y[:, None] == np.arange(k if k > 2 else 1), 1.0, -1.0)
-        if kind == "penalized":
-            return Penalized(X, target, loss=loss, penalty=penalty, fit_intercept=has_bias)
-        ball = L1Ball(2.0) if kind == "l1 ball" else TraceBall(1.5)
         bias = has_bias and name not in NO_INTERCEPT
-        return Constrained(X, target, loss=loss, ball=ball, l2=l2, fit_intercept=bias)
+        if not kind.endswith("hinge"):
+            return Constrained(X, target, loss=loss, ball=ball, l2=l2, fit_intercept=bias)
+        if k > 2:
+            return Constrained(X, np.eye(k)[y], loss=JOINT[multiclass], ball=ball, l2=l2, fit_intercept=bias)
+        return Constrained(X, target, loss=Hinge(), ball=ball, l2=l2, fit_intercept=bias)
 
     return make, find_solver(name, make())
 

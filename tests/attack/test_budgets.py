@@ -42,8 +42,10 @@ MADE = {
     "softmax": (SoftmaxRegression, {"l1_ratio": 1.0}),
     "l1 ball": (L1BallClassifier, {"radius": 10.0}),
     "trace ball": (TraceBallClassifier, {"radius": 10.0}),
+    "l1 ball hinge": (L1BallClassifier, {"radius": 10.0, "loss": "crammer_singer"}),
+    "trace ball hinge": (TraceBallClassifier, {"radius": 10.0, "loss": "weston_watkins"}),
 }
-NAMES = [(kind, name) for kind in MADE for name in SOLVERS[kind]]
+NAMES = [(kind, name) for kind, names in SOLVERS.items() for name in names]
 # Rows, features, classes: the certificate takes a small part of the budget, a step or a start several budgets.
 SHORT = {
     ("softmax ridge", "newton"): (3000, 100, 20),
@@ -66,6 +68,8 @@ LONG = {
     "softmax": (20_000, 300, 20),
     "l1 ball": (20_000, 1000, 20),
     "trace ball": (10_000, 1000, 300),
+    "l1 ball hinge": (20_000, 1000, 20),
+    "trace ball hinge": (10_000, 1000, 300),
 }
 WITHOUT_INTERCEPT = ("l1 ball", "dual_descent"), ("l1 ball", "primal_dual_bfw"), ("trace ball", "primal_dual_bfw")
 

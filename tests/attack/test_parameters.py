@@ -200,6 +200,7 @@ SOLVERS = {
     "BallFrankWolfe": ({}, sm.L1BallClassifier, Y),
     "BallGradient": ({}, sm.L1BallClassifier, Y),
     "BallPairwise": ({}, sm.L1BallClassifier, Y),
+    "BallPrimalDual": ({}, sm.L1BallClassifier, Y),
     "BallSvrg": ({}, sm.L1BallClassifier, Y),
     "BallWorkingSet": ({}, sm.L1BallClassifier, Y),
     "LowRankGradient": ({}, sm.TraceBallClassifier, Y),

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from softmargin.losses.entrywise import ENTRYWISE
+from softmargin.losses.entrywise import ENTRYWISE, Hinge
+from softmargin.losses.joint import JOINT
 from softmargin.losses.observed import Observed
 from softmargin.problems import BallPoint, Constrained
 from softmargin.run import Stop, solve
 from softmargin.sets import Box, L1Ball, LowRank, Simplex, TraceBall
-from softmargin.solvers import BallBlockFrankWolfe, BallFrankWolfe, BallGradient, Scgs, Storc
+from softmargin.solvers import BallBlockFrankWolfe, BallFrankWolfe, BallGradient, BallPrimalDual, Scgs, Storc
 from softmargin.solvers.ball._batches import slide
 
 FORMS = {
@@ -24,7 +25,8 @@ FORMS = {
     "csr float32": lambda X: csr_matrix(X.astype(np.float32)),
 }
 SETS = ["l1", "simplex", "box", "trace"]
-every_loss = pytest.mark.parametrize("loss", sorted(ENTRYWISE))
+LOSSES = {**ENTRYWISE, "hinge": Hinge(), **JOINT}
+every_loss = pytest.mark.parametrize("loss", sorted(LOSSES))
 every_set = pytest.mark.parametrize("kind", SETS)
 
 
@@ -47,10 +49,13 @@ def problem_of(loss, kind, seed, *, is_ordinary=False):
         X = (X + rng.choice([0.0, 0.0, 1e3, 1e6])) * 10.0 ** rng.uniform(-6, 6, size=d if rng.random() < 0.5 else 1)
         radius, l2 = float(10.0 ** rng.uniform(-6, 6)), float(rng.choice([0.0, 10.0 ** rng.uniform(-9, 6)]))
         weights = 10.0 ** rng.uniform(-8, 4, size=n) if rng.random() < 0.5 else None
+    term = LOSSES[loss]
+    k += term.is_joint
     target = X @ rng.standard_normal((d, k)) + 0.3
-    target = np.where(target > np.median(target), 1.0, -1.0) if ENTRYWISE[loss].is_margin else target
-    term = ENTRYWISE[loss]
-    if rng.random() < 0.3:
+    target = np.where(target > np.median(target), 1.0, -1.0) if term.is_margin else target
+    if term.is_joint:
+        target = np.eye(k)[target.argmax(axis=1)]
+    elif rng.random() < 0.3:
         target[rng.random((n, k)) < 0.3], term = np.nan, Observed(term)
     form = FORMS[str(rng.choice(list(FORMS)))]
     has_intercept = bool(rng.random() < 0.5)
@@ -65,11 +70,21 @@ def exact_loss(loss, s, t):
     if name == "Squared":
         return (s - t) ** 2 / 2
     w = t * s
+    if name == "Hinge":
+        return max(1 - w, 0)
     if name == "Logistic":
         return mpmath.log1p(mpmath.exp(-w))
     if name == "SmoothHinge" and w < 0:
         return mpmath.mpf(0.5) - w
     return max(1 - w, 0) ** 2 / 2
+
+
+def exact_joint_loss(loss, scores, target):
+    own = scores[int(np.argmax(target))]
+    margins = [1 + s - own for s, t in zip(scores, target, strict=True) if t == 0.0]
+    if loss is JOINT["multinomial"]:
+        return mpmath.log(mpmath.fsum(mpmath.exp(s - own) for s in scores))
+    return max([*margins, 0]) if loss is JOINT["crammer_singer"] else mpmath.fsum(max(h, 0) for h in margins)
 
 
 def exact_weights(problem, weights):
@@ -91,6 +106,11 @@ def exact_objective(problem, point):
     X = problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray()
     scores = mpmath.matrix(X.astype(float).tolist()) * W
     value = mpmath.mpf(problem.l2) / 2 * mpmath.fsum(w**2 for w in W)
+    if problem.loss.is_joint:
+        for i, target in enumerate(problem.target):
+            row = [scores[i, c] + mpmath.mpf(point.intercept[c]) for c in range(len(target))]
+            value += mpmath.mpf(problem.weights[i]) * exact_joint_loss(problem.loss, row, target)
+        return value
     for i, c in np.ndindex(problem.target.shape):
         s, t = scores[i, c] + mpmath.mpf(point.intercept[c]), mpmath.mpf(problem.target[i, c])
         value += mpmath.mpf(problem.weights[i]) * exact_loss(problem.loss, s, t)
@@ -101,6 +121,7 @@ def check(problem, seed):
     """Certify a good point, points near it and a bad one; return the certificates."""
     rng = np.random.default_rng(seed)
     solver = BallFrankWolfe() if isinstance(problem.ball, TraceBall) else BallGradient()
+    solver = solver if problem.loss.curvature < np.inf else BallPrimalDual()
     best = solve(problem, solver, stop=Stop(1e-12, 60), rng=0).point
     W = best.weights
     near = W + 1e-3 * np.abs(W).max() * rng.standard_normal(W.shape)

@@ -38,8 +38,9 @@ class L1BallClassifier(_EntryWeights, BallClassifier):
     r"""Classifier with few weights: a margin loss over the l1 ball, trained to a certificate.
 
     Minimises the mean loss + l2 / 2 \|W\|^2 over all W with sum \|W_jc\| <= radius; the intercept is free. Two classes
-    have one row of weights; of three and more, each class is separated from all others, and their weights share the
-    ball. The fit stops when a duality gap proves that the objective is within ``tol`` (relative) of the optimum.
+    have one row of weights; of three and more, each class is separated from all others, or all from one another by a
+    joint loss, and their weights share the ball. The fit stops when a duality gap proves that the objective is within
+    ``tol`` (relative) of the optimum.
 
     Parameters
     ----------
@@ -49,8 +50,10 @@ class L1BallClassifier(_EntryWeights, BallClassifier):
     fit_intercept : bool, default=True
     solver : str or solver object, default="auto"
         "auto" is "dual_descent" without an intercept where l2 outweighs every sample, else "working_set". Also
-        "accelerated_gradient", "frank_wolfe", "pairwise_frank_wolfe", "block_frank_wolfe", "svrg", "scgs", "storc", and
-        "primal_dual_bfw" (as "dual_descent", without an intercept and with l2 > 0). Or a solver object.
+        "accelerated_gradient", "frank_wolfe", "pairwise_frank_wolfe", "block_frank_wolfe", "svrg", "scgs", "storc",
+        "primal_dual", and "primal_dual_bfw" (as "dual_descent", without an intercept and with l2 > 0). Joint hinges are
+        solved by "primal_dual" alone, the multinomial loss by none of "dual_descent", "pairwise_frank_wolfe" and the
+        primal-dual ones. Or a solver object.
     {tol, max_iter, max_seconds, class_weight, warm_start, random_state, verbose}
 
     Attributes

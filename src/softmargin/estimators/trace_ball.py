@@ -55,7 +55,8 @@ class TraceBallClassifier(_FactoredWeights, BallClassifier):
 
     Minimises the mean loss, summed over the classes, + l2 / 2 \|W\|^2 over all W whose singular values sum to at most
     ``radius``; the intercepts are free. Each class is separated from all others (two classes: one row of weights), or
-    each label from its absence; what they have in common is learnt once. Scores go through the factors: d r + r k
+    each label from its absence, or all classes from one another by a joint loss: softmax and multiclass SVMs of low
+    rank. What classes have in common is learnt once. Scores go through the factors: d r + r k
     products per row instead of d k.
 
     Parameters
@@ -66,7 +67,9 @@ class TraceBallClassifier(_FactoredWeights, BallClassifier):
     fit_intercept : bool, default=True
     solver : str or solver object, default="auto"
         "auto" is "accelerated_gradient". Also "primal_dual_bfw" (without an intercept, and with l2 > 0),
-        "frank_wolfe", "block_frank_wolfe", "svrg", "scgs", "storc". Or a solver object.
+        "frank_wolfe", "block_frank_wolfe", "svrg", "scgs", "storc", "primal_dual". Joint hinges are solved by
+        "primal_dual" alone, which takes all singular values in every step; the multinomial loss by all but the
+        primal-dual ones. Or a solver object.
     {tol, max_iter, max_seconds, class_weight, warm_start, random_state, verbose}
 
     Attributes

@@ -28,6 +28,7 @@ class _Clipped:
     curvature: float = 1.0
     is_margin: bool = True
 
+    is_joint: ClassVar = False
     compiled: ClassVar[PiecewiseQuadratic]
 
     @property
@@ -113,6 +114,7 @@ class Logistic:
     steepest: float = 1.0
     is_margin: bool = True
 
+    is_joint: ClassVar = False
     compiled: ClassVar = LogisticEntropy()
 
     def value(self, scores: Array, target: Array) -> Array:
@@ -168,6 +170,8 @@ class Hinge:
     width: float = 0.0
     steepest: float = 1.0
     is_margin: bool = True
+
+    is_joint: ClassVar = False
 
     @property
     def curvature(self) -> float:

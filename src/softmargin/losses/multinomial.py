@@ -4,7 +4,7 @@
     l_i*(q - e_y) = sum_c q_c log q_c          for q in the simplex, else infinite                 maths: softmax, eq. 4
 
 A free intercept asks of a dual point that sum_i C_i (q_i - e_{y_i}) = 0: every class keeps its mass. ``balanced``
-makes any probabilities satisfy it, up to rounding.
+makes any dual point satisfy it, up to rounding.
 
 A row of the simplex is known by its entries off the label: the label's own is 1 less their sum, in real arithmetic,
 and their digits stay where it is almost 1. Errors: maths: rounding, section 5.
@@ -184,24 +184,22 @@ def _shortened(scores: Array, step: Array, y: Array, C: Array, loss: float) -> t
     return 0.0, loss
 
 
-def balanced(P: Array, y: Array, C: Array) -> Array:
-    """Return probabilities near P that give every class its own mass: sum_i C_i q_i = sum_i C_i e_{y_i}.
+def balanced(off: Array, y: Array, C: Array) -> Array:
+    """Return entries off the label near these that give every class its own mass: sum_i C_i (q_i - e_{y_i}) = 0.
 
-    q = (1 - share) P + share tau, with one tau for all rows and the least share for which tau is not negative.
+    q = (1 - share) q + share tau, with one tau in the simplex for all rows and the least share for which tau is not
+    negative. A class without mass gets nothing. It holds of the dual rows of joint hinges, too, which are u = q - e_y.
     """
-    mass = np.bincount(y, weights=C, minlength=P.shape[1])
-    total = mass.sum()
-    if total == 0.0:
-        return P
+    rows, mass = np.arange(len(y)), np.bincount(y, weights=C, minlength=off.shape[1])
     is_present = mass > 0.0
-    if not is_present.all():  # a class without mass gets nothing
-        P = np.where(is_present, P, 0.0)
-        sums = P.sum(axis=1, keepdims=True)
-        P = np.divide(P, sums, out=np.tile(mass / total, (len(P), 1)), where=sums > 0.0)
-    off, rest = off_label(P, y)
-    # Off the labels digits stay where all of P is almost right: C @ P - mass would lose them.
-    excess = C @ off - np.bincount(y, weights=C * rest, minlength=P.shape[1])
-    share = float(np.max(np.maximum(excess, 0.0)[is_present] / (mass + np.maximum(excess, 0.0))[is_present]))
-    q = (1.0 - share) * P
-    q += np.maximum(share * mass - (1.0 - share) * excess, 0.0) / total
-    return q
+    off = np.where(is_present, off, 0.0)
+    if not is_present.any():
+        return off
+    # Off the labels digits stay where all of q is almost right: C @ q - mass would lose them.
+    excess = C @ off - np.bincount(y, weights=C * off.sum(axis=1), minlength=off.shape[1])
+    over = np.maximum(excess, 0.0)[is_present]
+    share = float((over / (mass[is_present] + over)).max())
+    off = (1.0 - share) * off
+    off += np.maximum(share * mass - (1.0 - share) * excess, 0.0) / mass.sum()
+    off[rows, y] = 0.0
+    return off

@@ -34,6 +34,11 @@ class Observed(NamedTuple):
         return bool(self.inner.is_margin)
 
     @property
+    def is_joint(self) -> bool:
+        """Whether it is a loss of rows: never."""
+        return False
+
+    @property
     def compiled(self) -> Any:
         """The loss in compiled loops, which skip missing targets; None if the inner loss has none."""
         return getattr(self.inner, "compiled", None)

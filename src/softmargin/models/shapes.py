@@ -50,7 +50,7 @@ class Classifier:
     @property
     def has_probabilities(self) -> bool:
         """Whether scores are logarithms of probabilities, up to one constant per row: softmax models only."""
-        return self.info.get("problem") == "softmax"
+        return self.info.get("problem") == "softmax" or self.info.get("loss") == "multinomial"
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores of every row.

@@ -1,4 +1,4 @@
-"""An entrywise loss of linear scores over a convex set of weights.
+"""A loss of linear scores, entry by entry or row by row, over a convex set of weights.
 
     P(W, b) = sum_i p_i sum_c f(s_ic, t_ic) + l2 / 2 |W|^2 ,    s_i = W' x_i + b ,    W in the ball
                                                                                                maths: ball, eqs. 1 and 2
@@ -44,9 +44,10 @@ class Constrained(LinearLosses):
     X : array or CSR matrix of shape (n, d)
         float32 or float64; not copied.
     target : array of shape (n,) or (n, k)
-        What the scores should be; -1 and +1 for a margin loss.
+        What the scores should be; -1 and +1 for a margin loss, a 1 at the label and zeros for a joint loss.
     loss : EntrywiseLoss
-        From ``losses.entrywise``; ``losses.observed.Observed`` of one where some targets are NaN.
+        From ``losses.entrywise`` or ``losses.joint``; ``losses.observed.Observed`` of an entrywise one where some
+        targets are NaN.
     ball : ConvexSet
         From ``sets``.
     l2 : float
@@ -74,8 +75,9 @@ class Constrained(LinearLosses):
 
     @property
     def kind(self) -> str:
-        """The family of solvers, by the set."""
-        return "trace ball" if isinstance(self.ball, TraceBall) else "l1 ball"
+        """The family of solvers, by the set, and whether the loss is smooth."""
+        family = "trace ball" if isinstance(self.ball, TraceBall) else "l1 ball"
+        return family if self.loss.curvature < np.inf else f"{family} hinge"
 
     def columns(self) -> Any:
         """Return X by columns: CSC, or a Fortran-ordered array. The first call makes the copy."""
@@ -143,8 +145,8 @@ class Constrained(LinearLosses):
         """Return the duality gap at a point, from scores computed afresh."""
         scores = self.scores(point.weights)
         duals = [self.dual_point(scores, self.best_intercept(scores, point.intercept))]
-        if point.dual is not None and not self.fit_intercept:
-            duals.append(point.dual)
+        if point.dual is not None:
+            duals.append(self.balanced(point.dual))
         # U = 0 is feasible, and no objective is negative: D there is at least 0.
         bounds = [Rounded(0.0), *(self.dual(U) for U in duals)]
         bound = max((each for each in bounds if not np.isnan(each.lower)), key=lambda each: each.lower)

@@ -1,9 +1,10 @@
-"""The entrywise losses of linear scores: what problems over a set, and problems with a penalty, have in common.
+"""Losses of linear scores: what problems over a set, and problems with a penalty, have in common.
 
     L(W, b) = sum_i p_i sum_c f(s_ic, t_ic) ,    s_i = W' x_i + b
     -L*(U)  = -sum_i p_i sum_c f*(u_ic, t_ic) ,  with an intercept   sum_i p_i u_ic = 0
 
-A problem adds a function of W, and the least value of that function plus <Z, W>, Z = X' (p U), to the dual.
+A loss of whole rows (``losses.joint``) has f(s_i, y_i) and f*(u_i, y_i) in the place of the sums over c; its targets
+are rows e_y. A problem adds a function of W, and to the dual the least value of that function plus <Z, W>, Z = X'(p U).
 """
 
 from collections.abc import Callable, Mapping
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 from softmargin.core.errors import DataError
 from softmargin.core.protocols import EntrywiseLoss
 from softmargin.core.rounding import SLACK, TINY, ULPS, UNIT, Rounded, gamma, total
+from softmargin.losses.joint import checked_rows, labels_of, with_labels
+from softmargin.losses.multinomial import balanced, off_label
 from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import adjoint_product, canonical, longest_row, product, row_norms
 from softmargin.models import LinearModel
@@ -49,7 +52,7 @@ class Pulled(NamedTuple):
 
 
 class LinearLosses:
-    """An entrywise loss of linear scores.
+    """A loss of linear scores, of ``losses.entrywise`` or ``losses.joint``.
 
     Parameters
     ----------
@@ -69,7 +72,9 @@ class LinearLosses:
             raise DataError("the target holds NaN or infinity. Fill in or drop such values.")
         if loss.is_margin and not (np.abs(seen) == 1.0).all():
             raise DataError("a margin loss needs targets -1 and +1 only; use the squared loss for other numbers.")
-        self.loss = loss
+        if loss.is_joint:
+            checked_rows(self.target)
+        self.loss: Any = loss  # of known kind where it is asked for more than an entrywise loss has
         self.weights = checked_prices(1.0 / n if weights is None else weights, n)
         self.fit_intercept = fit_intercept
 
@@ -96,7 +101,7 @@ class LinearLosses:
 
     def slopes(self, scores: Array, intercept: Array) -> Array:
         """Return p_i f'(s_ic + b_c, t_ic); (n, k). Its product with X' is the gradient of the losses."""
-        return self.weights[:, None] * self.loss.slope(scores + intercept, self.target)
+        return np.asarray(self.weights[:, None] * self.loss.slope(scores + intercept, self.target))
 
     def best_intercept(
         self,
@@ -104,15 +109,18 @@ class LinearLosses:
         start: Array | None = None,
         sums_at: Callable[[Array], Any] | None = None,
     ) -> Array:
-        """Return the b that minimises the losses of these scores, column by column; zero without an intercept.
+        """Return the b that minimises the losses of these scores; zero without an intercept.
 
-        The sum of slopes rises with b: Newton's method inside a bracket that every evaluation narrows. ``sums_at(b)``
-        returns the sums over samples of p f', p |f'| and p f'', each (k,); solvers may pass a compiled one.
+        An entrywise loss has one problem a column: the sum of slopes rises with b, and Newton's method stays inside a
+        bracket that every evaluation narrows. ``sums_at(b)`` returns the sums over samples of p f', p |f'| and p f'',
+        each (k,); solvers may pass a compiled one.
         """
         k = self.shape[1]
         if not (self.fit_intercept and self.weights.any()):
             return np.zeros(k)
         b = np.zeros(k) if start is None else np.array(start, dtype=np.float64)
+        if self.loss.is_joint:
+            return np.asarray(b + self.loss.best_intercept(scores + b, self.target, self.weights))
         low, high = np.full(k, -np.inf), np.full(k, np.inf)
         for _ in range(_MAX_STEPS):
             slope, size, bend = self._sums_at(scores, b) if sums_at is None else sums_at(b)
@@ -137,15 +145,22 @@ class LinearLosses:
         return self.weights @ U, self.weights @ np.abs(U), self.weights @ bends
 
     def dual_point(self, scores: Array, intercept: Array) -> Array:
-        """Return U = f'(s + b), with an intercept scaled so that sum_i p_i u_ic = 0 up to rounding; (n, k)."""
-        U = self.loss.slope(scores + intercept, self.target)
-        if self.fit_intercept:
-            # Shrink the side with the larger sum: the conjugate's domain holds 0, so U stays inside it.
-            up = self.weights @ np.maximum(U, 0.0)
-            down = self.weights @ np.maximum(-U, 0.0)
-            less = np.minimum(up, down)
-            U = np.where(U > 0.0, less / np.where(up > 0.0, up, 1.0), less / np.where(down > 0.0, down, 1.0)) * U
-        return U
+        """Return U = f'(s + b), balanced; (n, k)."""
+        return self.balanced(self.loss.slope(scores + intercept, self.target))
+
+    def balanced(self, U: Array) -> Array:
+        """Return dual variables near U: with an intercept, sum_i p_i u_ic = 0 up to rounding; (n, k)."""
+        if not self.fit_intercept:
+            return U
+        if self.loss.is_joint:
+            off = balanced(self.loss.feasible(U, self.target), labels_of(self.target), self.weights)
+            return with_labels(off, off.sum(axis=1), self.target)
+        # Shrink the side with the larger sum: the conjugate's domain holds 0, so U stays inside it.
+        up = self.weights @ np.maximum(U, 0.0)
+        down = self.weights @ np.maximum(-U, 0.0)
+        less = np.minimum(up, down)
+        shares = np.where(U > 0.0, less / np.where(up > 0.0, up, 1.0), less / np.where(down > 0.0, down, 1.0))
+        return np.asarray(shares * U)
 
     @cached_property
     def _lengths(self) -> Array:
@@ -167,8 +182,11 @@ class LinearLosses:
 
     def _losses(self, scores: Array, intercept: Array, slope: Array, level: Array) -> Rounded:
         """Return the sum of losses, where scores have errors up to |x_i| slope_c + level_c."""
-        p = self.weights[:, None]
-        terms = p * self.loss.value(scores + intercept, self.target)
+        values = self.loss.value(scores + intercept, self.target)
+        terms = self.weights[:, None] * values
+        if self.loss.is_joint:
+            away = self._lengths * float(slope.max()) + float(level.max())
+            return total(terms, self.weights @ self.loss.errors(values, scores + intercept, self.target, away))
         slopes = np.abs(self.slopes(scores, intercept))
         # |f(s + e) - f(s)| is at most |f'(s)| e + curvature / 2 e^2, and steepest * e.
         near = float((self._lengths @ slopes) @ slope + slopes.sum(axis=0) @ level)
@@ -186,35 +204,64 @@ class LinearLosses:
 
     def _pulled(self, U: Array) -> Pulled:
         """Return what feasible dual variables near U do to the weights, and cost: maths: rounding, section 6."""
-        U, shares = self._feasible(U)
+        U, shares, moved = self._feasible(U)
         V = self.weights[:, None] * U
         sizes, (n, d) = np.abs(V), self.X.shape
-        terms = self.weights[:, None] * self.loss.conjugate(U, self.target)
-        # The conjugate is a sum of two terms, one of them at most |t u|; it falls with U, as it is 0 at 0.
-        errors = self._own_errors(terms) + 2.0 * gamma(_ROUNDINGS) * float(np.nansum(sizes * np.abs(self.target)))
-        errors += float(np.abs(terms).sum(axis=0) @ shares)
-        away = (gamma(n + 2) + shares) * (self._lengths @ sizes) + TINY * (self._lengths.sum() + n * d)
+        terms, errors = self._conjugates(U, sizes)
+        # Conjugates are 0 at 0, and convex.
+        errors += float((np.abs(terms) * shares).sum())
+        away = (gamma(n + self.shape[1] + 2) + shares) * (self._lengths @ sizes) + moved
+        away += TINY * (self._lengths.sum() + n * d)
         return Pulled(adjoint_product(self.X, V), away, total(terms, errors))
 
-    def _feasible(self, U: Array) -> tuple[Array, Array]:
-        """Return U in the domain of the conjugate, and the share of itself by which it may have to shrink; (k,).
+    def _conjugates(self, U: Array, sizes: Array) -> tuple[Array, float]:
+        """Return the conjugates times p, and a bound on the errors of their sum; sizes = p |U|."""
+        if self.loss.is_joint:
+            values, errors = self.loss.conjugate_of(*off_label(U, labels_of(self.target)))
+            return self.weights[:, None] * values[:, None], float(self.weights @ errors)
+        terms = self.weights[:, None] * self.loss.conjugate(U, self.target)
+        # A conjugate is a sum of two terms, one of them at most |t u|.
+        errors = self._own_errors(terms) + 2.0 * gamma(_ROUNDINGS) * float(np.nansum(sizes * np.abs(self.target)))
+        return terms, errors
 
-        With an intercept, sum_i p_i u_ic = 0: the positive or the negative side shrinks by what is left of the sum.
-        A column whose sides rounding hides is zero.
+    def _feasible(self, U: Array) -> tuple[Array, Array, Array]:
+        """Return U in the domain of the conjugate, shares of itself by which it may shrink, and how else Z may move.
+
+        With an intercept, sum_i p_i u_ic = 0: the positive or the negative side of a column shrinks by what is left of
+        the sum, or all rows mix with one other. A column whose sides rounding hides is zero. Shapes (n, k), (k,) or
+        (1,), and (k,).
         """
+        if self.loss.is_joint:
+            off = self.loss.feasible(U, self.target)
+            U = with_labels(off, off.sum(axis=1), self.target)
         if self.loss.is_margin:
             U = self.target * np.clip(self.target * U, -self.loss.steepest, 0.0)
         if isinstance(self.loss, Observed):
             U = np.where(np.isnan(self.target), 0.0, U)
+        n, k = U.shape
         if not self.fit_intercept:
-            return U, np.zeros(self.shape[1])
+            return U, np.zeros(1), np.zeros(k)
         V = self.weights[:, None] * U
         sizes = np.abs(V).sum(axis=0)
-        left = np.abs(V.sum(axis=0)) + gamma(len(V) + 1) * sizes + len(V) * TINY
+        left = np.abs(V.sum(axis=0)) + gamma(n + k + 4) * sizes + n * TINY
+        if self.loss.is_joint:
+            return U, *self._mixed(left)
         # The larger side holds half of the sizes, or more.
         shares = SLACK * 2.0 * left / np.where(sizes > 0.0, sizes, TINY)
         is_clear = shares < 1.0
-        return np.where(is_clear, U, 0.0), np.where(is_clear, shares, 0.0)
+        return np.where(is_clear, U, 0.0), np.where(is_clear, shares, 0.0), np.zeros(k)
+
+    def _mixed(self, left: Array) -> tuple[Array, Array]:
+        """Return the share of tau - e_y in rows that it balances, and how far that moves columns of Z; (1,) and (k,).
+
+        0 <= tau_c <= 2 mass_c / mass, the same for all rows.
+        """
+        mass, lengths = self.weights @ self.target, self.weights * self._lengths
+        has_mass = mass > 0.0
+        if not has_mass.any():
+            return np.zeros(1), np.zeros(len(mass))
+        share = min(SLACK * float((left[has_mass] / mass[has_mass]).max()), 1.0)
+        return np.array([share]), SLACK * share * (2.0 * mass / mass.sum() * lengths.sum() + lengths @ self.target)
 
     def warm_point(self, weights: Any, intercept: Array) -> BallPoint | None:
         """Return the point that the weights of a model, (d, k), are; None where they have another shape."""

@@ -31,7 +31,9 @@ _ANY_BALL = {
     "svrg": SolverName("BallSvrg"),
     "scgs": SolverName("Scgs"),
     "storc": SolverName("Storc"),
+    "primal_dual": SolverName("BallPrimalDual"),
 }
+_NOT_SMOOTH = {"primal_dual": _ANY_BALL["primal_dual"]}
 SAMPLING = "sampled kernel"  # the kind of problem whose solvers look at samples
 # "auto" is the first name of a kind, unless estimators.posing.fit has a rule for the kind.
 SOLVERS: dict[str, dict[str, SolverName]] = {
@@ -52,10 +54,6 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
         "frank_wolfe": SolverName("FrankWolfe"),
         "block_frank_wolfe": SolverName("BlockFrankWolfe"),
         "pairwise_frank_wolfe": SolverName("PairwiseFrankWolfe"),
-    },
-    "kernel hinge with a free bias": {
-        "pair_descent": SolverName("FreePairDescent"),
-        "smo": SolverName("Smo"),
     },
     "kernel squared_hinge": {
         "smo": SolverName("Smo"),
@@ -88,7 +86,8 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
         "primal_dual_bfw": SolverName("LowRankPDBFW"),
         **_ANY_BALL,
     },
-    "penalized": {"accelerated_gradient": SolverName("PenalizedGradient")},
+    "l1 ball hinge": _NOT_SMOOTH,
+    "trace ball hinge": _NOT_SMOOTH,
 }
 
 

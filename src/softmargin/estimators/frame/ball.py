@@ -8,6 +8,7 @@ p_i is the share of sample i: its weight over the sum of all weights, times the 
 y                     target t                                                   columns of W: rows of coef_
 two classes           -1 and +1                                                  1
 k classes             +1 for the own class, -1 for every other                   k
+k > 2, a joint loss   1 for the own class, 0 for every other                     k
 k labels              +1 where the sample has the label                          k
 numbers (n,), (n, k)  themselves; NaN is missing, where there are k > 1          1, k
 """
@@ -42,7 +43,9 @@ from softmargin.estimators.frame.fit import (
 )
 from softmargin.estimators.frame.warnings import InactiveBallWarning, inactive_ball
 from softmargin.estimators.posing.fit import demand_modest, loss_prices
-from softmargin.losses.entrywise import ENTRYWISE
+from softmargin.losses.entrywise import ENTRYWISE, Hinge
+from softmargin.losses.joint import JOINT
+from softmargin.losses.multinomial import one_hot
 from softmargin.losses.observed import Observed
 from softmargin.models.shapes import log_probabilities
 from softmargin.problems import BallPoint, Constrained
@@ -52,6 +55,7 @@ __all__ = ["BallClassifier", "BallEstimator", "BallRegressor"]
 
 Array = NDArray[Any]
 MARGINS = tuple(name for name, loss in ENTRYWISE.items() if loss.is_margin)
+_OF_TWO = {"multinomial": ENTRYWISE["logistic"]}  # what a joint loss is for two classes; the others are the hinge
 
 
 class InactiveTuning(NamedTuple):
@@ -73,8 +77,11 @@ class BallEstimator(CertifiedEstimator):
     l2 : float, default=1e-4
         Strength of the ridge. A little of it makes the optimum unique and the proof quick; 0 is allowed, and the
         certificate is then a Frank-Wolfe gap.
-    loss : {"smooth_hinge", "squared_hinge", "logistic"}, default="smooth_hinge"
-        How a margin w = t s is charged: the hinge with its corner rounded off; [1 - w]_+^2 / 2; log(1 + exp(-w)).
+    loss : str, default="smooth_hinge"
+        "smooth_hinge", "squared_hinge" or "logistic": every class against all others, and how a margin w = t s is
+        charged: the hinge with its corner rounded off; [1 - w]_+^2 / 2; log(1 + exp(-w)). "multinomial",
+        "crammer_singer" or "weston_watkins": all classes at once, as in SoftmaxRegression and LinearSVC; of two classes
+        these are the logistic loss and the hinge. The last two are not smooth, which takes more iterations.
     class_weight : dict, "balanced" or None, default=None
         Multiplies the loss of a sample by the weight of its class.
 
@@ -161,14 +168,18 @@ def _shares(data: Data, class_weight: Any = None) -> Array:
 
 
 def _has_log_odds(clf: Any) -> bool:
-    """Say whether scores are the log-odds of two classes; never before the fit, which finds how many there are."""
-    return clf.loss == "logistic" and not clf._is_multilabel and len(getattr(clf, "classes_", ())) == 2
+    """Say whether scores are logarithms of probabilities: multinomial, or logistic for two classes.
+
+    Never of "logistic" before the fit, which finds how many classes there are.
+    """
+    n_classes = len(getattr(clf, "classes_", ()))
+    return clf.loss == "multinomial" or (clf.loss == "logistic" and not clf._is_multilabel and n_classes == 2)
 
 
 class BallClassifier(BallEstimator, CertifiedClassifier):
     """A classifier with one column of weights per class, or one for two classes, all in one ball."""
 
-    _allowed: ClassVar = {"loss": (OneOf(*MARGINS),)}
+    _allowed: ClassVar = {"loss": (OneOf(*MARGINS, *JOINT),)}
     _is_multilabel = False
 
     def __init__(
@@ -209,6 +220,11 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
         if kind != "multilabel-indicator":
             y = column_or_1d(y, warn=True)
             return Data(X, y, sample_weight, *encoded(y))
+        if self.loss in JOINT:
+            raise DataError(
+                f"loss={self.loss!r} needs one class per sample, but y has {y.shape[1]} labels per sample; use one of "
+                f"{', '.join(MARGINS)}."
+            )
         if self.class_weight is not None:
             raise DataError(
                 f"class_weight={self.class_weight!r} needs one class per sample, but y has {y.shape[1]} labels per "
@@ -218,10 +234,13 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
         return Data(X, y, sample_weight, np.arange(y.shape[1]))
 
     def _target(self, data: Data) -> tuple[Array, Array, Any]:
-        k = len(data.classes)
+        k, shares = len(data.classes), _shares(data, self.class_weight)
+        if self.loss in JOINT and k > 2:
+            return one_hot(data.codes, k), shares, JOINT[self.loss]
+        loss = ENTRYWISE.get(self.loss) or _OF_TWO.get(self.loss, Hinge())
         columns = np.arange(1, 2) if k == 2 else np.arange(k)
         is_own = data.y > 0 if data.codes is None else data.codes[:, None] == columns
-        return np.where(is_own, 1.0, -1.0), _shares(data, self.class_weight), ENTRYWISE[self.loss]
+        return np.where(is_own, 1.0, -1.0), shares, loss
 
     def _claim(self) -> dict[str, Any]:
         return {
@@ -257,7 +276,10 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
 
     @available_if(_has_log_odds)
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability of both classes; shape (n, 2). There are none but for ``loss="logistic"``."""
+        """Return the probability of every class; shape (n, k). Only the losses of regression have them.
+
+        These are "multinomial", and "logistic" for two classes.
+        """
         return np.exp(self.predict_log_proba(X))
 
 

@@ -144,12 +144,12 @@ def codes_of(classes: Array, y: Any) -> Array:
 
 
 def model_info(
-    claim: Mapping[str, Any], *, fit_intercept: bool | str, class_weight: Any, tol: float, status: str, certificate: Any
+    claim: Mapping[str, Any], *, fit_intercept: bool, class_weight: Any, tol: float, status: str, certificate: Any
 ) -> dict[str, Any]:
     """Return what every model remembers: its problem (``claim``), and how far it was solved."""
     return {
         **claim,
-        "fit_intercept": fit_intercept if isinstance(fit_intercept, str) else bool(fit_intercept),
+        "fit_intercept": fit_intercept,
         "class_weight": class_weight,
         "tol": float(tol),
         "status": status,
@@ -246,7 +246,8 @@ def fastest_in_l1_ball(problem: Any, tuning: AutoTuning = TUNING) -> str:
     """Name the solver for an l1 ball: on the dual where the ridge outweighs every sample, else on a working set."""
     if not isinstance(problem.ball, L1Ball):
         return "accelerated_gradient"
-    is_smooth = problem.l2 > 0.0 and not problem.fit_intercept and not isinstance(problem.loss, Observed)
+    is_smooth = problem.l2 > 0.0 and not (problem.fit_intercept or problem.loss.is_joint)
+    is_smooth = is_smooth and not isinstance(problem.loss, Observed)
     if is_smooth and (problem.weights * row_squares(problem.X)).max() <= tuning.heavy * problem.l2:
         return "dual_descent"
     return "working_set"

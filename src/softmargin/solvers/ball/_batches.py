@@ -17,7 +17,7 @@ from softmargin.core.deadline import is_time_up
 from softmargin.core.protocols import Array, ConstrainedProblem, ConvexSet
 from softmargin.matrices.operator import adjoint_product, product, row_squares
 from softmargin.problems.constrained import BallPoint
-from softmargin.solvers.ball._iterate import BallSolver
+from softmargin.solvers.ball._iterate import BallSolver, check_smooth
 from softmargin.solvers.ball._objective import smoothness
 
 
@@ -97,6 +97,7 @@ class SlidingSolver(BallSolver):
 
     def measured(self, problem: ConstrainedProblem, rng: np.random.Generator) -> dict[str, Any]:
         """Return what a first state knows of the problem, and its seed."""
+        check_smooth(problem)
         lipschitz = (smoothness(problem, rng) + problem.l2) or 1.0
         return {"chances": sampling(problem)[0], "lipschitz": lipschitz, "seed": int(rng.integers(1 << 62))}
 

@@ -3,7 +3,8 @@
     phi(t) = sum_ic p_i f(s_ic + t m_ic, t_ic) + l2 / 2 |W + t D|^2 ,     m = X D + shift
 
 The search is Newton's method on phi', inside a bracket; on losses that are piecewise quadratic it ends exactly after a
-few trials. The intercept moves along the line by ``shift``, its Newton step for the move of the scores.
+few trials. The intercept moves along the line by ``shift``, its Newton step for the move of the scores; under a loss of
+rows it stays where it is until the step is made.
 """
 
 import math
@@ -13,7 +14,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from softmargin.core.certificate import relative_gap
-from softmargin.core.protocols import Array, Atom, ConstrainedProblem, EntrywiseLoss, Resumable
+from softmargin.core.errors import IncompatibleError
+from softmargin.core.protocols import Array, Atom, ConstrainedProblem, Resumable
 from softmargin.matrices.operator import adjoint_product, product
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import TraceBall
@@ -46,6 +48,7 @@ class BallIterate:
     @classmethod
     def at(cls, problem: ConstrainedProblem, init: BallPoint | None, **more: Any) -> Self:
         """Start from a first point, or from the one nearest to zero."""
+        check_smooth(problem)
         W, intercept, _ = problem.checked_point(init)
         W, scores = np.ascontiguousarray(W), np.ascontiguousarray(problem.scores(W))
         b = problem.best_intercept(scores, intercept)
@@ -78,6 +81,12 @@ class BallIterate:
         return relative_gap(primal, primal - float(np.vdot(G, W)) + corner.inner(G))
 
 
+def check_smooth(problem: ConstrainedProblem) -> None:
+    """Refuse a loss without a gradient."""
+    if not problem.loss.curvature < math.inf:
+        raise IncompatibleError(f"this solver needs a smooth loss; {problem.loss!r} is not. Use BallPrimalDual.")
+
+
 class BallSolver(Resumable):
     """What all solvers over a ball share: the problems they solve, and what they know of a state."""
 
@@ -95,7 +104,7 @@ class BallSolver(Resumable):
 class Line(NamedTuple):
     """phi on a line; the arrays broadcast to one shape, that of the scores that move."""
 
-    loss: EntrywiseLoss
+    loss: Any  # of losses.entrywise or losses.joint
     weights: Array
     target: Array
     start: Array  # scores at t = 0, with the intercept
@@ -110,7 +119,10 @@ class Line(NamedTuple):
 
     def bend(self, t: float) -> float:
         """Return phi''(t)."""
-        bends = self.weights * self.loss.bend(self.start + t * self.move, self.target)
+        here = self.start + t * self.move
+        if self.loss.is_joint:
+            return float((self.weights * self.loss.bend_along(here, self.target, self.move)).sum()) + self.square
+        bends = self.weights * self.loss.bend(here, self.target)
         return float(np.vdot(bends, self.move * self.move)) + self.square
 
     def search(self, largest: float, tuning: BallIterateTuning = _TUNING) -> float:
@@ -146,7 +158,7 @@ def line_along(
     ``cross`` and ``square`` are <W, D> and |D|^2.
     """
     here, p, shift = iterate.scores + iterate.intercept, problem.weights[:, None], np.zeros(len(iterate.intercept))
-    if problem.fit_intercept:
+    if problem.fit_intercept and not problem.loss.is_joint:
         bend = p * problem.loss.bend(here, problem.target)
         total = bend.sum(axis=0)
         shift = np.where(total > 0.0, -(bend * move).sum(axis=0) / np.where(total > 0.0, total, 1.0), 0.0)

@@ -54,6 +54,8 @@ def check_dual(problem: ConstrainedProblem, name: str) -> L1Ball:
     ball = checked_ball(problem, name, "BallGradient", L1Ball)
     if problem.l2 == 0.0:
         raise IncompatibleError(f"{name} needs l2 > 0; found 0. Use BallGradient or BallWorkingSet.")
+    if not hasattr(problem.loss, "dual_step"):
+        raise IncompatibleError(f"{name} needs a loss with a dual step; {problem.loss!r} has none. Use BallGradient.")
     if problem.fit_intercept:
         raise IncompatibleError(
             f"{name} fits no intercept; fit_intercept is True. Use BallGradient or BallWorkingSet, or centre the data."

@@ -27,6 +27,7 @@ from softmargin.matrices.operator import row_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank
 from softmargin.sets.truncated import TruncationTuning, first_basis
+from softmargin.solvers.ball._iterate import check_smooth
 from softmargin.solvers.ball._low_rank import FactorSolver, FactorState, StepMatrix, distance, first_factors, stack
 from softmargin.solvers.ball._objective import best_intercept, fill_slopes, losses, slope_rise
 from softmargin.solvers.ball.accelerated_gradient import LEAST_SHARE
@@ -85,6 +86,7 @@ class LowRankGradient(FactorSolver):
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> LowRankState:
         """Allocate, from a first point or from zero."""
+        check_smooth(problem)
         W, intercept = first_factors(problem, self.ball(problem), init)
         scores = np.ascontiguousarray(problem.scores(W))
         # The square of the norm of X lies between the sum of the squares and its share of the smaller side.

@@ -22,6 +22,7 @@ import numpy as np
 
 from softmargin.backends.jit import jit
 from softmargin.core.deadline import is_time_up
+from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.constrained import BallPoint
@@ -62,6 +63,10 @@ class BallPairwise(BallSolver):
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> BallPairwiseState:
         """Compute the scores and the gradient of a first point, or of the one nearest to zero."""
         checked_ball(problem, "BallPairwise", "BallFrankWolfe", L1Ball, Simplex)
+        if problem.loss.is_joint:
+            raise IncompatibleError(
+                f"BallPairwise needs an entrywise loss; {problem.loss!r} is one of rows. Use BallGradient."
+            )
         return BallPairwiseState.at(problem, init)
 
     def step(self, problem: ConstrainedProblem, state: BallPairwiseState) -> BallPairwiseState:

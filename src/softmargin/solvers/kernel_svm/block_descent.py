@@ -30,8 +30,9 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, padded, pointer, zeros
 from softmargin.backends.loops import shuffle
-from softmargin.blocks import BLOCK, find_block, new_workspace
+from softmargin.blocks import find_block, new_workspace
 from softmargin.core.deadline import alarm, is_time_up, share_of_time
+from softmargin.core.parameters import NAME
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.losses.multiclass_hinge import margins
 from softmargin.matrices.row_store import gather
@@ -88,18 +89,18 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
 
     Parameters
     ----------
-    block : {"auto", "newton", "sort", "greedy", "projection"} or block object
+    block : {"auto", "newton", "sort", "greedy", "projection"}
         How one row is minimised, as in ``DualBlockDescent``.
     working_set : bool
         Descend on working sets; False passes over all rows, each once per step: plain exact block descent.
     tuning : KernelBlockDescentTuning
     """
 
-    block: Any = "auto"
+    block: str = "auto"
     working_set: bool = True
     tuning: KernelBlockDescentTuning = KernelBlockDescentTuning()
 
-    allowed: ClassVar = {"block": BLOCK}
+    allowed: ClassVar = {"block": (NAME,)}
     state_type = KernelDescentState
 
     def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> KernelDescentState:
