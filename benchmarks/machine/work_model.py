@@ -291,7 +291,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "matrices.row_store:sum_rows": _simply(_kept_sums),
     "solvers.kernel_svm.block_descent:sweep": _sweeps,
     "solvers.kernel_svm.block_descent:spread": _spread,
-    "solvers.squared_hinge._smo_loop:descend_pairs": _pairs,
+    "solvers.common.smo_loop:descend_pairs": _pairs,
     "solvers.kernel_svm._pair_loop:descend_free_pairs": _free_pairs,
     "kernels.points:products": _inner,
     "kernels.points:add_product": _simply(

@@ -10,7 +10,7 @@ The paper says only that v is random. It has MOSEK; here Clarabel, an interior-p
     clarabel dense    the program as it stands, I + 11' a matrix
     clarabel sparse   the same with a variable s = 1'b: the matrix is then the identity, which the paper did not try
 
-    shark             greedy with the accuracy of the paper's code, 1e-6; greedy itself has 1e-4
+    shark, greedy     Shark's block with the accuracy of the paper's code, 1e-6, and with 1e-4
 
 Our blocks start cold, b = 0, in a compiled loop over many instances; Clarabel solves the first ten of them, and its
 time counts from the finished matrices. Seconds are means over the instances, as in the paper, and of our loops the

@@ -19,6 +19,7 @@ from softmargin.problems import (
     KernelMulticlassSVM,
     MulticlassSVM,
     OneVsRest,
+    Penalized,
     softmax_problem,
 )
 from softmargin.sets import L1Ball, TraceBall
@@ -77,8 +78,10 @@ def draw(kind, name, seed):
             return softmax_problem(X, y, penalty=L2(0.5), C=C, fit_intercept=has_bias)
         if kind == "softmax":
             return softmax_problem(X, y, penalty=penalty, C=C, fit_intercept=has_bias)
-        ball = L1Ball(2.0) if kind.startswith("l1 ball") else TraceBall(1.5)
         target = np.where(y[:, None] == np.arange(k if k > 2 else 1), 1.0, -1.0)
+        if kind == "penalized":
+            return Penalized(X, target, loss=loss, penalty=penalty, fit_intercept=has_bias)
+        ball = L1Ball(2.0) if kind.startswith("l1 ball") else TraceBall(1.5)
         bias = has_bias and name not in NO_INTERCEPT
         if not kind.endswith("hinge"):
             return Constrained(X, target, loss=loss, ball=ball, l2=l2, fit_intercept=bias)

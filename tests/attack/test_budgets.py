@@ -45,7 +45,7 @@ MADE = {
     "l1 ball hinge": (L1BallClassifier, {"radius": 10.0, "loss": "crammer_singer"}),
     "trace ball hinge": (TraceBallClassifier, {"radius": 10.0, "loss": "weston_watkins"}),
 }
-NAMES = [(kind, name) for kind, names in SOLVERS.items() for name in names]
+NAMES = [(kind, name) for kind in MADE for name in SOLVERS[kind]]
 # Rows, features, classes: the certificate takes a small part of the budget, a step or a start several budgets.
 SHORT = {
     ("softmax ridge", "newton"): (3000, 100, 20),

@@ -13,7 +13,7 @@ from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.data import blobs
 from softmargin.kernels import Linear, Points, Polynomial, Rbf
 from softmargin.matrices.gram import Gram
-from softmargin.problems import L2SVM, KernelMulticlassSVM, L2Point, OneVsRest
+from softmargin.problems import L2SVM, BiasPoint, KernelMulticlassSVM, OneVsRest
 
 both_losses = pytest.mark.parametrize("multiclass", LOSS_NAMES)
 every_problem = pytest.mark.parametrize("name", PROBLEM_NAMES)
@@ -178,7 +178,7 @@ def test_l2_gap_terms_are_not_negative_and_sum_to_the_gap(has_bias, seed):
     assert gaps.min() >= -1e-12 * max(1.0, gaps.max())
     assert gaps.sum() == pytest.approx(primal - dual, rel=1e-9)
     assert problem.dual(alpha).value == pytest.approx(dual, rel=1e-9, abs=1e-12)
-    certificate = problem.certificate(L2Point(alpha, bias))
+    certificate = problem.certificate(BiasPoint(alpha, bias))
     assert certificate.primal == pytest.approx(primal, rel=1e-10)
     assert certificate.bound == pytest.approx(dual, rel=1e-9, abs=1e-10 * primal)
 
@@ -323,7 +323,7 @@ def test_one_vs_rest_is_the_sum_of_its_parts(scale):
     assert certificate.residual == pytest.approx(sum(each.gap for each in judged) / sum(each.primal for each in judged))
     with pytest.raises(ValueError, match="zip"):
         problem.certificate(points[:2])
-    points[1] = L2Point(points[1].alpha * np.nan, 0.0)
+    points[1] = BiasPoint(points[1].alpha * np.nan, 0.0)
     assert not problem.certificate(points).meets(1e6)
     assert problem.fingerprint() != OneVsRest(parts[::-1]).fingerprint()
 

@@ -9,7 +9,8 @@ from reference.l2_optimum import l2_optimum
 from softmargin.core.errors import IncompatibleError
 from softmargin.kernels import Laplacian, Linear, Polynomial, Precomputed, Rbf
 from softmargin.matrices.gram import Gram
-from softmargin.problems.l2_svm import L2SVM, L2Point
+from softmargin.problems.free_bias import BiasPoint
+from softmargin.problems.l2_svm import L2SVM
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers.squared_hinge.dual_prox_gradient import DualProxGradient
 from softmargin.solvers.squared_hinge.newton import PrimalNewton, PrimalNewtonTuning
@@ -226,7 +227,7 @@ def test_any_garbage_is_a_valid_start(solver, has_bias, scale):
     problem = make(*overlapping(), C=PRICES["vector"], has_bias=has_bias)
     garbage = scale * np.random.default_rng(0).standard_normal(60)
     kept = garbage.copy()
-    result = fit(problem, solver, tol=1e-4, max_iter=20_000, init=L2Point(garbage, 7.0))
+    result = fit(problem, solver, tol=1e-4, max_iter=20_000, init=BiasPoint(garbage, 7.0))
     optimum = l2_optimum(matrix(problem), problem.y, problem.C, has_bias=has_bias)
     assert result.certificate.primal == pytest.approx(optimum.value, rel=2e-4)
     np.testing.assert_array_equal(garbage, kept)

@@ -11,10 +11,12 @@ from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.core.rounding import Rounded
 from softmargin.data import blobs
-from softmargin.problems import MulticlassSVM
+from softmargin.penalties import L2
+from softmargin.problems import MulticlassSVM, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.run.schedule import ScheduleTuning
-from softmargin.solvers import DualBlockDescent
+from softmargin.run.watchers import Checkpoint, load_checkpoint
+from softmargin.solvers import DualBlockDescent, Lbfgs
 
 
 def judged_at(result):
@@ -51,6 +53,40 @@ def test_convergence_is_the_judges_word(clock):
     assert never.status is Status.MAX_ITER
 
 
+def test_run_ends_at_a_share_of_its_first_gap(clock):
+    """The rule of paper 004: DG^t <= delta DG^1, with a certificate after every pass; tol comes first."""
+    problem = Fake(lambda t: 0.5 ** max(t, 2), clock=clock)
+    result = solve(problem, Counter(), stop=Stop(0.0, 99, decay=0.125))
+    assert (result.status, judged_at(result)) == (Status.DECAYED, [1, 2, 3, 4, 5])
+    assert solve(problem, Counter(), stop=Stop(0.125, 99, decay=0.125)).status is Status.CONVERGED
+    assert solve(problem, Counter(), stop=Stop(0.0, 3, decay=0.125)).status is Status.MAX_ITER
+
+
+def test_stationarity_decays_too():
+    """Where there is no bound, the residual stands for the gap."""
+    X, y = blobs(40, 3, 3, seed=0)
+    problem = softmax_problem(X, y, penalty=L2(0.0))
+    result = solve(problem, Lbfgs(), stop=Stop(0.0, 500, decay=0.1))
+    residuals = result.trace.columns()["residual"]
+    assert result.status is Status.DECAYED
+    assert residuals[-1] <= 0.1 * residuals[0] < min(residuals[:-1])
+
+
+def test_decay_goes_on_after_a_checkpoint(tmp_path):
+    problem, solver, stop = make_problem("blobs"), DualBlockDescent(), Stop(0.0, 500, decay=1e-3)
+    whole = solve(problem, solver, stop=stop, rng=0)
+    assert whole.status is Status.DECAYED
+    cut = stop._replace(max_iter=2)
+    solve(problem, solver, stop=cut, rng=0, watchers=[Checkpoint(tmp_path / "run")])
+    rest = solve(problem, solver, stop=stop, resume=load_checkpoint(tmp_path / "run", solver))
+    assert (rest.status, rest.n_iter, rest.certificate) == (Status.DECAYED, whole.n_iter, whole.certificate)
+    other = stop._replace(tol=1e-12)
+    assert solve(problem, solver, stop=other, resume=load_checkpoint(tmp_path / "run", solver)).n_iter == whole.n_iter
+    solve(problem, solver, stop=Stop(0.0, 2), rng=0, watchers=[Checkpoint(tmp_path / "plain")])
+    with pytest.raises(IncompatibleError, match="does not hold the gap of its first pass"):
+        solve(problem, solver, stop=stop, resume=load_checkpoint(tmp_path / "plain", solver))
+
+
 @pytest.mark.parametrize("budget", [{"max_iter": 0}, {"max_seconds": 0.0}])
 def test_no_budget_still_returns_a_judged_point(budget):
     problem = make_problem("blobs")
@@ -69,7 +105,7 @@ def test_time_budget_counts_the_judge(clock):
 
 def test_every_status_says_what_to_do():
     sentences = {status.sentence for status in Status}
-    assert len(sentences) == len(Status) == 7
+    assert len(sentences) == len(Status) == 8
     assert all(sentence.endswith(".") and len(sentence) > 20 for sentence in sentences)
 
 
@@ -96,7 +132,7 @@ def test_solver_for_another_problem_is_refused():
         solve(Fake(), DualBlockDescent())
 
 
-@pytest.mark.parametrize("setting", ["tol", "max_iter", "max_seconds"])
+@pytest.mark.parametrize("setting", ["tol", "max_iter", "max_seconds", "decay"])
 @pytest.mark.parametrize("value", [-1, math.nan])
 def test_senseless_budgets_are_refused(setting, value):
     with pytest.raises(IncompatibleError, match=f"{setting} must be .*; found {value}"):

@@ -1,7 +1,7 @@
 """What README and docs show runs as it stands."""
 
+import importlib
 import re
-from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -38,7 +38,8 @@ def test_every_source_file_that_a_page_names_is_there():
 def test_the_interface_page_has_every_public_name():
     listed = re.findall(r"auto(?:class|function):: softmargin\.([\w.]+)", (ROOT / "docs" / "api.md").read_text())
     for name in listed:
-        attrgetter(name)(softmargin)
+        room, _, last = name.rpartition(".")
+        assert hasattr(importlib.import_module(f"softmargin.{room}".rstrip(".")), last), name
     assert set(softmargin.__all__) - {"penalties", "__version__"} <= {name.rpartition(".")[2] for name in listed}
 
 

@@ -1,4 +1,4 @@
-"""The optimum of a binary L2-SVM with a free bias, from CVXPY and Clarabel: independent of everything in softmargin."""
+"""The optimum of a binary SVM with a free bias, from CVXPY and Clarabel: independent of everything in softmargin."""
 
 import functools
 from typing import NamedTuple
@@ -18,11 +18,18 @@ class L2Optimum(NamedTuple):
 def l2_optimum(K, y, C, *, has_bias=True):
     """Minimise 1/2 u'Ku + 1/2 sum C xi^2, xi = [1 - y (Ku + b)]_+, for a given kernel matrix."""
     K, C = np.asarray(K, dtype=np.float64), np.broadcast_to(np.asarray(C, dtype=np.float64), len(y))
-    return _l2(K.tobytes(), np.asarray(y, dtype=np.float64).tobytes(), C.tobytes(), has_bias)
+    return _optimum(K.tobytes(), np.asarray(y, dtype=np.float64).tobytes(), C.tobytes(), has_bias, is_squared=True)
+
+
+def hinge_optimum(K, y, C):
+    """Minimise 1/2 u'Ku + sum C xi, xi = [1 - y (Ku + b)]_+, for a given kernel matrix."""
+    K, C = np.asarray(K, dtype=np.float64), np.broadcast_to(np.asarray(C, dtype=np.float64), len(y))
+    y = np.asarray(y, dtype=np.float64)
+    return _optimum(K.tobytes(), y.tobytes(), C.tobytes(), has_bias=True, is_squared=False)
 
 
 @functools.cache
-def _l2(K, y, C, has_bias):
+def _optimum(K, y, C, has_bias, is_squared):
     y, C = np.frombuffer(y), np.frombuffer(C)
     values, vectors = np.linalg.eigh(np.frombuffer(K).reshape(len(y), len(y)))
     kept = values > 1e-12 * max(values.max(), 1e-300)
@@ -30,7 +37,8 @@ def _l2(K, y, C, has_bias):
     w, b = cp.Variable(max(R.shape[1], 1)), cp.Variable()
     scores = R @ w if R.shape[1] else np.zeros(len(y)) * w[0]
     xi = cp.pos(1 - cp.multiply(y, scores + b))
-    value = _minimise(cp.sum_squares(w) / 2 + cp.sum(cp.multiply(C, cp.square(xi))) / 2, [] if has_bias else [b == 0])
+    losses = cp.multiply(C, cp.square(xi) / 2 if is_squared else xi)
+    value = _minimise(cp.sum_squares(w) / 2 + cp.sum(losses), [] if has_bias else [b == 0])
     return L2Optimum(value, np.asarray(scores.value), float(b.value))
 
 

@@ -12,7 +12,7 @@ from softmargin import make_kernel as kernel_of
 from softmargin.data import blobs
 from softmargin.matrices.gram import Gram
 from softmargin.problems.checks import balanced
-from softmargin.problems.hinge_svm import HingePoint
+from softmargin.problems.free_bias import BiasPoint
 
 MODES = [
     ("weston_watkins", "hinge"),
@@ -187,7 +187,7 @@ def test_every_point_brackets_the_optimum(judged, seed):
     assert feasible.min() >= 0
     assert (feasible <= problem.C).all()
     assert problem.y @ feasible == pytest.approx(0.0, abs=1e-12)
-    for point in (HingePoint(alpha, rng.normal()), HingePoint(feasible, rng.normal())):
+    for point in (BiasPoint(alpha, rng.normal()), BiasPoint(feasible, rng.normal())):
         certificate = problem.certificate(point)
         assert certificate.bound <= optimum + 1e-6
         assert certificate.primal >= optimum - 1e-6
@@ -199,7 +199,7 @@ def test_the_optimum_closes_the_gap(judged, pair):
     model = SVC(C=1.0, gamma=0.5, tol=1e-9).fit(X, y, sample_weight=problem.C)
     alpha = np.zeros(len(y))
     alpha[model.support_] = np.abs(model.dual_coef_[0])
-    certificate = problem.certificate(HingePoint(alpha, float(model.intercept_[0])))
+    certificate = problem.certificate(BiasPoint(alpha, float(model.intercept_[0])))
     assert certificate.residual < 1e-7
     assert certificate.primal == pytest.approx(optimum, rel=1e-6)
     assert problem.dual(alpha + 1e-3).value < optimum  # projected first

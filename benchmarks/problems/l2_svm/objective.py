@@ -12,7 +12,7 @@ import numpy as np
 from benchmark_utils.kernel_objective import KernelObjective
 from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion
-from softmargin.problems import L2SVM, L2Point
+from softmargin.problems import L2SVM, BiasPoint
 
 
 class Objective(KernelObjective):
@@ -26,9 +26,9 @@ class Objective(KernelObjective):
         self.classes = np.unique(y)
         return L2SVM(gram, self.labels(y), C=self.C)
 
-    def make_point(self, alpha: np.ndarray, bias: float, weights: np.ndarray | None = None) -> L2Point:
+    def make_point(self, alpha: np.ndarray, bias: float, weights: np.ndarray | None = None) -> BiasPoint:
         """Dual variables, the bias, and the weights where a solver has them."""
-        return L2Point(alpha, bias, weights)
+        return BiasPoint(alpha, bias, weights)
 
     def zeros(self) -> np.ndarray:
         """One per sample."""

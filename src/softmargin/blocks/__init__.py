@@ -25,8 +25,10 @@ from softmargin.blocks.crammer_singer import CrammerSingerProjection
 from softmargin.blocks.softmax import LogisticBlock, SoftmaxBlock
 from softmargin.blocks.weston_watkins import WestonWatkinsGreedy, WestonWatkinsNewton, WestonWatkinsSort
 from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import NAME, Given
 
 __all__ = [
+    "BLOCK",
     "BLOCKS",
     "NEVER",
     "NOTHING",
@@ -56,10 +58,18 @@ BLOCKS: dict[str, dict[str, Any]] = {
     "crammer_singer": {"projection": CrammerSingerProjection()},
 }
 
+# What a solver's ``block`` may be.
+BLOCK = (NAME, Given("a block such as softmargin.blocks.WestonWatkinsGreedy()", lambda v: hasattr(v, "block_step")))
 
-def find_block(multiclass: str, name: str) -> Any:
-    """Return the block of that name for this loss; "auto" is the first."""
+
+def find_block(multiclass: str, name: Any) -> Any:
+    """Return the block of that name for this loss, or the block itself; "auto" is the first."""
     choices = BLOCKS[multiclass]
+    if not isinstance(name, str):
+        strange = [loss for loss in BLOCKS if loss != multiclass and type(name) in map(type, BLOCKS[loss].values())]
+        if strange:
+            raise IncompatibleError(f"block={name!r} solves {strange[0]}, not {multiclass}; give one of its own.")
+        return name
     chosen = next(iter(choices)) if name == "auto" else name
     if chosen not in choices:
         raise IncompatibleError(f"block={name!r} does not solve {multiclass}; choose auto, {', '.join(choices)}.")

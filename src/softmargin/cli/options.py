@@ -120,6 +120,13 @@ def _train(parser: Any) -> None:
         default=1e-3,
         help="relative duality gap, (primal - bound) / primal, at which the fit is done (default: 1e-3)",
     )
+    effort.add_argument(
+        "--decay",
+        metavar="SHARE",
+        type=share,
+        default=0.0,
+        help="be done as well where the gap is this share of the gap after the first pass (default: 0, not used)",
+    )
     effort.add_argument("--max-iter", metavar="PASSES", type=count, default=10_000, help="default: 10000")
     effort.add_argument("--max-seconds", metavar="SECONDS", type=not_negative, help="default: no limit")
     effort.add_argument(

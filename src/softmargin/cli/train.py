@@ -60,7 +60,7 @@ def run(args: Namespace) -> int:
         raise trouble
     if result.status is Status.INTERRUPTED:
         return INTERRUPTED
-    return 0 if result.status is Status.CONVERGED else NOT_CERTIFIED
+    return 0 if result.status in (Status.CONVERGED, Status.DECAYED) else NOT_CERTIFIED
 
 
 def _check_test_rows(args: Namespace, dataset: Dataset, classes: Array) -> None:
@@ -127,7 +127,8 @@ def _fit(args: Namespace, problem: Any, solver: Any, resume: Any) -> tuple[Resul
     if args.checkpoint is not None:
         every = args.checkpoint_every
         watchers.append(Checkpoint(args.checkpoint, every=every, report=lambda text: note(args, text)))
-    stop = Stop(args.tol, args.max_iter, math.inf if args.max_seconds is None else args.max_seconds)
+    seconds = math.inf if args.max_seconds is None else args.max_seconds
+    stop = Stop(args.tol, args.max_iter, seconds, args.decay)
     console = None
     if wants_progress(args):
         from rich.console import Console

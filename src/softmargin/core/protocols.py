@@ -29,9 +29,11 @@ __all__ = [
     "DualProblem",
     "EntrywiseLoss",
     "FreeBiasProblem",
+    "FreeHingeProblem",
     "KernelBlockProblem",
     "ManyProblems",
     "MarginProblem",
+    "PenalizedProblem",
     "Penalty",
     "Problem",
     "Progress",
@@ -39,6 +41,7 @@ __all__ = [
     "RidgeProblem",
     "SampledProblem",
     "Solver",
+    "SquaredHingeProblem",
     "Watcher",
 ]
 
@@ -131,16 +134,35 @@ class FreeBiasProblem(DualProblem, Protocol):
 
     gram: Any
     has_bias: bool
-    inverse_C: Array  # (n,) 1 / C_i, zero where C_i is zero
+    upper: Array  # (n,) the largest dual variables: C_i of the hinge, infinite for its square
+    inverse_C: (
+        Array  # (n,) half the price of a squared dual variable: 1 / C_i for the squared hinge (0 where C_i is), else 0
+    )
 
     def best_bias(self, scores: Array) -> float:
         """Return the bias that minimises the primal for given scores."""
 
-    def primal_point(self, weights: Array, bias: float) -> Any:
-        """Pair linear weights and a bias with the dual point that their losses imply."""
+    def gaps(self, alpha: Array, scores: Array, bias: float) -> Array:
+        """Return each sample's part of the gap at a feasible alpha, given its scores."""
 
     def relative_gap(self, alpha: Array, scores: Array) -> float:
         """Return the relative gap at a feasible alpha and its best bias, given its scores."""
+
+
+@runtime_checkable
+class SquaredHingeProblem(FreeBiasProblem, Protocol):
+    """The one with the squared hinge: the primal is smooth, and dual variables have no upper bounds."""
+
+    def primal_point(self, weights: Array, bias: float) -> Any:
+        """Pair linear weights and a bias with the dual point that their losses imply."""
+
+
+@runtime_checkable
+class FreeHingeProblem(FreeBiasProblem, Protocol):
+    """The one with the hinge: dual variables fill a bounded set."""
+
+    def corner(self, scores: Array) -> Array:
+        """Return the corner of the dual set that a linear model of the dual at these scores points to."""
 
 
 @runtime_checkable
@@ -345,6 +367,32 @@ class ConstrainedProblem(Problem, Protocol):
 
     def relative_gap(self, W: Array, scores: Array, intercept: Array, Z: Array) -> float:
         """Return the relative duality gap at W, given its scores, the best intercept and Z = X' slopes."""
+
+
+@runtime_checkable
+class PenalizedProblem(Problem, Protocol):
+    """An entrywise loss of linear scores with a convex penalty: weights (d, k), scores (n, k), intercepts (k,)."""
+
+    X: Any  # (n, d) array or CSR matrix
+    target: Array  # (n, k)
+    weights: Array  # (n,) of the samples
+    loss: EntrywiseLoss
+    penalty: Penalty
+    fit_intercept: bool
+
+    def checked_point(self, init: Any) -> Any:
+        """Return where to start, ``init`` after a check of its shape, or zero: (weights, intercept, None)."""
+
+    def scores(self, weights: Any) -> Array:
+        """Return X W, without the intercept."""
+
+    def best_intercept(
+        self, scores: Array, start: Array | None = None, sums_at: Callable[[Array], Any] | None = None
+    ) -> Array:
+        """Return the intercepts that minimise the losses of these scores."""
+
+    def rough_gap(self, W: Array, losses: float, Z: Array, conjugates: float) -> float:
+        """Estimate the relative gap at W and slopes near it, given Z = X' slopes and the conjugates of the losses."""
 
 
 @runtime_checkable

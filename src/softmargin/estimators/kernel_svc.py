@@ -36,11 +36,13 @@ Array = NDArray[Any]
 def _can_stream(estimator: Any) -> bool:
     """Say whether ``partial_fit`` makes sense with these settings; else say which ones do."""
     is_given = estimator.__sklearn_tags__().input_tags.pairwise
-    if estimator.multiclass == "one_vs_rest" and estimator.loss == "hinge" and not is_given:
+    is_free = isinstance(estimator.fit_intercept, str)
+    if estimator.multiclass == "one_vs_rest" and estimator.loss == "hinge" and not is_given and not is_free:
         return True
     raise AttributeError(
         "partial_fit trains one class against the others (one problem where there are two), with the hinge and a "
-        "kernel of rows; use multiclass='one_vs_rest', loss='hinge', and another kernel than 'precomputed'."
+        "kernel of rows; use multiclass='one_vs_rest', loss='hinge', an intercept that is not 'free', and another "
+        "kernel than 'precomputed'."
     )
 
 
@@ -67,11 +69,7 @@ class KernelSVC(SvmClassifier):
         Of the polynomial kernel.
     coef0 : float, default=0.0
         Of the polynomial and sigmoid kernels.
-    {multiclass, loss}
-    fit_intercept : bool, default=True
-        With the hinge, add a constant feature to those of the kernel: its weight is penalised like every other one.
-        With the squared hinge, the intercept is unpenalised.
-    {intercept_scaling}
+    {multiclass, loss, fit_intercept, intercept_scaling}
     solver : str or solver object, default="auto"
         hinge: "block_descent" (exact block descent on a working set), "pair_descent" (the same by pairs, for two
         classes), "projected_gradient", "frank_wolfe", "block_frank_wolfe", "pairwise_frank_wolfe"; "auto" is
@@ -143,7 +141,7 @@ class KernelSVC(SvmClassifier):
         coef0: float = 0.0,
         multiclass: str = "weston_watkins",
         loss: str = "hinge",
-        fit_intercept: bool = True,
+        fit_intercept: bool | str = True,
         intercept_scaling: float = 1.0,
         solver: Any = "auto",
         tol: float = 1e-3,

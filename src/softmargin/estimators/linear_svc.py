@@ -25,15 +25,12 @@ class LinearSVC(SvmClassifier):
         Price of one unit of loss; smaller means more regularisation. It means what it means in scikit-learn's LinearSVC
         for ``multiclass="crammer_singer"`` and ``"one_vs_rest"`` (squared hinge: C sum_i xi_i^2). With two classes the
         two joint losses agree, and their model is that of a binary hinge SVM with 2 C.
-    {multiclass, loss}
-    fit_intercept : bool, default=True
-        With the hinge, add a constant feature: its weight is penalised like every other one. With the squared hinge,
-        the intercept is unpenalised.
-    {intercept_scaling}
+    {multiclass, loss, fit_intercept, intercept_scaling}
     solver : str or solver object, default="auto"
         hinge: "auto" and "block_descent" (dual block descent on a working set), "walrus" (the plain Algorithm 1 of Wang
-        and Scott with their block), "shark" (the same with Shark's block). squared_hinge: "auto" and "newton" (on the
-        weights), "smo", "dual_prox_gradient". Or a solver object.
+        and Scott with their block), "shark" (the same with Shark's block, which is inexact: a tol below about 1e-6 is
+        out of its reach). squared_hinge: "auto" and "newton" (on the weights), "smo", "dual_prox_gradient". With
+        ``fit_intercept="free"`` those of ``KernelSVC``. Or a solver object.
     {tol, max_iter, max_seconds, class_weight}
     warm_start : bool, default=False
         Start from the dual variables of the last fit, if it had the same samples and classes.
@@ -67,7 +64,7 @@ class LinearSVC(SvmClassifier):
         *,
         multiclass: str = "weston_watkins",
         loss: str = "hinge",
-        fit_intercept: bool = True,
+        fit_intercept: bool | str = True,
         intercept_scaling: float = 1.0,
         solver: Any = "auto",
         tol: float = 1e-3,

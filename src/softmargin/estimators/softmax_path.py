@@ -17,9 +17,10 @@ from softmargin.estimators.frame.fit import FIT_KINDS, checked_weights, encoded
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.fit import demand_modest, fit_problem, loss_prices
 from softmargin.estimators.posing.parameters import PARAMETERS, check_parameters
-from softmargin.estimators.posing.softmax import convex_relative, priced_penalty
+from softmargin.estimators.posing.softmax import convex_relative, pinned_column, priced_penalty, without_ridge
 from softmargin.losses.multinomial import one_hot, softmax
 from softmargin.matrices.operator import canonical, rmatmul
+from softmargin.penalties import Pinned
 from softmargin.problems import softmax_problem
 from softmargin.run import Result, Stop
 
@@ -51,6 +52,7 @@ def softmax_path(
     penalty: Any = None,
     eps: float = 1e-3,
     fit_intercept: bool = True,
+    pinned: Any = None,
     solver: Any = "auto",
     tol: float = 1e-3,
     max_iter: int = 10_000,
@@ -69,8 +71,9 @@ def softmax_path(
     Cs : int or array, default=30
         The grid, or its size. A grid of our own begins at the smallest C at which a weight is about to leave zero, and
         ends at 1 / eps times that; where no C has all weights zero (a ridge), it is 1e-4 .. 1e4.
-    l1_ratio, penalty, fit_intercept, solver, tol, max_iter, max_seconds, class_weight, sample_weight, random_state
+    l1_ratio, penalty, fit_intercept, pinned, solver, tol, max_iter, max_seconds, class_weight, random_state
         As in SoftmaxRegression; the budgets are those of one point of the path.
+    sample_weight : array of shape (n,), optional
     eps : float, default=1e-3
         Length of a grid of our own: smallest C / largest C.
     sparse : bool, default=False
@@ -86,7 +89,8 @@ def softmax_path(
     demand_modest(X)
     classes, codes = encoded(y)
     weights = loss_prices(codes, classes, 1.0, class_weight, checked_weights(sample_weight, X))
-    _, g = priced_penalty(1.0, l1_ratio, penalty, default_ratio=1.0)
+    column = pinned_column(pinned, classes)
+    _, g = priced_penalty(1.0, l1_ratio, penalty, default_ratio=1.0, pinned=column)
     X = canonical(X)
     settings = {"n_classes": len(classes), "fit_intercept": bool(fit_intercept)}
     grid = grid_of(Cs, X, codes, weights, g, eps=eps, **settings)
@@ -97,11 +101,14 @@ def softmax_path(
         results.append(result)
         coef = np.ascontiguousarray(result.point.weights.T)
         coefs.append(csr_matrix(coef) if sparse else coef)
+    intercepts = np.stack([result.point.intercept for result in results])
+    if column is not None:
+        intercepts -= intercepts[:, [column]]
     warn_of_path(results, tol, stacklevel=2)
     return SoftmaxPath(
         grid,
         coefs if sparse else np.stack(coefs),
-        np.stack([result.point.intercept for result in results]),
+        intercepts,
         classes,
         [result.certificate for result in results],
         [result.n_iter for result in results],
@@ -124,11 +131,17 @@ def path_results(
     """Yield a result for every C, each from the point of the last; ``weights`` are the prices at C = 1."""
     point = None
     for C in Cs:
-        price, g = (1.0, priced_penalty(math.inf, 0.0)[1]) if math.inf == C else (C, penalty)
+        price, g = (1.0, _unpenalised(penalty)) if math.inf == C else (C, penalty)
         problem = softmax_problem(X, codes, C=price * weights, penalty=g, **settings)
         result = fit_problem(problem, solver=solver, stop=stop, seed=seed, init=point)
         point = result.point
         yield result
+
+
+def _unpenalised(penalty: Any) -> Any:
+    """Return no penalty at all, with the class that a penalty pins."""
+    pinned = int(penalty.class_code) if isinstance(penalty, Pinned) else None
+    return priced_penalty(math.inf, 0.0, pinned=pinned)[1]
 
 
 def grid_of(
@@ -154,7 +167,7 @@ def _least_C(X: Any, codes: Array, weights: Array, penalty: Any, **settings: Any
     hull = penalty if penalty.is_convex else convex_relative(penalty)
     if hull is None:
         return None
-    hull = hull._replace(l2=0.0) if "l2" in hull._fields else hull
+    hull = without_ridge(hull)
     problem = softmax_problem(X, codes, C=weights, penalty=hull, **settings)
     U = softmax(problem.scores(problem.zero())) - one_hot(problem.y, problem.n_classes)
     U *= weights[:, None]

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from softmargin.core.parameters import Number
 from softmargin.estimators.frame.fit import CertifiedClassifier, Data, Posed
-from softmargin.estimators.posing.softmax import priced_penalty, softmax_claim
+from softmargin.estimators.posing.softmax import pinned_column, priced_penalty, softmax_claim
 from softmargin.models.shapes import dense, log_probabilities
 from softmargin.problems import softmax_problem
 
@@ -22,8 +22,9 @@ class SoftmaxRegression(CertifiedClassifier):
     r"""Multinomial logistic regression with any separable penalty, trained to a certificate.
 
     Minimises C sum_i loss_i + g(W), loss_i = log sum_c exp(s_ic) - s_iy, s_i = W x_i + b. The intercept b is not
-    penalised. Every class has weights, as in scikit-learn; two classes have one row of weights, the log-odds of the
-    second. The fit stops when a duality gap proves that the objective is within ``tol`` (relative) of the optimum.
+    penalised. Every class has weights, as in scikit-learn, unless one is ``pinned`` at zero; two classes have one row
+    of weights, the log-odds of the second. The fit stops when a duality gap proves that the objective is within ``tol``
+    (relative) of the optimum.
 
     Parameters
     ----------
@@ -37,10 +38,13 @@ class SoftmaxRegression(CertifiedClassifier):
         Another g: a member of ``softmargin.penalties`` such as ``Group(1.0)``, ``Nonnegative()`` or ``MCP(1.0)``, or
         one of your own. Its strengths are its own numbers; ``l1_ratio`` is then left out.
     fit_intercept : bool, default=True
+    pinned : label or None, default=None
+        The class of three or more whose weights are zero: the model of Kang, Cao and Liu, who pin the last one. With a
+        penalty it is another model, and depends on the class. None: every class has weights.
     solver : str or solver object, default="auto"
         "auto" is the fastest for the penalty and the shape of X. Any penalty: "prox_newton", "mm_descent",
         "accelerated_gradient", "block_prox_gradient", "svrg". Ridge only: "newton", "newton_cg", "lbfgs",
-        "trust_newton", "dual_descent". Or a solver object.
+        "trust_newton", "dual_descent"; not with ``pinned``. Or a solver object.
     tol : float, default=1e-3
         Relative duality gap, (primal - bound) / primal, at which the fit is done. Without any penalty, and with one
         that is not convex, no gap can be proven: it is then the largest violation of stationarity, relative to the
@@ -53,7 +57,7 @@ class SoftmaxRegression(CertifiedClassifier):
     coef_ : array of shape (k, d), or (1, d) for two classes
         A sparse matrix after ``sparsify()``.
     intercept_ : array of shape (k,) or (1,)
-        Of three and more classes, with mean zero.
+        Of three and more classes, with mean zero; zero for a pinned class.
     {certificate_}
     dual_gap_ : float
         primal - bound; infinite where only stationarity is proven.
@@ -84,6 +88,7 @@ class SoftmaxRegression(CertifiedClassifier):
         l1_ratio: float = 0.0,
         penalty: Any = None,
         fit_intercept: bool = True,
+        pinned: Any = None,
         solver: Any = "auto",
         tol: float = 1e-3,
         max_iter: int = 10_000,
@@ -100,7 +105,7 @@ class SoftmaxRegression(CertifiedClassifier):
         return self.C, self.l1_ratio
 
     def _pose(self, data: Data) -> Posed:
-        C, penalty = priced_penalty(*self._chosen(), self.penalty)
+        C, penalty = priced_penalty(*self._chosen(), self.penalty, pinned=pinned_column(self.pinned, data.classes))
         problem = softmax_problem(
             data.X,
             data.codes,
@@ -121,7 +126,8 @@ class SoftmaxRegression(CertifiedClassifier):
 
     def _claim(self) -> dict[str, Any]:
         C, ratio = self._chosen()
-        return softmax_claim(C, priced_penalty(C, ratio, self.penalty)[1])
+        column = pinned_column(self.pinned, self.classes_)
+        return softmax_claim(C, priced_penalty(C, ratio, self.penalty, pinned=column)[1])
 
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithm of every class's probability; shape (n, k). Nothing overflows, nothing is cut off."""

@@ -19,7 +19,7 @@ from softmargin.estimators.frame.fit import Data, at_one_moment
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.fit import loss_prices
 from softmargin.estimators.posing.parameters import PARAMETERS
-from softmargin.estimators.posing.softmax import priced_penalty
+from softmargin.estimators.posing.softmax import pinned_column, priced_penalty
 from softmargin.estimators.softmax_path import grid_of, path_results
 from softmargin.estimators.softmax_regression import SoftmaxRegression
 from softmargin.matrices.operator import canonical
@@ -57,7 +57,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
     refit : bool, default=True
         False takes the mean of the best weights of every fold instead, and of their C and l1_ratio; the certificate
         then says how far that mean is from the optimum.
-    penalty, fit_intercept, solver, tol, max_iter, max_seconds, class_weight, random_state, verbose
+    penalty, fit_intercept, pinned, solver, tol, max_iter, max_seconds, class_weight, random_state, verbose
         As in SoftmaxRegression; the budgets are those of one fit.
 
     Attributes
@@ -91,6 +91,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
         refit: bool = True,
         penalty: Any = None,
         fit_intercept: bool = True,
+        pinned: Any = None,
         solver: Any = "auto",
         tol: float = 1e-3,
         max_iter: int = 10_000,
@@ -147,7 +148,8 @@ class SoftmaxRegressionCV(SoftmaxRegression):
         X = canonical(data.X)
         settings: dict[str, Any] = {"n_classes": len(data.classes), "fit_intercept": bool(self.fit_intercept)}
         prices = loss_prices(data.codes, data.classes, 1.0, self.class_weight, data.sample_weight)
-        penalties = [priced_penalty(1.0, ratio, self.penalty)[1] for ratio in ratios]
+        column = pinned_column(self.pinned, data.classes)
+        penalties = [priced_penalty(1.0, ratio, self.penalty, pinned=column)[1] for ratio in ratios]
         grids = np.stack([grid_of(self.Cs, X, data.codes, prices, g, **settings) for g in penalties])
         scores, residuals = np.empty((len(folds), *grids.shape)), np.empty((len(folds), *grids.shape))
         probe = SoftmaxRegression()  # for scorers to ask; its weights are set for every fit

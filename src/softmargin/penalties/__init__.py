@@ -6,6 +6,7 @@ from typing import Any
 from softmargin.penalties.elastic_net import L1, L2, Box, ElasticNet, Nonnegative
 from softmargin.penalties.non_convex import L0, MCP, SCAD, Grouped, GroupL0, GroupMCP, GroupSCAD
 from softmargin.penalties.parts import checked
+from softmargin.penalties.pinned import Pinned
 from softmargin.penalties.sparse_group import Group, SparseGroup
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "GroupSCAD",
     "Grouped",
     "Nonnegative",
+    "Pinned",
     "SparseGroup",
     "checked",
 ]

@@ -2,29 +2,31 @@
 
 from softmargin.problems.composite import Composite, CompositePoint, RidgeComposite, softmax_problem
 from softmargin.problems.constrained import BallPoint, Constrained
-from softmargin.problems.hinge_svm import HingePoint, HingeSVM
+from softmargin.problems.free_bias import BiasPoint
+from softmargin.problems.hinge_svm import HingeSVM
 from softmargin.problems.kernel_hinge import ExpansionPoint, KernelHinge
-from softmargin.problems.l2_svm import L2SVM, L2Point
+from softmargin.problems.l2_svm import L2SVM
 from softmargin.problems.multiclass_svm import DualPoint, Expansion, KernelMulticlassSVM, KernelPoint, MulticlassSVM
 from softmargin.problems.one_vs_rest import OneVsRest
+from softmargin.problems.penalized import Penalized
 
 __all__ = [
     "L2SVM",
     "BallPoint",
+    "BiasPoint",
     "Composite",
     "CompositePoint",
     "Constrained",
     "DualPoint",
     "Expansion",
     "ExpansionPoint",
-    "HingePoint",
     "HingeSVM",
     "KernelHinge",
     "KernelMulticlassSVM",
     "KernelPoint",
-    "L2Point",
     "MulticlassSVM",
     "OneVsRest",
+    "Penalized",
     "RidgeComposite",
     "softmax_problem",
 ]

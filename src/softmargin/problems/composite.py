@@ -13,7 +13,7 @@ finite near zero, the certificate is stationarity:
     residual = max_j dist(-G_j, subdifferential of g at W_j) / max_j |G_j at W = 0| ,     G = X' C (P - Y)
 
     paper 003           here
-    w_K = 0 pinned      not done: with a penalty that is another problem, maths: softmax, eq. 1
+    w_K = 0 pinned      penalties.Pinned: with a penalty that is another problem, maths: softmax, eq. 1
 """
 
 import math
@@ -38,7 +38,7 @@ from softmargin.losses.multinomial import (
 )
 from softmargin.matrices.operator import canonical, column_norms, longest_row, product, rmatmul, row_norms
 from softmargin.models import LinearModel
-from softmargin.penalties import checked
+from softmargin.penalties import Pinned, checked
 from softmargin.penalties.rounding import OPERATIONS, outward, rounded_conjugate, rounded_value
 from softmargin.problems.checks import checked_codes, checked_prices, digest_of
 
@@ -98,6 +98,8 @@ class Composite:
         self.y, self.n_classes = checked_codes(y, n, n_classes)
         self.C = checked_prices(C, n)
         self.penalty = checked(penalty)
+        if isinstance(self.penalty, Pinned):
+            self.penalty.check_classes(self.n_classes)
         self.fit_intercept = fit_intercept
         self.is_pinned = self.n_classes == 2  # the first of two classes has the score zero
         self.n_columns = 1 if self.is_pinned else self.n_classes
@@ -291,8 +293,14 @@ class Composite:
         return CompositePoint(weights, intercept) if np.shape(weights) == self.shape else None
 
     def coef_and_intercept(self, point: CompositePoint) -> tuple[Array, Array]:
-        """Return the weights in scikit-learn's shapes: (k, d) and (k,), or one row for two classes."""
-        return np.ascontiguousarray(point.weights.T), np.array(point.intercept)
+        """Return the weights in scikit-learn's shapes: (k, d) and (k,), or one row for two classes.
+
+        A pinned class has the intercept zero: only differences of intercepts matter.
+        """
+        intercept = np.array(point.intercept)
+        if isinstance(self.penalty, Pinned):
+            intercept -= intercept[int(self.penalty.class_code)]
+        return np.ascontiguousarray(point.weights.T), intercept
 
     def model(self, point: CompositePoint, classes: Array, info: Mapping[str, Any] | None = None) -> LinearModel:
         """Return the model that a point is; it has probabilities."""

@@ -18,6 +18,7 @@ __all__ = ["MAX_ITER", "MAX_SECONDS", "TOL", "BudgetTuning", "Clock", "Stop"]
 TOL = (Number(least=0.0, is_finite=False),)
 MAX_ITER = (Whole(0),)
 MAX_SECONDS = (Number(least=0.0, is_finite=False),)
+DECAY = (Number(least=0.0, below=1.0),)
 
 
 class Stop(NamedTuple):
@@ -31,15 +32,20 @@ class Stop(NamedTuple):
         Largest number of steps; a step is about one pass over the data.
     max_seconds : float
         Wall-clock budget, certificates included.
+    decay : float
+        Share of the gap after the first pass at which a run ends as "decayed", the rule of paper 004: DG^t <= decay
+        DG^1. The certificate is then evaluated after every pass. Where only stationarity is proven, its residual stands
+        for the gap. 0: not used.
     """
 
     tol: float = 1e-3
     max_iter: int = 10_000
     max_seconds: float = math.inf
+    decay: float = 0.0
 
     def checked(self) -> "Stop":
         """Return itself with plain numbers, or name the setting that makes no sense."""
-        kinds = (TOL, MAX_ITER, MAX_SECONDS)
+        kinds = (TOL, MAX_ITER, MAX_SECONDS, DECAY)
         return Stop(*(checked(name, value, *own) for name, value, own in zip(self._fields, self, kinds, strict=True)))
 
 

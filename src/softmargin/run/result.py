@@ -12,6 +12,7 @@ class Status(enum.Enum):
     """How a run ended; the value is the name users see, ``sentence`` what it means for them."""
 
     CONVERGED = "converged"
+    DECAYED = "decayed"
     ROUNDING = "limited by rounding"
     MAX_ITER = "max_iter"
     MAX_SECONDS = "max_seconds"
@@ -27,6 +28,7 @@ class Status(enum.Enum):
 
 _SENTENCES = {
     Status.CONVERGED: "The certificate met the tolerance.",
+    Status.DECAYED: "The gap fell to the share of the first one that was asked for: the certificate tells where it is.",
     Status.MAX_ITER: "The pass budget ran out first: raise max_iter, or scale the features to similar ranges.",
     Status.MAX_SECONDS: "The time budget ran out first: raise max_seconds, or ask for a looser tol.",
     Status.STOPPED: "A watcher asked to stop: the certificate tells how far the fit had come.",

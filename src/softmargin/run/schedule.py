@@ -4,7 +4,8 @@ A certificate costs about two passes over the data, so it is evaluated
   - after pass 1 where the solver has no estimate of its own, and after passes 2, 4, 8, ... as long as scheduled
     certificates cost less than a tenth of the passes made;
   - whenever the solver's own free estimate says that the tolerance may be met: at once the first time, and after a
-    certificate that did not meet it when the estimate has clearly fallen further.
+    certificate that did not meet it when the estimate has clearly fallen further;
+  - after every pass where a run shall end at a share of its first gap (``Stop.decay``).
 
 The schedule reads no clock: the same seed evaluates after the same passes, and a resumed run as the whole run does.
 """
@@ -12,6 +13,8 @@ The schedule reads no clock: the same seed evaluates after the same passes, and 
 import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
+
+from softmargin.core.certificate import Certificate
 
 __all__ = ["Schedule", "ScheduleTuning"]
 
@@ -36,6 +39,8 @@ class Schedule:
     n_scheduled: int = 0
     refused: float = math.inf  # residual of the last certificate that did not meet tol
     is_stuck: bool = False
+    decay: float = 0.0  # share of the first gap at which the run ends; 0 for none
+    first_gap: float = math.inf  # after the first pass
 
     tuning: ClassVar[ScheduleTuning] = ScheduleTuning()
 
@@ -43,6 +48,8 @@ class Schedule:
         """Say whether to evaluate the certificate after this pass."""
         if not estimate > self.ask_below:  # also when the estimate is NaN: the certificate will tell
             self.ask_below = self.tuning.fall * estimate
+            return True
+        if self.decay > 0.0:
             return True
         if iteration < self.next_pass:
             return False
@@ -54,8 +61,20 @@ class Schedule:
         self.n_scheduled += 1
         return True
 
-    def note(self, residual: float) -> None:
+    def note(self, certificate: Certificate) -> None:
         """Note a certificate: a run is stuck where it stays, while the solver sees next to no gap in its precision."""
+        residual = certificate.residual
+        if self.decay > 0.0 and math.isinf(self.first_gap):
+            self.first_gap = _distance(certificate)
         is_still = residual >= self.tuning.still * self.refused
         self.is_stuck = 0.0 < self.ask_below <= self.tuning.stuck * self.tol < residual and is_still
         self.refused = residual
+
+    def has_decayed(self, certificate: Certificate) -> bool:
+        """Say whether the gap is at most the share of the first one that was asked for."""
+        return math.isfinite(self.first_gap) and _distance(certificate) <= self.decay * self.first_gap
+
+
+def _distance(certificate: Certificate) -> float:
+    """Return the gap, or the residual where there is no bound."""
+    return certificate.gap if math.isfinite(certificate.gap) else certificate.residual

@@ -152,7 +152,7 @@ class _Run:
         self.clock = Clock(stop.max_seconds)
         self.kept: Any = None  # the point before the step at hand, where that may be given up
         self.is_torn = False  # a step was cut short: no run can go on from the state
-        self.schedule = Schedule(stop.tol, stop.tol)
+        self.schedule = Schedule(stop.tol, stop.tol, decay=stop.decay)
         self.watched = kernel_matrices(problem) if watchers else []
 
     def begin(self, init: Any, rng: np.random.Generator, resume: Any) -> None:
@@ -165,11 +165,22 @@ class _Run:
             else:
                 recall(self.problem, self.solver, resume)
                 self.state, self.iteration, self.clock.seconds = resume.state, resume.iteration, resume.seconds
-                if resume.schedule.tol == self.stop.tol:
-                    self.schedule = resume.schedule
+                self.take_schedule(resume.schedule)
         # A warm start may already meet the tolerance, and a run that had ended ends again.
         if init is not None if resume is None else resume.is_judged:
             self.evaluate()
+
+    def take_schedule(self, earlier: Schedule) -> None:
+        """Go on with the schedule of an earlier run where the same was asked for."""
+        if (earlier.tol, earlier.decay) == (self.stop.tol, self.stop.decay):
+            self.schedule = earlier
+            return
+        if self.stop.decay > 0.0 and self.iteration > 0 and math.isinf(earlier.first_gap):
+            raise IncompatibleError(
+                f"decay={self.stop.decay} was asked for, but the checkpoint does not hold the gap of its first pass. "
+                "Start afresh, or leave decay out."
+            )
+        self.schedule.first_gap = earlier.first_gap
 
     def advance(self, interrupted: threading.Event) -> Status | None:
         """Make one step; return how the run ended, or None to continue."""
@@ -194,7 +205,7 @@ class _Run:
         self.is_torn = False
         moments = [gram.moment for gram in self.watched]  # before the certificate, which may cache more
         if self.schedule.is_due(self.iteration, estimate):
-            self.schedule.note(self.evaluate().residual)
+            self.schedule.note(self.evaluate())
         return self.shown(estimate, moments) if self.watchers else None
 
     @contextmanager
@@ -235,6 +246,8 @@ class _Run:
         # NaN: the objective is no number, or a bound is above it, which contradicts the allowance for rounding.
         if math.isnan(self.certificate.residual) or not math.isfinite(self.certificate.primal):
             return Status.FAILED
+        if self.schedule.has_decayed(self.certificate):
+            return Status.DECAYED
         is_limited = self.certificate.is_limited(self.stop.tol) or (self.schedule.is_stuck and self.is_narrow())
         return Status.ROUNDING if is_limited else None
 

@@ -16,10 +16,12 @@ from softmargin.solvers.each_class import EachClass as EachClass
 from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent as KernelBlockDescent
 from softmargin.solvers.kernel_svm.block_frank_wolfe import BlockFrankWolfe as BlockFrankWolfe
 from softmargin.solvers.kernel_svm.frank_wolfe import FrankWolfe as FrankWolfe
+from softmargin.solvers.kernel_svm.pair_descent import FreePairDescent as FreePairDescent
 from softmargin.solvers.kernel_svm.pair_descent import KernelPairDescent as KernelPairDescent
 from softmargin.solvers.kernel_svm.pairwise_frank_wolfe import PairwiseFrankWolfe as PairwiseFrankWolfe
 from softmargin.solvers.kernel_svm.projected_gradient import ProjectedGradient as ProjectedGradient
 from softmargin.solvers.linear_svm.block_descent import DualBlockDescent as DualBlockDescent
+from softmargin.solvers.penalized.accelerated_gradient import PenalizedGradient as PenalizedGradient
 from softmargin.solvers.quadratic_program import QuadraticProgram as QuadraticProgram
 from softmargin.solvers.sampled_kernel.conjugate_subgradient import ConjugateSubgradient as ConjugateSubgradient
 from softmargin.solvers.sampled_kernel.pegasos import Pegasos as Pegasos

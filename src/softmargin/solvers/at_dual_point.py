@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from softmargin.core.parameters import CheckedFields
-from softmargin.core.protocols import SOLVER_OBJECT, FreeBiasProblem, Solver
+from softmargin.core.protocols import SOLVER_OBJECT, Solver, SquaredHingeProblem
 
 __all__ = ["AtDualPoint"]
 
@@ -32,21 +32,21 @@ class AtDualPoint(CheckedFields):
     solver: Solver[Any, Any, Any]
 
     allowed: ClassVar = {"solver": (SOLVER_OBJECT,)}
-    needs: ClassVar[tuple[type, ...]] = (FreeBiasProblem,)
+    needs: ClassVar[tuple[type, ...]] = (SquaredHingeProblem,)
 
-    def start(self, problem: FreeBiasProblem, init: Any, rng: np.random.Generator) -> Any:
+    def start(self, problem: SquaredHingeProblem, init: Any, rng: np.random.Generator) -> Any:
         """Start the inner solver."""
         return self.solver.start(problem, init, rng)
 
-    def step(self, problem: FreeBiasProblem, state: Any) -> Any:
+    def step(self, problem: SquaredHingeProblem, state: Any) -> Any:
         """Make one step of the inner solver."""
         return self.solver.step(problem, state)
 
-    def point(self, problem: FreeBiasProblem, state: Any) -> Any:
+    def point(self, problem: SquaredHingeProblem, state: Any) -> Any:
         """Return the dual variables with the best bias for them."""
         return problem.point(self.solver.point(problem, state).alpha)
 
-    def estimate(self, problem: FreeBiasProblem, state: Any) -> float:
+    def estimate(self, problem: SquaredHingeProblem, state: Any) -> float:
         """Return the estimate of the inner solver."""
         return self.solver.estimate(problem, state)
 

@@ -55,6 +55,10 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
         "block_frank_wolfe": SolverName("BlockFrankWolfe"),
         "pairwise_frank_wolfe": SolverName("PairwiseFrankWolfe"),
     },
+    "kernel hinge with a free bias": {
+        "pair_descent": SolverName("FreePairDescent"),
+        "smo": SolverName("Smo"),
+    },
     "kernel squared_hinge": {
         "smo": SolverName("Smo"),
         "dual_prox_gradient": SolverName("DualProxGradient"),
@@ -86,6 +90,7 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
         "primal_dual_bfw": SolverName("LowRankPDBFW"),
         **_ANY_BALL,
     },
+    "penalized": {"accelerated_gradient": SolverName("PenalizedGradient")},
     "l1 ball hinge": _NOT_SMOOTH,
     "trace ball hinge": _NOT_SMOOTH,
 }

@@ -8,7 +8,7 @@ import numpy as np
 from benchmark_utils.ours import SoftmarginSolver
 from benchmark_utils.racing import EpsSolver, GapReached, Lap
 from softmargin.matrices.gram import Gram
-from softmargin.problems import HingePoint, HingeSVM, KernelHinge, KernelMulticlassSVM
+from softmargin.problems import BiasPoint, HingeSVM, KernelHinge, KernelMulticlassSVM
 from softmargin.solvers.sampled_kernel.conjugate_subgradient import ConjugateSubgradient
 from softmargin.solvers.sampled_kernel.pegasos import Pegasos
 from softmargin.solvers.sampled_kernel.wolfe import Wolfe
@@ -68,7 +68,7 @@ class _WithBias:
         """Evaluate dual variables and the bias."""
         whole = np.zeros(self.problem.gram.n)
         whole[samples] = np.abs(alpha)
-        return {"value": self.problem.certificate(HingePoint(whole, intercept)).residual}
+        return {"value": self.problem.certificate(BiasPoint(whole, intercept)).residual}
 
 
 class StepSolver(SoftmarginSolver):

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmark_utils.kernel_objective import fresh
 from benchmark_utils.ours import ENDLESS
-from softmargin.problems import L2Point
+from softmargin.problems import BiasPoint
 from softmargin.run import Stop, solve
 from softmargin.solvers import PrimalNewton
 
@@ -29,4 +29,4 @@ def proven_dual(problem: Any) -> np.ndarray:
 
 def evaluated(problem: Any, weights: np.ndarray, bias: float) -> dict[str, Any]:
     """Return a peer's model with the dual variables that bound the optimum best."""
-    return L2Point(proven_dual(problem), bias, weights)._asdict()
+    return BiasPoint(proven_dual(problem), bias, weights)._asdict()

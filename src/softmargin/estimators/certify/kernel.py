@@ -13,7 +13,8 @@ from softmargin.estimators.posing.svm import SvmData, SvmSettings, kernel_of, ke
 from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion
 from softmargin.models.shapes import dense
-from softmargin.problems.hinge_svm import HingePoint, HingeSVM
+from softmargin.problems.free_bias import BiasPoint
+from softmargin.problems.hinge_svm import HingeSVM
 
 __all__ = ["certify_expansion", "certify_svc"]
 
@@ -60,7 +61,7 @@ def certify_svc(model: Any, training: Training) -> Certificate:
     problem = HingeSVM(gram, signs, C=training.prices(codes, model.classes_, training.price(model.C), weight))
     dual = np.zeros(len(codes))
     dual[model.support_] = dense(model.dual_coef_)[0]
-    return problem.certificate(HingePoint(signs * dual, float(model.intercept_[0])))
+    return problem.certificate(BiasPoint(signs * dual, float(model.intercept_[0])))
 
 
 def _check_support(vectors: Any, support: Array, n_samples: int, X: Any) -> None:

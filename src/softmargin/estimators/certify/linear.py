@@ -72,7 +72,7 @@ def certify_linear(model: Any, training: Training, multiclass: str | None, loss:
     codes = training.codes(classes, model.n_features)
     prices = _prices(model, training, codes, name)
     coef, intercept = dense(model.coef).astype(np.float64, copy=False), model.intercept
-    fit_intercept = bool(info.get("fit_intercept", intercept.any()))
+    fit_intercept = info.get("fit_intercept", bool(intercept.any()))
     scaling = float(info.get("intercept_scaling", 1.0))
     if charge == "squared_hinge" and fit_intercept and not _is_ours(info):
         # An L2SVM has a free bias or none: the penalised one becomes the weight of a column.

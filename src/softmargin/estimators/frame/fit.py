@@ -355,7 +355,7 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
         check_is_fitted(self)
         info = model_info(
             self._claim(),
-            fit_intercept=bool(self.fit_intercept),
+            fit_intercept=self.fit_intercept,
             class_weight=self.class_weight,
             tol=self.tol,
             status=self.status_,

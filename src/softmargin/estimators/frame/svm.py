@@ -1,12 +1,12 @@
 """What linear and kernel SVMs share: their settings, and the dual variables that a fit leaves."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.estimators.frame.fit import CertifiedClassifier, Data
-from softmargin.estimators.posing.svm import SvmData, SvmSettings
+from softmargin.estimators.posing.svm import FIT_INTERCEPT, SvmData, SvmSettings
 
 __all__ = ["SvmClassifier"]
 
@@ -22,9 +22,14 @@ class SvmClassifier(CertifiedClassifier):
         A joint loss, or one binary problem per class.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         How a violated margin is charged. "squared_hinge" needs two classes or ``multiclass="one_vs_rest"``.
+    fit_intercept : bool or "free", default=True
+        With the hinge, True adds a constant feature, whose weight is penalised like every other one; "free" leaves the
+        intercept unpenalised, as LIBSVM does, for two classes or one-vs-rest. That of the squared hinge always is free.
     intercept_scaling : float, default=1.0
         Value of the constant feature (hinge only); a larger one lessens the penalty on the intercept.
     """
+
+    _allowed: ClassVar = {"fit_intercept": FIT_INTERCEPT}
 
     def _settings(self) -> SvmSettings:
         return SvmSettings(self.multiclass, self.loss, self.fit_intercept, self.intercept_scaling)

@@ -144,12 +144,12 @@ def codes_of(classes: Array, y: Any) -> Array:
 
 
 def model_info(
-    claim: Mapping[str, Any], *, fit_intercept: bool, class_weight: Any, tol: float, status: str, certificate: Any
+    claim: Mapping[str, Any], *, fit_intercept: bool | str, class_weight: Any, tol: float, status: str, certificate: Any
 ) -> dict[str, Any]:
     """Return what every model remembers: its problem (``claim``), and how far it was solved."""
     return {
         **claim,
-        "fit_intercept": fit_intercept,
+        "fit_intercept": fit_intercept if isinstance(fit_intercept, str) else bool(fit_intercept),
         "class_weight": class_weight,
         "tol": float(tol),
         "status": status,

@@ -51,6 +51,11 @@ def sampled_problem(data: SvmData, how: KernelSettings) -> Any:
     name = f"solver={how.solver!r}"
     settings = data.settings
     settings.check(data.n_classes)
+    if settings.is_free:
+        raise IncompatibleError(
+            f"{name} penalises the intercept, but fit_intercept='free' was asked for; use fit_intercept=True, or "
+            "another solver."
+        )
     is_joint = settings.multiclass != "one_vs_rest"
     if data.n_classes > 2 and is_joint:
         raise IncompatibleError(
@@ -83,7 +88,8 @@ def on_landmarks(data: SvmData, how: KernelSettings, rng: np.random.Generator) -
     X, codes, n_classes, prices, settings = data
     settings.check(n_classes)
     _check_function("approximation='nystroem'", how.kernel)
-    bias = 0.0 if settings.is_squared else settings.bias
+    has_free_bias = settings.is_squared or settings.is_free
+    bias = 0.0 if has_free_bias else settings.bias
     weights = prices if np.ptp(prices) > 0.0 else None
     landmarks = choose_landmarks(how.kernel, X, how.n_components, rng, weights, bias=bias)
     n = X.shape[0]
@@ -97,6 +103,6 @@ def on_landmarks(data: SvmData, how: KernelSettings, rng: np.random.Generator) -
         drawn = np.sort(rng.choice(n, most, replace=False, p=None if weights is None else weights / weights.sum()))
         # Drawn by price, they share the price of all.
         X, codes, prices = X[drawn], codes[drawn], np.full(most, prices.sum() / most)
-    settings = settings._replace(fit_intercept=settings.fit_intercept and settings.is_squared)
+    settings = settings if has_free_bias else settings._replace(fit_intercept=False)
     problem = linear_problem(SvmData(landmarks.transform(X), codes, n_classes, prices, settings))
     return KernelTask(problem, landmarks, n, n > most)

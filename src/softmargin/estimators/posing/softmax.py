@@ -4,8 +4,9 @@
     C, l1_ratio                                    C                l1_ratio |W|_1 + (1 - l1_ratio) / 2 |W|^2
     C = inf                                        1                none
     C, penalty=a penalty object                    C                the object, with its own numbers
+    pinned=a label, and any of these               as there         the same of the other classes; that class has none
 
-The first two are scikit-learn's LogisticRegression.
+The first two are scikit-learn's LogisticRegression, the last is paper 003's.
 """
 
 import math
@@ -13,16 +14,44 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softmargin import penalties
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.parameters import Number, checked, shown
 
-__all__ = ["convex_relative", "described", "priced_penalty", "read_penalty", "softmax_claim"]
+__all__ = [
+    "convex_relative",
+    "described",
+    "pinned_column",
+    "priced_penalty",
+    "read_penalty",
+    "softmax_claim",
+    "without_ridge",
+]
+
+Array = NDArray[Any]
 
 
-def priced_penalty(C: Any, l1_ratio: Any, penalty: Any = None, *, default_ratio: float = 0.0) -> tuple[Any, Any]:
+def pinned_column(pinned: Any, classes: Array) -> int | None:
+    """Return which class has no weights; None for none."""
+    if pinned is None:
+        return None
+    labels = classes.tolist()
+    if not isinstance(pinned, str | int | float | np.generic) or pinned not in labels:
+        raise DataError(f"pinned={shown(pinned)} was asked for; it must be None or one of the labels {labels[:10]}.")
+    return int(labels.index(pinned))
+
+
+def priced_penalty(
+    C: Any, l1_ratio: Any, penalty: Any = None, *, default_ratio: float = 0.0, pinned: int | None = None
+) -> tuple[Any, Any]:
     """Return the price of one unit of loss, and the penalty; the price is checked where it is used."""
+    price, g = _of_all_classes(C, l1_ratio, penalty, default_ratio)
+    return price, g if pinned is None else penalties.Pinned(g, float(pinned))
+
+
+def _of_all_classes(C: Any, l1_ratio: Any, penalty: Any, default_ratio: float) -> tuple[Any, Any]:
     ratio = checked("l1_ratio", l1_ratio, Number(least=0.0, most=1.0))
     is_free = isinstance(C, float | np.floating) and math.inf == C
     if penalty is not None:
@@ -44,11 +73,21 @@ def priced_penalty(C: Any, l1_ratio: Any, penalty: Any = None, *, default_ratio:
 
 def convex_relative(penalty: Any) -> Any:
     """Return the convex penalty of the same strength: l1, or the group norm of a grouped penalty; None if unknown."""
+    if isinstance(penalty, penalties.Pinned):
+        base = convex_relative(penalty.base)
+        return None if base is None else penalty._replace(base=base)
     inner = getattr(penalty, "inner", penalty)
     strength = getattr(inner, "strength", None)
     if strength is None:
         return None
     return penalties.L1(strength) if inner is penalty else penalties.Group(strength)
+
+
+def without_ridge(penalty: Any) -> Any:
+    """Return a penalty without its quadratic part."""
+    if isinstance(penalty, penalties.Pinned):
+        return penalty._replace(base=without_ridge(penalty.base))
+    return penalty._replace(l2=0.0) if "l2" in penalty._fields else penalty
 
 
 def softmax_claim(C: float, penalty: Any) -> dict[str, Any]:

@@ -3,6 +3,8 @@
     loss             multiclass                         problem                                        intercept
     hinge            weston_watkins, crammer_singer     one joint SVM                                  penalised
     hinge            one_vs_rest                        a joint SVM of two classes per class, C / 2    penalised
+    hinge            one_vs_rest                        a HingeSVM per class, C                        "free"
+    hinge            a joint loss of two classes        half a HingeSVM, 2 C                           "free"
     squared_hinge    one_vs_rest; any of two classes    an L2SVM per class, 2 C                        free
 
 A binary hinge SVM is twice the joint SVM of two classes with half its C (maths: notation, eq. 4). ``C`` means here what
@@ -21,16 +23,17 @@ from numpy.typing import NDArray
 from softmargin import solvers
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.parameters import NONE, Number, OneOf, checked
+from softmargin.core.parameters import NONE, Number, OneOf, Truth, checked
 from softmargin.core.protocols import SampledProblem
 from softmargin.kernels import Linear, find_gamma, make_kernel, scaled_gamma
 from softmargin.losses import LOSSES
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import canonical, row_blocks
-from softmargin.problems import L2SVM, Expansion, KernelMulticlassSVM, MulticlassSVM, OneVsRest
+from softmargin.problems import L2SVM, Expansion, HingeSVM, KernelMulticlassSVM, MulticlassSVM, OneVsRest
 from softmargin.solvers.names import SAMPLING, SOLVERS
 
 __all__ = [
+    "FIT_INTERCEPT",
     "HINGES",
     "MULTICLASS",
     "KernelSettings",
@@ -52,6 +55,7 @@ Array = NDArray[Any]
 HINGES = ("hinge", "squared_hinge")
 MULTICLASS = (*LOSSES, "one_vs_rest")
 APPROXIMATIONS = (None, "auto", "nystroem")
+FIT_INTERCEPT = (Truth(), OneOf("free"))
 INTERCEPT_SCALING = Number(above=0.0, most=1e100)  # its square is a kernel value
 EXACT_ROWS = 20_000  # up to so many rows, approximation="auto" solves the problem itself; by hand
 
@@ -61,7 +65,7 @@ class SvmSettings(NamedTuple):
 
     multiclass: str = "weston_watkins"
     loss: str = "hinge"
-    fit_intercept: bool = True
+    fit_intercept: bool | str = True  # or "free": not penalised, which that of the squared hinge never is
     intercept_scaling: float = 1.0  # value of the constant feature (hinge)
 
     @property
@@ -70,9 +74,14 @@ class SvmSettings(NamedTuple):
         return self.loss == "squared_hinge"
 
     @property
+    def is_free(self) -> bool:
+        """Whether the intercept of the hinge is not penalised."""
+        return not self.is_squared and self.fit_intercept == "free"
+
+    @property
     def bias(self) -> float:
         """The value of the constant feature whose weight gives the intercept; 0 for none."""
-        if not self.fit_intercept:
+        if not self.fit_intercept or self.is_free:
             return 0.0
         return float(checked("intercept_scaling", self.intercept_scaling, INTERCEPT_SCALING))
 
@@ -80,10 +89,17 @@ class SvmSettings(NamedTuple):
         """Refuse unknown names, and losses that cannot be joined."""
         checked("multiclass", self.multiclass, OneOf(*MULTICLASS))
         checked("loss", self.loss, OneOf(*HINGES))
+        checked("fit_intercept", self.fit_intercept, *FIT_INTERCEPT)
         if self.is_squared and self.multiclass != "one_vs_rest" and n_classes > 2:
             raise IncompatibleError(
                 f"loss='squared_hinge' is a loss of two classes, but multiclass={self.multiclass!r} was asked to join "
                 f"{n_classes} in one; use multiclass='one_vs_rest', or loss='hinge'."
+            )
+        if self.is_free and self.multiclass != "one_vs_rest" and n_classes > 2:
+            raise IncompatibleError(
+                f"fit_intercept='free' is for two classes or one-vs-rest, but multiclass={self.multiclass!r} was asked "
+                f"to join {n_classes} classes in one loss; use multiclass='one_vs_rest', or fit_intercept=True with a "
+                "large intercept_scaling."
             )
 
     def claim(self, C: float) -> dict[str, Any]:
@@ -123,7 +139,7 @@ def linear_problem(data: SvmData) -> Any:
     """Build the problem of a linear SVM."""
     data.settings.check(data.n_classes)
     X = canonical(data.X)
-    if data.settings.is_squared:
+    if data.settings.is_squared or data.settings.is_free:
         return _free_bias_parts(Gram(Linear(), X), data)
     return _hinge_parts(partial(MulticlassSVM, X, bias=data.settings.bias), data)
 
@@ -131,7 +147,7 @@ def linear_problem(data: SvmData) -> Any:
 def kernel_problem(data: SvmData, kernel: Any, cache_size: float = 1000.0) -> Any:
     """Build the problem of a kernel SVM: as ``linear_problem``, with a kernel object and megabytes for its values."""
     data.settings.check(data.n_classes)
-    if data.settings.is_squared:
+    if data.settings.is_squared or data.settings.is_free:
         return _free_bias_parts(Gram(kernel, data.X, cache_size=cache_size), data, is_expansion=True)
     gram = Gram(kernel, data.X, bias=data.settings.bias, cache_size=cache_size)
     return _hinge_parts(partial(KernelMulticlassSVM, gram), data)
@@ -145,8 +161,13 @@ def _hinge_parts(pose: Callable[..., Any], data: SvmData) -> Any:
 
 
 def _free_bias_parts(gram: Gram, data: SvmData, *, is_expansion: bool = False) -> OneVsRest:
-    own = {"has_bias": data.settings.fit_intercept, "is_expansion": is_expansion}
-    return OneVsRest([L2SVM(gram, 2.0 * mine - 1.0, C=2.0 * C, **own) for mine, C in data.binary_problems()])
+    settings, pairs = data.settings, data.binary_problems()
+    if settings.is_squared:
+        own = {"has_bias": bool(settings.fit_intercept), "is_expansion": is_expansion}
+        return OneVsRest([L2SVM(gram, 2.0 * mine - 1.0, C=2.0 * C, **own) for mine, C in pairs])
+    scale = 1.0 if settings.multiclass == "one_vs_rest" else 0.5
+    parts = [HingeSVM(gram, 2.0 * mine - 1.0, C=C / scale, is_expansion=is_expansion) for mine, C in pairs]
+    return OneVsRest(parts, scale=scale)
 
 
 # --- kernels -------------------------------------------------------------------------------------------------

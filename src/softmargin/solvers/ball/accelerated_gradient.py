@@ -16,7 +16,7 @@ in Scheinberg, Goldfarb and Bai (2014) (``common.momentum``). Maths: ball, eq. 1
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class BallGradient(BallSolver):
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> BallGradientState:
         """Allocate, from a first point or from zero."""
         check_smooth(problem)
-        objective.checked_ball(problem, "BallGradient", "LowRankGradient", L1Ball, Simplex, Box)
+        self._check(problem)
         point = problem.checked_point(init)
         W = np.array(point.weights, dtype=np.float64)
         S = np.ascontiguousarray(problem.scores(W))
@@ -89,9 +89,29 @@ class BallGradient(BallSolver):
         first = max(float(squares.max()), LEAST_SHARE * ceiling)
         return BallGradientState(W, S, W.copy(), S.copy(), point.intercept, first, ceiling)
 
+    def _check(self, problem: Any) -> None:
+        objective.checked_ball(problem, "BallGradient", "LowRankGradient", L1Ball, Simplex, Box)
+
+    def _ridge(self, problem: Any) -> float:
+        """Return the curvature that is known beside that of the losses."""
+        return float(problem.l2)
+
+    def _land(self, problem: Any, state: BallGradientState, length: float, out: Array) -> None:
+        """Write the point where a step of this length from V ends."""
+        D = state.D
+        np.multiply(state.G, -length, out=D)
+        D += (1.0 - length * problem.l2) * state.V
+        state.theta = objective.project_into(problem.ball, D, state.theta, out)
+
+    def _gap(self, problem: Any, W: Array, losses: float, G: Array, conjugates: float) -> float:
+        """Return the relative gap at W and the slopes whose product with X' is G."""
+        primal = losses + 0.5 * problem.l2 * float(np.vdot(W, W))
+        return relative_gap(primal, problem.ball.least(G, problem.l2) - conjugates)
+
     def step(self, problem: ConstrainedProblem, state: BallGradientState) -> BallGradientState:
         """Make one iteration."""
-        l2, before = problem.l2, state.lipschitz + problem.l2
+        l2 = self._ridge(problem)
+        before = state.lipschitz + l2
         state.lipschitz = max(self.tuning.shrink * state.lipschitz, LEAST_SHARE * state.ceiling)
         momentum, beta = next_momentum(state.momentum, (state.lipschitz + l2) / before)
         V, S, U, G, D = state.V, state.V_scores, state.U, state.G, state.D
@@ -104,10 +124,7 @@ class BallGradient(BallSolver):
         new, new_S = state.last_W, state.last_S
         while True:
             check_time()
-            length = 1.0 / (state.lipschitz + l2)
-            np.multiply(G, -length, out=D)
-            D += (1.0 - length * l2) * V
-            state.theta = objective.project_into(problem.ball, D, state.theta, new)
+            self._land(problem, state, 1.0 / (state.lipschitz + l2), new)
             np.subtract(new, V, out=D)
             objective.fill_scores(problem.X, new, new_S)
             intercept = objective.best_intercept(problem, new_S, state.intercept)
@@ -117,9 +134,8 @@ class BallGradient(BallSolver):
                 break
             state.lipschitz = min(max(self.tuning.growth * state.lipschitz, rise / square), state.ceiling)
         if state.n_done % self.tuning.gap_every == 0:
-            primal = objective.losses(problem, new_S, intercept) + 0.5 * l2 * float(np.vdot(new, new))
-            bound = problem.ball.least(G, l2) - objective.conjugates(problem, S, state.intercept)
-            state.gap = relative_gap(primal, bound)
+            losses = objective.losses(problem, new_S, intercept)
+            state.gap = self._gap(problem, new, losses, G, objective.conjugates(problem, S, state.intercept))
         turned = float(np.vdot(D, new)) < float(np.vdot(D, state.W))
         state.momentum = 1.0 if self.restart and turned else momentum
         state.W, state.last_W = new, state.W

@@ -30,9 +30,8 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, padded, pointer, zeros
 from softmargin.backends.loops import shuffle
-from softmargin.blocks import find_block, new_workspace
+from softmargin.blocks import BLOCK, find_block, new_workspace
 from softmargin.core.deadline import alarm, is_time_up, share_of_time
-from softmargin.core.parameters import NAME
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.losses.multiclass_hinge import margins
 from softmargin.matrices.row_store import gather
@@ -89,18 +88,18 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
 
     Parameters
     ----------
-    block : {"auto", "newton", "sort", "greedy", "projection"}
+    block : {"auto", "newton", "sort", "greedy", "projection"} or block object
         How one row is minimised, as in ``DualBlockDescent``.
     working_set : bool
         Descend on working sets; False passes over all rows, each once per step: plain exact block descent.
     tuning : KernelBlockDescentTuning
     """
 
-    block: str = "auto"
+    block: Any = "auto"
     working_set: bool = True
     tuning: KernelBlockDescentTuning = KernelBlockDescentTuning()
 
-    allowed: ClassVar = {"block": (NAME,)}
+    allowed: ClassVar = {"block": BLOCK}
     state_type = KernelDescentState
 
     def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> KernelDescentState:

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from softmargin.core.deadline import is_time_up
 from softmargin.core.parameters import OneOf
-from softmargin.core.protocols import FreeBiasProblem, Resumable
-from softmargin.problems.l2_svm import L2Point
+from softmargin.core.protocols import Resumable, SquaredHingeProblem
+from softmargin.problems.free_bias import BiasPoint
 from softmargin.sets import BALANCERS
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
 from softmargin.solvers.common.power_method import largest_eigenvalue
@@ -84,10 +84,12 @@ class DualProxGradient(Resumable):
     tuning: DualProxGradientTuning = DualProxGradientTuning()
 
     allowed: ClassVar = {"projection": (OneOf(*BALANCERS),)}
-    needs: ClassVar[tuple[type, ...]] = (FreeBiasProblem,)
+    needs: ClassVar[tuple[type, ...]] = (SquaredHingeProblem,)
     state_type = DualGradientState
 
-    def start(self, problem: FreeBiasProblem, init: L2Point | None, rng: np.random.Generator) -> DualGradientState:
+    def start(
+        self, problem: SquaredHingeProblem, init: BiasPoint | None, rng: np.random.Generator
+    ) -> DualGradientState:
         """Find L; begin at alpha = 0, or at a feasible point near ``init``."""
         n, tuning = len(problem.y), self.tuning
         alpha = np.zeros(n) if init is None else problem.feasible(init.alpha)
@@ -102,7 +104,7 @@ class DualProxGradient(Resumable):
         )
         return DualGradientState(alpha, scores, alpha, scores, tuning.safety * sigma + sharpest)
 
-    def step(self, problem: FreeBiasProblem, state: DualGradientState) -> DualGradientState:
+    def step(self, problem: SquaredHingeProblem, state: DualGradientState) -> DualGradientState:
         """Make ``tuning.iterations`` iterations."""
         y, inverse_C = problem.y, problem.inverse_C
         v, scores_v = np.empty((2, len(y)))
@@ -129,15 +131,15 @@ class DualProxGradient(Resumable):
             state.alpha, state.scores, state.momentum = alpha, scores, momentum
         return state
 
-    def point(self, problem: FreeBiasProblem, state: DualGradientState) -> Any:
+    def point(self, problem: SquaredHingeProblem, state: DualGradientState) -> Any:
         """Return the dual variables with the best bias."""
         return problem.point(state.alpha.copy())
 
-    def estimate(self, problem: FreeBiasProblem, state: DualGradientState) -> float:
+    def estimate(self, problem: SquaredHingeProblem, state: DualGradientState) -> float:
         """Return the relative gap at the scores of the last iteration; centring only shifts the bias."""
         return problem.relative_gap(state.alpha, state.scores)
 
-    def _project(self, problem: FreeBiasProblem, state: DualGradientState, beta: Array) -> Array:
+    def _project(self, problem: SquaredHingeProblem, state: DualGradientState, beta: Array) -> Array:
         """Return the nearest feasible point; keep its multiplier."""
         inside = problem.C > 0
         if problem.has_bias and inside.any():
@@ -146,7 +148,7 @@ class DualProxGradient(Resumable):
             beta = beta - state.multiplier * problem.y
         return np.where(inside, np.maximum(beta, 0.0), 0.0)
 
-    def _product(self, problem: FreeBiasProblem, u: Array) -> Array:
+    def _product(self, problem: SquaredHingeProblem, u: Array) -> Array:
         """Return K u, or HKH u."""
         gram, is_centred = problem.gram, self.centred and problem.has_bias
         if is_centred:

@@ -30,10 +30,10 @@ from scipy.linalg.lapack import dposv
 from softmargin.core.certificate import relative_gap
 from softmargin.core.deadline import check_time
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import FreeBiasProblem, Resumable
+from softmargin.core.protocols import Resumable, SquaredHingeProblem
 from softmargin.matrices.operator import FEW, is_thin, laid_out
 from softmargin.matrices.rows import add_squares, as_rows
-from softmargin.problems.l2_svm import L2Point
+from softmargin.problems.free_bias import BiasPoint
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
 from softmargin.solvers.squared_hinge._newton_loop import (
     CentredSamples,
@@ -101,10 +101,10 @@ class PrimalNewton(Resumable):
 
     tuning: PrimalNewtonTuning = PrimalNewtonTuning()
 
-    needs: ClassVar[tuple[type, ...]] = (FreeBiasProblem,)
+    needs: ClassVar[tuple[type, ...]] = (SquaredHingeProblem,)
     state_type = NewtonState
 
-    def start(self, problem: FreeBiasProblem, init: L2Point | None, rng: np.random.Generator) -> NewtonState:
+    def start(self, problem: SquaredHingeProblem, init: BiasPoint | None, rng: np.random.Generator) -> NewtonState:
         """Begin at w = 0, or at the weights of ``init``."""
         gram = problem.gram
         if not gram.is_linear:
@@ -123,7 +123,7 @@ class PrimalNewton(Resumable):
             state.bias = problem.best_bias(state.scores)
         return state
 
-    def step(self, problem: FreeBiasProblem, state: NewtonState) -> NewtonState:
+    def step(self, problem: SquaredHingeProblem, state: NewtonState) -> NewtonState:
         """Minimise the quadratic piece, and P on the line towards its minimiser."""
         piece = self._evaluate(problem, state)
         move = _solve(state, piece, self.tuning)
@@ -133,23 +133,23 @@ class PrimalNewton(Resumable):
         state.piece = None
         return state
 
-    def point(self, problem: FreeBiasProblem, state: NewtonState) -> Any:
+    def point(self, problem: SquaredHingeProblem, state: NewtonState) -> Any:
         """Return the weights with their best bias, and the dual point that their losses imply."""
         bias = problem.best_bias(state.scores) - float(state.mean @ state.weights)
         return problem.primal_point(state.weights.copy(), bias)
 
-    def estimate(self, problem: FreeBiasProblem, state: NewtonState) -> float:
+    def estimate(self, problem: SquaredHingeProblem, state: NewtonState) -> float:
         """Return the relative gap at the best bias."""
         return self._evaluate(problem, state).residual
 
-    def _samples(self, problem: FreeBiasProblem, state: NewtonState) -> CentredSamples:
+    def _samples(self, problem: SquaredHingeProblem, state: NewtonState) -> CentredSamples:
         """Return the samples; they are prepared once per run."""
         if state.samples is None:
             state.X = laid_out(problem.gram.X, short=self.tuning.short)
             state.samples = CentredSamples(as_rows(state.X), state.mean, problem.y, problem.C, problem.has_bias)
         return state.samples
 
-    def _evaluate(self, problem: FreeBiasProblem, state: NewtonState) -> _Piece:
+    def _evaluate(self, problem: SquaredHingeProblem, state: NewtonState) -> _Piece:
         """Return the current piece; each is evaluated once."""
         if state.piece is not None:
             return state.piece

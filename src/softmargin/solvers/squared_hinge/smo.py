@@ -1,11 +1,11 @@
-"""Sequential minimal optimisation of the binary L2-SVM: the best pair of dual variables again and again.
+"""Sequential minimal optimisation of binary SVMs with a free bias: the best pair of dual variables again and again.
 
 Maths: squared hinge, section 6.
 
-    minimise over a >= 0, y'a = 0:   1/2 (ya)'(K + diag(1/C))(ya) - sum a
+    minimise over 0 <= a <= upper, y'a = 0:   1/2 (ya)'(K + diag(r))(ya) - sum a
 
-Squared hinge loss is hinge loss with a hard margin on K + diag(1/C), so any SMO solves it. Without a bias the sum
-y'a is free, and variables move one at a time.
+Squared hinge loss, r = 1/C and no upper bound, is hinge loss with a hard margin on K + diag(1/C), so any SMO solves
+both. Without a bias the sum y'a is free, and variables move one at a time.
 
 Rows of K cost more than updates, so they are opened (computed and stored) in blocks. Each step evaluates the violations
 of all samples, opens the rows of the worst violators, and moves pairs of open samples until their violation has fallen
@@ -15,7 +15,7 @@ all samples by one product.
 
     maths       here
     y a         state.u                 (n,)
-    S           state.S                 (n,)   y - K u - u / C
+    S           state.S                 (n,)   y - K u - r u
     m - M       violation
     I_up, I_low rises, falls            may u_i grow; may it shrink
 """
@@ -27,11 +27,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.loops import in_chunks
 from softmargin.core.deadline import alarm, share_of_time
 from softmargin.core.protocols import FreeBiasProblem, Resumable
-from softmargin.problems.l2_svm import L2Point
-from softmargin.solvers.squared_hinge._smo_loop import DualVariables, descend_pairs, descend_singles
+from softmargin.problems.free_bias import BiasPoint
+from softmargin.solvers.common.rooms import rooms, sizes_after
+from softmargin.solvers.common.smo_loop import DualVariables, descend_pairs, descend_singles
 
 __all__ = ["Smo", "SmoState", "SmoTuning"]
 
@@ -78,7 +78,7 @@ class Smo(Resumable):
     needs: ClassVar[tuple[type, ...]] = (FreeBiasProblem,)
     state_type = SmoState
 
-    def start(self, problem: FreeBiasProblem, init: L2Point | None, rng: np.random.Generator) -> SmoState:
+    def start(self, problem: FreeBiasProblem, init: BiasPoint | None, rng: np.random.Generator) -> SmoState:
         """Begin at alpha = 0, or at a feasible point near ``init``."""
         n = len(problem.y)
         u = np.zeros(n) if init is None else problem.y * problem.feasible(init.alpha)
@@ -88,9 +88,9 @@ class Smo(Resumable):
 
     def step(self, problem: FreeBiasProblem, state: SmoState) -> SmoState:
         """Choose samples, and move their variables until their violation has clearly fallen."""
-        y, u, gram, tuning = problem.y, state.u, problem.gram, self.tuning
-        rises = (problem.C > 0) & ((y > 0) | (u < 0))
-        falls = (problem.C > 0) & ((y < 0) | (u > 0))
+        u, gram, tuning = state.u, problem.gram, self.tuning
+        room = rooms(problem.y > 0.0, np.abs(u), problem.upper)
+        rises, falls = (problem.C > 0.0) & (room[0] > 0.0), (problem.C > 0.0) & (room[1] < 0.0)
         rise, fall, violation = _violations(state.S, rises, falls, problem.has_bias)
         if not violation > tuning.refresh * state.refreshed:
             state.S = _fresh(problem, u)
@@ -108,13 +108,15 @@ class Smo(Resumable):
         else:
             index = _working_set(state, rise, fall, gram.largest_square)
             K, updates = gram.square(index), tuning.set_passes * len(index)
-        variables = _gathered(problem, state, K, index, rises, falls)
+        variables = _gathered(problem, state, K, index, room, (rises, falls))
         descend = descend_pairs if problem.has_bias else descend_singles
         updates = max(tuning.fewest_updates, updates)
         # Where only some samples move, the scores of all have to be updated afterwards.
         with share_of_time(1.0 if len(index) == gram.n else tuning.share):
             descend(variables, updates, tuning.target * violation, tuning.check_every, alarm())
-        u_new, S_new = variables.u[: len(index)].copy(), variables.S[: len(index)].copy()
+        m, y = len(index), problem.y[index]
+        u_new = y * sizes_after(y > 0.0, variables.rise[:m], variables.fall[:m], problem.upper[index])
+        S_new = variables.S[:m].copy()
         if len(index) == gram.n:
             state.u, state.S = u_new, S_new
             return state
@@ -124,9 +126,9 @@ class Smo(Resumable):
         state.S -= gram.scores(moved) + moved * problem.inverse_C
         return state
 
-    def point(self, problem: FreeBiasProblem, state: SmoState) -> L2Point:
+    def point(self, problem: FreeBiasProblem, state: SmoState) -> BiasPoint:
         """Return the dual variables with the best bias."""
-        return L2Point(np.abs(state.u), problem.best_bias(_scores(problem, state)))
+        return BiasPoint(np.abs(state.u), problem.best_bias(_scores(problem, state)))
 
     def estimate(self, problem: FreeBiasProblem, state: SmoState) -> float:
         """Return the relative gap at the scores that the steps maintain."""
@@ -193,20 +195,16 @@ def _working_set(state: SmoState, rise: Array, fall: Array, largest: int) -> Arr
 
 
 def _gathered(
-    problem: FreeBiasProblem, state: SmoState, K: Array, index: Array, rises: Array, falls: Array
+    problem: FreeBiasProblem,
+    state: SmoState,
+    K: Array,
+    index: Array,
+    room: tuple[Array, Array],
+    moves: tuple[Array, Array],
 ) -> DualVariables:
-    """Return the variables of some samples, of which those that rise or fall may move."""
-    m = len(index)
-    return DualVariables(
-        K.reshape(-1),
-        m,
-        y=in_chunks(problem.y[index], 1.0),
-        u=in_chunks(state.u[index], 0.0),
-        S=in_chunks(state.S[index], 0.0),
-        up=in_chunks(np.where(rises[index], 0.0, -np.inf), -np.inf),
-        low=in_chunks(np.where(falls[index], 0.0, np.inf), np.inf),
-        # In the precision of K: |phi_i - phi_j|^2 of equal rows is then zero.
-        diagonal=in_chunks(problem.gram.diagonal[index].astype(K.dtype), 1.0),
-        inverse_C=in_chunks(problem.inverse_C[index], 1.0),
-        gain=in_chunks(np.zeros(m), 0.0),
+    """Return the variables of some samples with their rooms; ``moves`` says which may rise and which may fall."""
+    rise, fall = (side[index] for side in room)
+    up, low = np.where(moves[0][index], 0.0, -np.inf), np.where(moves[1][index], 0.0, np.inf)
+    return DualVariables.of(
+        K, state.S[index], rise, fall, problem.gram.diagonal[index], problem.inverse_C[index], up, low
     )

@@ -1,0 +1,190 @@
+"""What binary SVMs with a free bias share, whichever way they charge a violated margin; linear or with a kernel.
+
+    P(w, b) = 1/2 |w|^2 + sum_i loss_i([1 - y_i (<w, x_i> + b)]_+)                 b is not penalised
+    D(a)    = sum a - 1/2 (ya)'K(ya) - 1/2 sum_i r_i a_i^2 ,   0 <= a <= upper,  y'a = 0
+    w = sum_i a_i y_i x_i ,   scores F = K (ya) ,   xi_i = [1 - y_i (F_i + b)]_+
+
+    problem     loss_i          upper     r_i           maths
+    HingeSVM    C_i xi          C_i       0             kernel SVM, section 9
+    L2SVM       C_i / 2 xi^2    inf       1 / C_i       squared hinge, section 1
+
+Without a bias, b = 0 and the constraint y'a = 0 falls away. A sample with C_i = 0 has a_i = 0.
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.certificate import Certificate, duality_gap, relative_gap
+from softmargin.core.errors import DataError
+from softmargin.core.rounding import Rounded, ScoreErrors, gamma, norms, squared_norm, total
+from softmargin.matrices.gram import Gram
+from softmargin.matrices.operator import longest_row, matmul, rmatmul
+from softmargin.problems.checks import balanced, checked_prices, checked_signs, digest_of
+from softmargin.problems.multiclass_svm import MarginModels
+
+__all__ = ["BiasPoint", "FreeBiasSVM"]
+
+Array = NDArray[Any]
+
+
+class BiasPoint(NamedTuple):
+    """Dual variables, the bias, and the weights where they are known apart from the dual (linear, primal solvers)."""
+
+    alpha: Array  # (n,)
+    bias: float
+    weights: Array | None = None  # (d,)
+
+
+class FreeBiasSVM(MarginModels):
+    """A binary SVM with a free bias; a subclass says what a violated margin costs.
+
+    Parameters
+    ----------
+    gram : Gram
+        The kernel matrix, with bias 0: the bias here is free.
+    y : array of shape (n,)
+        -1 and +1.
+    C : float or array of shape (n,)
+    has_bias : bool, default=True
+    is_expansion : bool, default=False
+        Whether a model is made of the dual variables alone, also where the kernel is linear; with another kernel it
+        always is.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(
+        self, gram: Gram, y: Array, *, C: float | Array = 1.0, has_bias: bool = True, is_expansion: bool = False
+    ) -> None:
+        self.gram = gram
+        self.is_expansion = is_expansion or not gram.is_linear
+        self.y = checked_signs(y, gram)
+        self.C = checked_prices(C, gram.n)
+        self.has_bias = has_bias
+
+    @property
+    def upper(self) -> Array:
+        """The largest value of every dual variable; (n,)."""
+        raise NotImplementedError
+
+    @property
+    def inverse_C(self) -> Array:
+        """The r_i of the dual; (n,)."""
+        raise NotImplementedError
+
+    def best_bias(self, scores: Array) -> float:
+        """Return the b that minimises P for these scores."""
+        raise NotImplementedError
+
+    def losses(self, xi: Array) -> Array:
+        """Return what the slacks cost; (n,)."""
+        raise NotImplementedError
+
+    def gaps(self, alpha: Array, scores: Array, bias: float) -> Array:
+        """Return each sample's part of the gap, given scores = K (ya); (n,)."""
+        raise NotImplementedError
+
+    def _losses(self, xi: Array, errors: Array) -> Rounded:
+        """Return the sum of the losses, given bounds on the errors of the slacks."""
+        raise NotImplementedError
+
+    def _nearest(self, alpha: Array) -> Array:
+        """Return a feasible dual point near ``alpha``, where C > 0 for all samples."""
+        raise NotImplementedError
+
+    def feasible(self, alpha: Array) -> Array:
+        """Return a feasible dual point near ``alpha``."""
+        if alpha.shape != self.y.shape:
+            raise DataError(f"a warm start needs alpha of shape {self.y.shape}; found {alpha.shape}. Start afresh.")
+        return self._nearest(alpha) if self.C.any() else np.zeros_like(self.y)
+
+    def zero(self) -> BiasPoint:
+        """Return alpha = 0, with its best bias."""
+        return BiasPoint(np.zeros_like(self.y), self.best_bias(np.zeros_like(self.y)))
+
+    def point(self, alpha: Array) -> BiasPoint:
+        """Pair dual variables with the best bias for the scores they imply."""
+        return BiasPoint(alpha, self.best_bias(self.gram.scores(self.y * alpha)))
+
+    def slacks(self, scores: Array, bias: float) -> Array:
+        """Return xi; shape (n,)."""
+        return np.maximum(1.0 - self.y * (scores + bias), 0.0)
+
+    def dual(self, alpha: Array) -> Rounded:
+        """Return D at feasible coefficients near these: within their bounds, and y'a = 0 with a bias."""
+        inside, operations = self._inside(alpha)
+        return self._dual(inside, operations, self.gram.energy((self.y * inside)[:, None], operations))
+
+    def _inside(self, alpha: Array) -> tuple[Array, int]:
+        """Return feasible coefficients near these, and how many roundings they are away from exact ones."""
+        alpha = np.where(self.C > 0.0, np.clip(alpha, 0.0, self.upper), 0.0)
+        return balanced(alpha, self.y) if self.has_bias else (alpha, 0)
+
+    def _dual(self, alpha: Array, operations: int, square: Rounded) -> Rounded:
+        ridge = alpha * (alpha * self.inverse_C)  # alpha^2 would underflow first
+        share = gamma(2 * operations + 4)
+        return total(alpha, share * alpha) - (square + total(ridge, share * ridge)).times(0.5)
+
+    def relative_gap(self, alpha: Array, scores: Array) -> float:
+        """Return (P - D) / P at a feasible alpha and its best bias, given scores = K (ya), as exact as these."""
+        bias = self.best_bias(scores)
+        primal = 0.5 * float((self.y * alpha) @ scores) + float(self.losses(self.slacks(scores, bias)).sum())
+        return relative_gap(primal, primal - float(self.gaps(alpha, scores, bias).sum()))
+
+    def certificate(self, point: BiasPoint) -> Certificate:
+        """Certify a point: P at the point, D at feasible coefficients near it; the scores are recomputed."""
+        if point.weights is not None:
+            return duality_gap(self.primal_at(point.weights[None, :], np.array([point.bias])), self.dual(point.alpha))
+        inside, operations = self._inside(point.alpha)
+        judged = self.gram.judged((self.y * inside)[:, None], operations)
+        dual = self._dual(inside, operations, judged.square)
+        if not np.array_equal(inside, point.alpha):
+            judged = self.gram.judged((self.y * point.alpha)[:, None], 0)
+        losses = self._losses_at(judged.scores[:, 0], point.bias, judged.errors)
+        return duality_gap(judged.square.times(0.5) + losses, dual)
+
+    def _losses_at(self, scores: Array, bias: float, errors: ScoreErrors) -> Rounded:
+        slacks = 1.0 - self.y * (scores + bias)
+        return self._losses(np.maximum(slacks, 0.0), errors.of_slacks(slacks, scores, bias))
+
+    def linear_scores(self, weights: Array) -> Array:
+        """Return X w for the weights of a linear kernel; (n,)."""
+        column = np.append(weights, 0.0)[:, None]
+        return np.concatenate([scores[:, 0] for _, scores in matmul(self.gram.X, column, 0.0)])
+
+    def dual_columns(self, point: BiasPoint) -> Array:
+        """Return the dual variables with their signs, w = sum_i x_i dual_i; (n, 1)."""
+        return (self.y * point.alpha)[:, None]
+
+    def warm_point(self, dual: Array) -> BiasPoint | None:
+        """Return a feasible point near the dual column of a model; None where it has another shape."""
+        return self.point(self.feasible(self.y * dual[:, 0])) if dual.shape == (len(self.y), 1) else None
+
+    def primal_at(self, coef: Array, intercept: Array) -> Rounded:
+        """Return P at the weights (1, d) and the bias (1,) of a linear model."""
+        weights, bias, X = coef[0], float(intercept[0]), self.gram.X
+        size = gamma(longest_row(X) + 8) * norms(weights[:, None], axis=0)
+        errors = ScoreErrors(self.gram.lengths[:, None], size[:, None], np.zeros(1))
+        return squared_norm(weights).times(0.5) + self._losses_at(self.linear_scores(weights), bias, errors)
+
+    def coef_and_intercept(self, point: BiasPoint) -> tuple[Array, Array]:
+        """Return the weights of a linear kernel, (1, d), and the bias, (1,)."""
+        weights = point.weights
+        if weights is None:
+            weights = rmatmul(self.gram.X, self.dual_columns(point), 0.0)[:-1, 0]
+        return weights[None, :], np.array([point.bias])
+
+    def free_bias(self, point: BiasPoint) -> Array:
+        """Return the unpenalised bias; (1,)."""
+        return np.array([point.bias])
+
+    def expansion_point(self, dual: Array, intercept: Array) -> BiasPoint:
+        """Return the point that the dual column (n, 1) and the bias (1,) of a model are, feasible or not."""
+        return BiasPoint(self.y * dual[:, 0], float(intercept[0]))
+
+    def fingerprint(self) -> str:
+        """Return a hash of the data, the kernel and the prices."""
+        settings = (self.name, self.has_bias, self.gram.bias, self.gram.kernel)
+        return digest_of(settings, self.gram.X, self.y, self.C)

@@ -1,0 +1,1 @@
+"""Solvers of entrywise losses with a separable convex penalty."""

@@ -1,0 +1,41 @@
+"""Accelerated proximal gradient (FISTA) for entrywise losses with a convex penalty.
+
+    V = W_t + beta (W_t - W_{t-1});   W_{t+1} = prox_{g / L}(V - L'(V) / L)
+
+It is accelerated gradient over a ball (``solvers.ball.accelerated_gradient``), with the prox of the penalty in place of
+the nearest point: the same momentum, intercept, and curvature along the step.
+
+Source: Beck and Teboulle (2009), restarted as in O'Donoghue and Candes (2015). Maths: penalised losses, section 3.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from softmargin.core.protocols import Array, PenalizedProblem
+from softmargin.problems.linear_losses import BallPoint
+from softmargin.solvers.ball.accelerated_gradient import BallGradient, BallGradientState
+
+__all__ = ["PenalizedGradient"]
+
+
+@dataclass(frozen=True)
+class PenalizedGradient(BallGradient):
+    """Settings of accelerated proximal gradient; ``restart`` drops the momentum when a step turns back."""
+
+    needs: ClassVar[tuple[type, ...]] = (PenalizedProblem,)
+
+    def point(self, problem: Any, state: BallGradientState) -> BallPoint:
+        """Return the weights and the intercept."""
+        return BallPoint(state.W.copy(), state.intercept.copy())
+
+    def _check(self, problem: Any) -> None:
+        """Take any: a problem has refused a penalty without a bound."""
+
+    def _ridge(self, problem: Any) -> float:
+        return 0.0
+
+    def _land(self, problem: Any, state: BallGradientState, length: float, out: Array) -> None:
+        out[:] = problem.penalty.prox(state.V - length * state.G, length)
+
+    def _gap(self, problem: Any, W: Array, losses: float, G: Array, conjugates: float) -> float:
+        return float(problem.rough_gap(W, losses, G, conjugates))
