@@ -8,8 +8,10 @@ import pytest
 from test_start_up import calling, imported_by
 
 import softmargin
+from softmargin import penalties
 from softmargin.cli import choices, options, train
 from softmargin.data import blobs, load, split, write_libsvm
+from softmargin.estimators.posing.softmax import described, priced_penalty
 from softmargin.models import load_model
 
 SOFTMAX = ("--model", "softmax")
@@ -163,6 +165,39 @@ def test_every_solver_by_name_meets_the_tolerance(from_json, data, kind):
         assert (found["status"], found["solver"]) == ("converged", name)
 
 
+@pytest.mark.parametrize(
+    ("words", "penalty", "pinned"),
+    [
+        ("group:0.5", penalties.Group(0.5), None),
+        ("box:-0.2,0.3", penalties.Box(-0.2, 0.3), "2.0"),
+        ("mcp:0.5,4", penalties.MCP(0.5, 4.0), None),
+    ],
+)
+def test_any_penalty_can_be_asked_for(from_json, data, words, penalty, pinned):
+    path, more = data.parent / "m", () if pinned is None else ("--pinned", pinned)
+    asked = ("train", data, *SOFTMAX, "--penalty", words, *more, "--tol", "1e-6", "-o", path)
+    found = from_json(*asked, "--solver", "block_prox_gradient")
+    part = split(load(str(data)), test_size=0.25, seed=0)
+    settings = {"pinned": None if pinned is None else 2, "solver": "block_prox_gradient", "random_state": 0}
+    ours = softmargin.SoftmaxRegression(penalty=penalty, tol=1e-6, **settings).fit(part.X, part.y)
+    np.testing.assert_allclose(load_model(path).coef, ours.coef_, atol=1e-12)
+    assert found["penalty"] == described(priced_penalty(1.0, 0.0, penalty, pinned=pinned and 1)[1])
+    assert (found["l1_ratio"], found["pinned"]) == (None, pinned)
+    if penalty.is_convex:
+        assert from_json("certify", path, data)["certificate"]["residual"] <= 2e-6
+
+
+def test_names_of_penalties_are_those_of_the_room():
+    assert list(choices.PENALTIES) == list(penalties.PENALTIES)
+    for name, numbers in choices.PENALTIES.items():
+        assert len(inspect.signature(penalties.PENALTIES[name]).parameters) == len(numbers.split(","))
+
+
+def test_a_fit_may_end_at_a_share_of_its_first_gap(from_json, data):
+    found = from_json("train", data, *SOFTMAX, "--solver", "lbfgs", "--tol", "0", "--decay", "0.01")
+    assert found["status"] == "decayed"
+
+
 # --- what is refused -----------------------------------------------------------------------------------------
 
 
@@ -177,6 +212,11 @@ def test_every_solver_by_name_meets_the_tolerance(from_json, data, kind):
         ((*SOFTMAX, "--solver", "walrus"), "'walrus' solves linear hinge problems, not softmax ridge ones"),
         ((*SOFTMAX, "--l1-ratio", "1", "--solver", "lbfgs"), "'lbfgs' solves softmax ridge problems, not softmax ones"),
         ((*SOFTMAX, "-o", "m", "--format", "liblinear"), "a softmax model has probabilities"),
+        (("--penalty", "group:1"), "--penalty is an option of softmax models"),
+        ((*SOFTMAX, "--penalty", "l1:-1"), "l1 must be finite and not negative"),
+        ((*SOFTMAX, "--penalty", "l1:1", "--l1-ratio", "0.5"), "Leave out one of the two"),
+        ((*SOFTMAX, "--pinned", "7"), "--pinned names the label '7'; the labels are 1, 2, 3"),
+        ((*SOFTMAX, "--pinned", "1", "--solver", "lbfgs"), "'lbfgs' solves softmax ridge problems, not softmax ones"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -189,6 +229,11 @@ def test_options_that_do_not_fit_are_one_line_before_training(refused, data, mon
 @pytest.mark.parametrize("ratio", ["-0.1", "1.1", "nan", "half"])
 def test_a_ratio_lies_between_0_and_1(refused, data, ratio):
     refused("train", data, *SOFTMAX, f"--l1-ratio={ratio}", code=2)
+
+
+@pytest.mark.parametrize("penalty", ["lasso:1", "l1:1,2", "box:nan", "mcp:one", "group:1,"])
+def test_a_penalty_is_a_name_and_its_numbers(refused, data, penalty):
+    refused("train", data, *SOFTMAX, f"--penalty={penalty}", code=2)
 
 
 def test_an_svm_has_no_probabilities(refused, from_json, data):

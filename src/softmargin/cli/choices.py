@@ -22,6 +22,22 @@ KERNEL_DEFAULTS: dict[str, Any] = {
     "approximation": "auto",
     "n_components": 500,
 }
-SOFTMAX_DEFAULTS = {"l1_ratio": 0.0}
+SOFTMAX_DEFAULTS: dict[str, Any] = {"l1_ratio": 0.0, "penalty": None, "pinned": None}
+# Each with its numbers in their order: those left out have defaults.
+PENALTIES = {
+    "l1": "STRENGTH",
+    "l2": "STRENGTH",
+    "elastic_net": "L1,L2",
+    "group": "STRENGTH",
+    "sparse_group": "GROUP,L1,L2",
+    "nonnegative": "L1,L2",
+    "box": "LOW,HIGH,L1,L2",
+    "mcp": "STRENGTH,GAMMA",
+    "scad": "STRENGTH,A",
+    "l0": "STRENGTH",
+    "group_mcp": "STRENGTH,GAMMA",
+    "group_scad": "STRENGTH,A",
+    "group_l0": "STRENGTH",
+}
 DEFAULT_TEST_SIZE = 0.25
 DEFAULT_SEED = 0

@@ -7,10 +7,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from softmargin.cli.choices import KERNEL_DEFAULTS, SOFTMAX_DEFAULTS, SVM_DEFAULTS
+from softmargin.cli.rows import find_label
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
 from softmargin.estimators.posing.fit import loss_prices, model_info
-from softmargin.estimators.posing.softmax import priced_penalty, softmax_claim
+from softmargin.estimators.posing.softmax import pinned_column, priced_penalty, softmax_claim
 from softmargin.estimators.posing.svm import (
     KernelSettings,
     KernelTask,
@@ -22,6 +23,7 @@ from softmargin.estimators.posing.svm import (
     linear_problem,
 )
 from softmargin.models import KernelExpansion, LinearModel
+from softmargin.penalties import PENALTIES
 from softmargin.problems import softmax_problem
 from softmargin.run import Status
 
@@ -54,13 +56,21 @@ def svm_settings(args: Namespace) -> SvmSettings:
     return SvmSettings(args.multiclass, args.loss, not args.no_intercept, args.intercept_scaling)
 
 
+def softmax_penalty(args: Namespace, classes: Array) -> tuple[float, Any]:
+    """Return the price of one unit of loss, and the penalty that was asked for."""
+    asked = None if args.penalty is None else PENALTIES[args.penalty[0]](*args.penalty[1])
+    pinned = None if args.pinned is None else find_label(args.pinned, classes, "--pinned")
+    price, penalty = priced_penalty(args.C, args.l1_ratio, asked, pinned=pinned_column(pinned, classes))
+    return float(price), penalty
+
+
 def build_problem(
     args: Namespace, X: Any, codes: Array, classes: Array, class_weight: Any
 ) -> tuple[Any, KernelTask | None]:
     """Build the problem from rows that are ready to be trained on; with a kernel, also what makes models of points."""
     n_classes, prices = len(classes), loss_prices(codes, classes, args.C, class_weight)
     if args.model == "softmax":
-        _, penalty = priced_penalty(args.C, args.l1_ratio)
+        _, penalty = softmax_penalty(args, classes)
         settings = {"n_classes": n_classes, "fit_intercept": not args.no_intercept}
         return softmax_problem(X, codes, C=prices, penalty=penalty, **settings), None
     data = SvmData(X, codes, n_classes, prices, svm_settings(args))
@@ -78,11 +88,17 @@ def build_problem(
 
 
 def train_info(
-    args: Namespace, class_weight: Any, status: Status, certificate: Certificate, data: Mapping[str, Any]
+    args: Namespace,
+    class_weight: Any,
+    status: Status,
+    certificate: Certificate,
+    data: Mapping[str, Any],
+    problem: Any = None,
 ) -> dict[str, Any]:
     """Return what the model shall remember of its problem and its training; ``build_model`` adds the kernel."""
     if args.model == "softmax":
-        claim = {**softmax_claim(args.C, priced_penalty(args.C, args.l1_ratio)[1]), "l1_ratio": args.l1_ratio}
+        own = {"l1_ratio": args.l1_ratio} if args.penalty is None else {}
+        claim = {**softmax_claim(args.C, problem.penalty), **own}
     else:
         claim = svm_settings(args).claim(args.C)
     own = {"fit_intercept": not args.no_intercept, "class_weight": class_weight, "tol": args.tol}

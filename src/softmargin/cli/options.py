@@ -8,7 +8,18 @@ from softmargin import __version__
 from softmargin.cli import choices
 from softmargin.cli.choices import DEFAULT_SEED, DEFAULT_TEST_SIZE
 from softmargin.cli.exit_codes import IN_WORDS, USAGE
-from softmargin.cli.values import class_weight, count, degree, gamma, not_negative, number, positive, ratio, share
+from softmargin.cli.values import (
+    class_weight,
+    count,
+    degree,
+    gamma,
+    not_negative,
+    number,
+    penalty,
+    positive,
+    ratio,
+    share,
+)
 from softmargin.core.errors import one_line
 from softmargin.solvers.names import SOLVERS
 
@@ -76,6 +87,18 @@ def _train(parser: Any) -> None:
         type=ratio,
         help="softmax: share of l1 in the penalty; 0 is a ridge, 1 makes most weights zero, between them lies the "
         "elastic net (default: 0)",
+    )
+    problem.add_argument(
+        "--penalty",
+        metavar="NAME:NUMBERS",
+        type=penalty,
+        help="softmax: another penalty than the elastic net, such as group:1.0, box:-1,1 or mcp:1.0,3.0; "
+        + ", ".join(f"{name}:{numbers}" for name, numbers in choices.PENALTIES.items()),
+    )
+    problem.add_argument(
+        "--pinned",
+        metavar="LABEL",
+        help="softmax: the class of three or more whose weights are zero (default: none, every class has weights)",
     )
     _class_weight_option(problem)
     problem.add_argument(

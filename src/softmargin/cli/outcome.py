@@ -37,7 +37,8 @@ def report(args: Namespace, outcome: Outcome) -> None:
 def _problem_fields(args: Namespace, outcome: Outcome) -> dict[str, Any]:
     """Return what was asked for, in the words of the model."""
     if args.model == "softmax":
-        return {"l1_ratio": args.l1_ratio, "C": args.C}
+        info = outcome.model.info
+        return {"penalty": info["penalty"], "l1_ratio": info.get("l1_ratio"), "C": args.C, "pinned": args.pinned}
     kernel = {**kernel_claim(outcome.model.kernel), "cache_size": args.cache_size} if args.model == "kernel-svc" else {}
     fields = {"multiclass": outcome.model.info["multiclass"], "loss": args.loss, "C": args.C}
     return {**kernel, **fields, "intercept_scaling": args.intercept_scaling}
@@ -97,7 +98,10 @@ def _for_people(args: Namespace, outcome: Outcome) -> list[tuple[str, str]]:
         ("seconds", f"{result.seconds:.3g} (and {result.certificate_seconds:.2g} for certificates)"),
         ("primal", f"{certificate.primal:.10g}"),
         ("bound", f"{certificate.bound:.10g}"),
-        ("relative gap", f"{certificate.residual:.2e} {sign} tol {args.tol:g}{doubt}"),
+        (
+            "violation" if certificate.kind == "stationarity" else "relative gap",
+            f"{certificate.residual:.2e} {sign} tol {args.tol:g}{doubt}",
+        ),
         _size(args, outcome)[1],
         ("train accuracy", f"{outcome.train.accuracy:.4f}"),
         ("test accuracy", accuracy_line(test)),

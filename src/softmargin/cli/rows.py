@@ -129,20 +129,26 @@ def pick(dataset: Dataset, part: str, how: HeldOut | None) -> tuple[Any, Array, 
 
 
 def class_weights(asked: str | Mapping[str, float] | None, classes: Array) -> Any:
-    """Turn weights by text into weights by label: "+1", "1" and "1.0" all mean the label 1."""
+    """Turn weights by text into weights by label."""
     if not isinstance(asked, Mapping):
         return asked
-    labels = classes.tolist()
     found: dict[Any, float] = {}
     for text, weight in asked.items():
-        label = next((label for label in labels if _is_label(text, label)), None)
-        if label is None:
-            shown = ", ".join(map(str, labels[:10])) + (", ..." if len(labels) > 10 else "")
-            raise DataError(f"--class-weight names the label {text!r}; the labels are {shown}.")
+        label = find_label(text, classes, "--class-weight")
         if label in found:
             raise DataError(f"--class-weight names the label {label} twice. Keep one of the two.")
         found[label] = weight
     return found
+
+
+def find_label(text: str, classes: Array, option: str) -> Any:
+    """Return the label that a text means: "+1", "1" and "1.0" all mean the label 1."""
+    labels = classes.tolist()
+    label = next((label for label in labels if _is_label(text, label)), None)
+    if label is None:
+        shown = ", ".join(map(str, labels[:10])) + (", ..." if len(labels) > 10 else "")
+        raise DataError(f"{option} names the label {text!r}; the labels are {shown}.")
+    return label
 
 
 def _is_label(text: str, label: Any) -> bool:

@@ -93,6 +93,8 @@ def problem_name(info: Mapping[str, Any]) -> str:
 
 def _penalty_name(penalty: Mapping[str, Any]) -> str:
     """Name a penalty by its numbers; the ends of the elastic net have names of their own."""
+    if penalty["name"] == "Pinned":
+        return f"{_penalty_name(penalty['base'])}, class {penalty['class_code']:g} (counted from 0) pinned"
     numbers = {name: value for name, value in penalty.items() if name != "name"}
     if penalty["name"] == "ElasticNet" and 0.0 in numbers.values():
         name, strength = next(((name, value) for name, value in numbers.items() if value), ("no", 1.0))

@@ -51,7 +51,7 @@ def run(args: Namespace) -> int:
         )
     if task is not None:
         result = result._replace(certificate=task.named(result.certificate))
-    info = models.train_info(args, class_weight, result.status, result.certificate, data_info)
+    info = models.train_info(args, class_weight, result.status, result.certificate, data_info, problem)
     model = models.build_model(problem, task, result.point, classes, info, scales)
     saved, trouble = saving.save(args, model, result.trace)
     train, test = _measured(args, model, dataset)

@@ -5,6 +5,8 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable
 from typing import Any
 
+from softmargin.cli.choices import PENALTIES
+
 
 def _checked(read: Callable[[str], Any], is_fine: Callable[[Any], bool], complaint: str) -> Callable[[str], Any]:
     """Return a reader that refuses some values of another."""
@@ -52,6 +54,18 @@ def class_weight(text: str) -> str | dict[str, float]:
             raise ArgumentTypeError(f"label {label.strip()!r} is given twice")
         weights[label.strip()] = not_negative(weight)
     return weights
+
+
+def penalty(text: str) -> tuple[str, list[float]]:
+    """Read NAME or NAME:NUMBER,NUMBER; a number may be infinite."""
+    name, _, rest = text.partition(":")
+    if name not in PENALTIES:
+        raise ArgumentTypeError(f"{name!r} is no penalty; choose from {', '.join(PENALTIES)}")
+    numbers = [_read(float, "number")(word) for word in rest.split(",")] if rest else []
+    expected = PENALTIES[name].split(",")
+    if len(numbers) > len(expected) or any(math.isnan(value) for value in numbers):
+        raise ArgumentTypeError(f"{text!r} is not {name}:{PENALTIES[name]}, at most {len(expected)} numbers")
+    return name, numbers
 
 
 def gamma(text: str) -> str | float:
