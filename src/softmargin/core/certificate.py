@@ -11,7 +11,7 @@ from softmargin.core.rounding import Rounded, total
 __all__ = ["Certificate", "duality_gap", "relative_gap", "summed"]
 
 LEAST = 2.0**-1022  # an objective below the least normal number counts as that: what underflows is no gap
-Kind = Literal["duality gap", "Frank-Wolfe gap", "sample gap", "stationarity"]
+Kind = Literal["duality gap", "Frank-Wolfe gap", "sample gap", "regret", "stationarity"]
 
 
 class Certificate(NamedTuple):
@@ -20,9 +20,10 @@ class Certificate(NamedTuple):
     Attributes
     ----------
     kind : str
-        What was proven: a duality gap, a Frank-Wolfe gap, a gap on a sample, or stationarity.
+        What was proven: a duality gap, a Frank-Wolfe gap, a gap on a sample, the regret of a stream, or stationarity.
     primal : float
-        The objective at the point, rounded up: the exact one is not above.
+        The objective at the point, rounded up: the exact one is not above. For a regret, the losses of every chunk
+        are those of the model before it learnt from the chunk.
     bound : float
         A proven lower bound on the optimum; -inf where there is none.
     residual : float

@@ -1,20 +1,17 @@
 """KernelSVC: kernel multiclass SVMs with a certificate, as a scikit-learn estimator."""
 
 import warnings
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from softmargin.core.errors import DataError
-from softmargin.core.sparse import checked_sparse
-from softmargin.estimators.frame.fit import FIT_KINDS, Data, Posed, checked_labels, checked_weights
+from softmargin.core.certificate import Certificate
+from softmargin.estimators.frame.fit import Data, Posed
+from softmargin.estimators.frame.stream import StreamClassifier
 from softmargin.estimators.frame.svm import SvmClassifier
 from softmargin.estimators.frame.warnings import indefinite_kernel
-from softmargin.estimators.posing.fit import codes_of, demand_modest, loss_prices
 from softmargin.estimators.posing.stream import Stream
 from softmargin.estimators.posing.svm import (
     KernelSettings,
@@ -26,27 +23,14 @@ from softmargin.estimators.posing.svm import (
 )
 from softmargin.models import KernelExpansion
 from softmargin.problems import Expansion
-from softmargin.run import Result, Trace
+from softmargin.run import Status
 
 __all__ = ["KernelSVC"]
 
 Array = NDArray[Any]
 
 
-def _can_stream(estimator: Any) -> bool:
-    """Say whether ``partial_fit`` makes sense with these settings; else say which ones do."""
-    is_given = estimator.__sklearn_tags__().input_tags.pairwise
-    is_free = isinstance(estimator.fit_intercept, str)
-    if estimator.multiclass == "one_vs_rest" and estimator.loss == "hinge" and not is_given and not is_free:
-        return True
-    raise AttributeError(
-        "partial_fit trains one class against the others (one problem where there are two), with the hinge and a "
-        "kernel of rows; use multiclass='one_vs_rest', loss='hinge', an intercept that is not 'free', and another "
-        "kernel than 'precomputed'."
-    )
-
-
-class KernelSVC(SvmClassifier):
+class KernelSVC(SvmClassifier, StreamClassifier):
     r"""Kernel support vector classifier for two or more classes, trained to a certificate.
 
     Minimises 1/2 \|W\|^2 + C sum_i loss_i over W in the space of the kernel; the losses are those of ``LinearSVC``. The
@@ -120,6 +104,14 @@ class KernelSVC(SvmClassifier):
         The kind is "sample gap" where only some of the rows were looked at. That of an approximation is for the
         approximate problem; ``certify`` gives the gap of the exact one.
     {dual_gap_, status_, n_iter_, trace_}
+
+    Notes
+    -----
+    Streams (``partial_fit``), for ``multiclass="one_vs_rest"`` and the hinge. The first rows give ``n_components``
+    landmarks, and these the features of a linear model. Every row of a chunk makes one step of averaged Pegasos on it,
+    with the regularisation of all rows seen, lam = 1 / (C n), and steps 1 / (R + lam t / 4) at the t-th row, R the mean
+    \|z\|^2; iterates are averaged with weights like t^3, so that early ones fade. ``certificate_`` is a gap on rows of
+    the last chunk, for the problem on these features. ``gamma="scale"`` looks at the first chunk.
 
     Examples
     --------
@@ -220,51 +212,24 @@ class KernelSVC(SvmClassifier):
             )
         return self._predictor({}).as_linear.coef
 
-    @available_if(_can_stream)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from one chunk of a stream, in memory that does not grow with the number of chunks.
+    def _stream_refusal(self) -> str:
+        is_given = self.__sklearn_tags__().input_tags.pairwise
+        is_free = isinstance(self.fit_intercept, str)
+        if self.multiclass == "one_vs_rest" and self.loss == "hinge" and not is_given and not is_free:
+            return ""
+        return (
+            "partial_fit trains one class against the others (one problem where there are two), with the hinge and a "
+            "kernel of rows; use multiclass='one_vs_rest', loss='hinge', an intercept that is not 'free', and another "
+            "kernel than 'precomputed'."
+        )
 
-        The first rows give ``n_components`` landmarks, and these the features of a linear model. Every row of a chunk
-        makes one step of averaged Pegasos on it, with the regularisation of all rows seen, lam = 1 / (C n), and steps
-        1 / (R + lam t / 4) at the t-th row, R the mean |z|^2; iterates are averaged with weights like t^3, so
-        that early ones fade. It exists for ``multiclass="one_vs_rest"`` and the hinge. ``certificate_`` is a gap on
-        rows of the chunk, for the problem on these features; there is no warning where it is above ``tol``, as more
-        chunks may follow. ``gamma="scale"`` looks at the first chunk. After ``fit`` the stream continues from its
-        model.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-        y : array of shape (n,)
-        classes : array of shape (k,), optional
-            All labels that will come; needed in the first call.
-        sample_weight : array of shape (n,), optional
-        """
-        return self._become(self._twin()._take_chunk(X, y, classes, sample_weight))
-
-    def _take_chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
-        self._check_parameters()
-        is_first = not hasattr(self, "classes_")
-        if is_first and classes is None:
-            raise DataError("classes must be passed in the first call of partial_fit: all labels that will come.")
-        X, y = validate_data(self, checked_sparse(X), y, reset=is_first, **FIT_KINDS)
-        demand_modest(X)
-        check_classification_targets(y)
-        named = None if classes is None else checked_labels(classes)
-        known: Any = named if is_first else self.classes_
-        if named is not None and not np.array_equal(named, known):
-            raise DataError(f"classes are {known.tolist()} since the first call; found {named.tolist()}.")
-        if isinstance(self.class_weight, str):
-            raise DataError(f"class_weight={self.class_weight!r} needs all rows at once; pass a mapping, or None.")
-        sample_weight = checked_weights(sample_weight, X)
-        codes = codes_of(known, y)
-        prices = loss_prices(codes, known, self.C, self.class_weight, sample_weight)
-        stream = getattr(self, "_stream", None) or self._open_stream(X, len(known), sample_weight)
-        certificate, status = stream.take(X, codes, prices, budget=self.n_components, tol=self.tol, seed=self._seed())
-        attributes = self._attributes(stream.expansion(), stream.labels, len(known))
-        result = Result(None, certificate, status, Trace(), stream.n_steps, 0.0, 0.0)
-        self._keep(result, {"classes_": known, **attributes, "_stream": stream}, stream.n_seen)
-        return self
+    def _learn(self, data: Data) -> tuple[Stream, Certificate, Status, dict[str, Any]]:
+        n_classes = len(data.classes)
+        stream = getattr(self, "_stream", None) or self._open_stream(data.X, n_classes, data.sample_weight)
+        prices = self._prices(data, self.C)
+        how = {"budget": self.n_components, "tol": self.tol, "seed": self._seed()}
+        certificate, status = stream.take(data.X, data.codes, prices, **how)
+        return stream, certificate, status, self._attributes(stream.expansion(), stream.labels, n_classes)
 
     def _open_stream(self, X: Any, n_classes: int, sample_weight: Array | None) -> Stream:
         """Begin with nothing, or with the model of the last fit."""

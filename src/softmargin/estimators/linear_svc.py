@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 
 from softmargin.estimators.frame.fit import Data, Posed
+from softmargin.estimators.frame.stream import LinearStreamClassifier
 from softmargin.estimators.frame.svm import SvmClassifier
 from softmargin.estimators.posing.svm import linear_problem
 
 __all__ = ["LinearSVC"]
 
 
-class LinearSVC(SvmClassifier):
+class LinearSVC(SvmClassifier, LinearStreamClassifier):
     r"""Linear support vector classifier for two or more classes, trained to a certificate.
 
     Minimises 1/2 \|W\|^2 + C sum_i loss_i. A joint loss adds up (Weston-Watkins) or takes the largest (Crammer-Singer)
@@ -45,10 +46,19 @@ class LinearSVC(SvmClassifier):
     intercept_ : array of shape (k,) or (1,)
     {certificate_, dual_gap_, status_, n_iter_, trace_}
     support_ : array of shape (n_support,)
-        Samples with a nonzero dual variable.
+        Samples with a nonzero dual variable; a stream keeps neither these nor ``dual_coef_``.
     dual_coef_ : array of shape (k, n_support) or (1, n_support)
         ``coef_ == dual_coef_ @ X[support_]``. Solver "newton" finds weights and dual apart: a row of the one is then
         within ``2 * sqrt(dual_gap_)`` of the other.
+
+    Notes
+    -----
+    Streams (``partial_fit``, for ``loss="hinge"``). Every row of a chunk gets its dual variables, which stay when the
+    rows have gone; the model is the mean of the weights along the way. ``certificate_.bound`` is proven of *all* rows
+    seen since the stream began: no weights have a lower objective on them. After the first chunk ``certificate_`` is
+    the duality gap of the model on it. After later chunks its kind is "regret": ``primal`` has the losses of each
+    later chunk by the model before it learnt from it, as the losses of the model now are only known to one who looks
+    at all rows again: ``certify(clf, X, y)``, and `softmargin train --stream`, do.
 
     Examples
     --------
@@ -77,15 +87,26 @@ class LinearSVC(SvmClassifier):
     ) -> None:
         self._take_settings(locals())
 
+    def _problem(self, data: Data) -> Any:
+        return linear_problem(self._svm(data))
+
+    def _stream_refusal(self) -> str:
+        if self.loss == "hinge" and not isinstance(self.fit_intercept, str):
+            return ""
+        return (
+            "partial_fit gives every row its dual variables once; use loss='hinge', and an intercept that is not free."
+        )
+
     def _pose(self, data: Data) -> Posed:
-        problem = linear_problem(self._svm(data))
+        problem = self._problem(data)
 
         def attributes(point: Any) -> dict[str, Any]:
             coef, intercept = problem.coef_and_intercept(point)
             dual = problem.dual_columns(point)
             support = np.flatnonzero(dual.any(axis=1))
             dual_coef = np.ascontiguousarray(dual[support].T)
-            return {"coef_": coef, "intercept_": intercept, "support_": support, "dual_coef_": dual_coef}
+            own = {"coef_": coef, "intercept_": intercept, "support_": support, "dual_coef_": dual_coef}
+            return {**own, "_stream": None}
 
         def warm_point() -> Any:
             dual = self._last_dual(len(data.y))

@@ -8,7 +8,8 @@ from scipy.sparse import csr_matrix
 from sklearn.utils.validation import check_is_fitted
 
 from softmargin.core.parameters import Number
-from softmargin.estimators.frame.fit import CertifiedClassifier, Data, Posed
+from softmargin.estimators.frame.fit import Data, Posed
+from softmargin.estimators.frame.stream import LinearStreamClassifier
 from softmargin.estimators.posing.softmax import pinned_column, priced_penalty, softmax_claim
 from softmargin.models.shapes import dense, log_probabilities
 from softmargin.problems import softmax_problem
@@ -18,7 +19,7 @@ __all__ = ["SoftmaxRegression"]
 Array = NDArray[Any]
 
 
-class SoftmaxRegression(CertifiedClassifier):
+class SoftmaxRegression(LinearStreamClassifier):
     r"""Multinomial logistic regression with any separable penalty, trained to a certificate.
 
     Minimises C sum_i loss_i + g(W), loss_i = log sum_c exp(s_ic) - s_iy, s_i = W x_i + b. The intercept b is not
@@ -68,6 +69,13 @@ class SoftmaxRegression(CertifiedClassifier):
     Where the penalty is not convex, the run starts at a solution of l1 (or the group norm) of the same strength, and
     ends at a stationary point.
 
+    Streams (``partial_fit``, with a ridge). Every row of a chunk gets its dual variables, which stay when the
+    rows have gone; the model is the mean of the weights along the way. ``certificate_.bound`` is proven of *all* rows
+    seen since the stream began: no weights have a lower objective on them. After the first chunk ``certificate_`` is
+    the duality gap of the model on it. After later chunks its kind is "regret": ``primal`` has the losses of each
+    later chunk by the model before it learnt from it, as the losses of the model now are only known to one who looks
+    at all rows again: ``certify(clf, X, y)``, and `softmargin train --stream`, do.
+
     Examples
     --------
     >>> from softmargin import SoftmaxRegression
@@ -104,9 +112,9 @@ class SoftmaxRegression(CertifiedClassifier):
         """Return C and l1_ratio."""
         return self.C, self.l1_ratio
 
-    def _pose(self, data: Data) -> Posed:
+    def _problem(self, data: Data) -> Any:
         C, penalty = priced_penalty(*self._chosen(), self.penalty, pinned=pinned_column(self.pinned, data.classes))
-        problem = softmax_problem(
+        return softmax_problem(
             data.X,
             data.codes,
             C=self._prices(data, C),
@@ -115,9 +123,18 @@ class SoftmaxRegression(CertifiedClassifier):
             fit_intercept=bool(self.fit_intercept),
         )
 
+    def _stream_refusal(self) -> str:
+        is_plain = self.penalty is None and self.l1_ratio == 0.0 and self.C not in (np.inf,)
+        if self.pinned is None and (is_plain or getattr(self.penalty, "ridge", None)):
+            return ""
+        return "partial_fit needs a ridge: l1_ratio=0 and a finite C, or penalty=L2(...), and no pinned class."
+
+    def _pose(self, data: Data) -> Posed:
+        problem = self._problem(data)
+
         def attributes(point: Any) -> dict[str, Any]:
             coef, intercept = problem.coef_and_intercept(point)
-            return {"coef_": coef, "intercept_": intercept}
+            return {"coef_": coef, "intercept_": intercept, "_stream": None}
 
         def warm_point() -> Any:
             return problem.warm_point(dense(self.coef_).T, self.intercept_) if hasattr(self, "coef_") else None

@@ -104,6 +104,9 @@ class SoftmaxRegressionCV(SoftmaxRegression):
 
     warm_start = False  # a path starts at the solution for the last C
 
+    def _stream_refusal(self) -> str:
+        return "cross-validation needs all rows at once; use SoftmaxRegression(C=...).partial_fit."
+
     def _chosen(self) -> tuple[Any, Any]:
         return self.C_, 0.0 if self.penalty is not None else self.l1_ratio_
 

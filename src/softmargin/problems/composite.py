@@ -38,6 +38,7 @@ from softmargin.losses.multinomial import (
 )
 from softmargin.matrices.operator import canonical, column_norms, longest_row, product, rmatmul, row_norms
 from softmargin.models import LinearModel
+from softmargin.models.shapes import dense
 from softmargin.penalties import Pinned, checked
 from softmargin.penalties.rounding import OPERATIONS, outward, rounded_conjugate, rounded_value
 from softmargin.problems.checks import checked_codes, checked_prices, digest_of
@@ -57,7 +58,7 @@ class CompositePoint(NamedTuple):
 
 class _Evaluated(NamedTuple):
     value: Rounded  # F(W, b)
-    loss: float  # the losses in it
+    loss: Rounded  # the losses in it
     scores: Array  # (n, n_classes)
     P: Array  # probabilities, (n, n_classes)
     apart: Array  # how far differences of a sample's scores may be from the exact ones, (n,)
@@ -154,6 +155,10 @@ class Composite:
         """Return F(W, b)."""
         return self._evaluated(point).value
 
+    def losses(self, point: CompositePoint) -> Rounded:
+        """Return sum_i C_i l_i, without the penalty."""
+        return self._evaluated(point).loss
+
     def _evaluated(self, point: CompositePoint) -> "_Evaluated":
         scores = self.scores(point)
         losses, P = losses_and_softmax(scores, self.y)
@@ -162,7 +167,7 @@ class Composite:
         sizes, shift = norms(point.weights, axis=0).max(initial=0.0), np.abs(point.intercept).max(initial=0.0)
         apart = share * (sizes * self._row_norms + self.bias * shift)
         loss = total(self.C * losses, self.C * loss_errors(losses, apart, self.n_classes))
-        return _Evaluated(loss + rounded_value(self.penalty, point.weights), loss.value, scores, P, apart)
+        return _Evaluated(loss + rounded_value(self.penalty, point.weights), loss, scores, P, apart)
 
     def certificate(self, point: CompositePoint) -> Certificate:
         """Certify a point: the scores are recomputed."""
@@ -171,7 +176,7 @@ class Composite:
             return Certificate("stationarity", primal.upper, -np.inf, np.nan)
         if self.penalty.is_convex and self.penalty.has_bound:
             if self.fit_intercept:
-                _, P = best_intercept(scores, self.y, self.C, P, loss)
+                _, P = best_intercept(scores, self.y, self.C, P, loss.value)
             off, rest = off_label(P, self.y)
             if self.fit_intercept:
                 off = balanced(off, self.y, self.C)
@@ -291,6 +296,10 @@ class Composite:
     def warm_point(self, weights: Array, intercept: Array) -> CompositePoint | None:
         """Return the point that the weights of a model, (d, k), are; None where they have another shape."""
         return CompositePoint(weights, intercept) if np.shape(weights) == self.shape else None
+
+    def model_point(self, coef: Array, intercept: Array) -> CompositePoint:
+        """Return the point that the weights of a model, in scikit-learn's shapes, are."""
+        return CompositePoint(dense(coef).astype(np.float64, copy=False).T, intercept)
 
     def coef_and_intercept(self, point: CompositePoint) -> tuple[Array, Array]:
         """Return the weights in scikit-learn's shapes: (k, d) and (k,), or one row for two classes.

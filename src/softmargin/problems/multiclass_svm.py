@@ -154,7 +154,7 @@ class _JointSVM(MarginModels):
             change = sum(float(self.C[rows] @ changes) for rows, changes in known)
         return Rounded(value, SLACK * (gamma(len(self.y) + self.n_classes + 8) * value + change))
 
-    def _linear_term(self, alpha: Array) -> Rounded:
+    def linear_term(self, alpha: Array) -> Rounded:
         """Return sum_i alpha_{i,y_i} of feasible rows: minus the sum of all others."""
         own = self._own(alpha)
         return total(own).widened(gamma(self._operations) * float(np.abs(own).sum()))
@@ -239,21 +239,35 @@ class MulticlassSVM(_JointSVM):
 
     def primal(self, weights: Array) -> Rounded:
         """Return P(W), for any weights of shape (d + 1, k)."""
+        return squared_norm(weights).times(0.5) + self.losses(weights)
+
+    def losses(self, weights: Array) -> Rounded:
+        """Return sum_i C_i l_i, for any weights of shape (d + 1, k)."""
         sizes = gamma(longest_row(self.X) + 12) * norms(weights, axis=0)
         errors = ScoreErrors(self._norms[:, None], sizes[None, :], np.zeros(self.n_classes))
-        return squared_norm(weights).times(0.5) + self._losses(lambda: matmul(self.X, weights, self.bias), errors)
+        return self._losses(lambda: matmul(self.X, weights, self.bias), errors)
 
     def primal_at(self, coef: Array, intercept: Array) -> Rounded:
-        """Return P at the weights of a model; of all pairs with the difference w, -w/2 and w/2 cost least."""
+        """Return P at the weights of a model."""
+        return self.primal(self.model_point(coef, intercept).weights)
+
+    def model_point(self, coef: Array, intercept: Array) -> DualPoint:
+        """Return the weights of a model, no dual variables; of all with the difference w, -w/2 and w/2 cost least."""
         last = intercept / self.bias if self.bias else np.zeros(len(coef))
-        return self.primal(np.ascontiguousarray(_spread(np.vstack([coef.T, last]))))
+        weights = np.ascontiguousarray(_spread(np.vstack([coef.T, last])))
+        return DualPoint(np.empty((0, self.n_classes)), weights)
 
     def dual(self, alpha: Array) -> Rounded:
         """Return D at the feasible point near alpha, with W = [X, bias]' alpha recomputed."""
         alpha = self.feasible(alpha)
         weights = rmatmul(self.X, alpha, self.bias)
-        errors = gamma(len(self.y) + self._operations) * (self._norms @ np.abs(alpha))
-        return self._linear_term(alpha) - squared_norm(weights, float(np.linalg.norm(errors))).times(0.5)
+        return self.linear_term(alpha) - squared_norm(weights, float(np.linalg.norm(self.weight_errors(alpha)))).times(
+            0.5
+        )
+
+    def weight_errors(self, alpha: Array) -> Array:
+        """Bound how far the columns of [X, bias]' alpha are from those of the feasible point near alpha; (k,)."""
+        return np.asarray(gamma(len(self.y) + self._operations) * (self._norms @ np.abs(alpha)))
 
     def certificate(self, point: DualPoint) -> Certificate:
         """Certify a point: P(W), D(alpha), relative gap."""
@@ -341,7 +355,7 @@ class KernelMulticlassSVM(_JointSVM):
         judged = self.gram.judged(point.alpha, self._operations)
         is_near = (np.abs(nearest - point.alpha) <= gamma(self._operations) * np.abs(nearest)).all()
         square = judged.square if is_near else self.gram.energy(nearest, self._operations)
-        return duality_gap(self._primal(point, judged), self._linear_term(nearest) - square.times(0.5))
+        return duality_gap(self._primal(point, judged), self.linear_term(nearest) - square.times(0.5))
 
     def _primal(self, point: KernelPoint, judged: Judged) -> Rounded:
         """Return P at a model: that of its dual variables, with the intercept they imply or another."""
@@ -366,7 +380,7 @@ class KernelMulticlassSVM(_JointSVM):
     def dual(self, alpha: Array) -> Rounded:
         """Return D at the feasible rows nearest to alpha."""
         nearest = self.feasible(alpha)
-        return self._linear_term(nearest) - self.gram.energy(nearest, self._operations).times(0.5)
+        return self.linear_term(nearest) - self.gram.energy(nearest, self._operations).times(0.5)
 
     def expansion_point(self, dual: Array, intercept: Array) -> KernelPoint:
         """Return the point that the dual columns of a model and its intercept are, feasible or not."""

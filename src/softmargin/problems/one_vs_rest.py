@@ -79,6 +79,11 @@ class OneVsRest(MarginModels):
         values = (part.primal_at(row[None, :], np.array([b])) for part, row, b in rows)
         return sum(values, Rounded(0.0)).times(self.scale)
 
+    def model_point(self, coef: Array, intercept: Array) -> list[Any]:
+        """Return the weights of a linear model, one point per class."""
+        rows = zip(self.parts, coef, intercept, strict=True)
+        return [part.model_point(row[None, :], np.array([b])) for part, row, b in rows]
+
     def coef_and_intercept(self, point: Sequence[Any]) -> tuple[Array, Array]:
         """Return the weights of linear parts in scikit-learn's shapes: (k, d) and (k,)."""
         rows = [part.coef_and_intercept(mine) for part, mine in zip(self.parts, point, strict=True)]

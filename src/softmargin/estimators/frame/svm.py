@@ -42,7 +42,7 @@ class SvmClassifier(CertifiedClassifier):
 
     def _last_dual(self, n: int) -> Array | None:
         """Return the dual columns of the last fit to n samples, (n, k) or (n, 1); None where there is none."""
-        if getattr(self, "_n_samples", None) != n:
+        if getattr(self, "_n_samples", None) != n or not hasattr(self, "dual_coef_"):  # a stream has none
             return None
         dual = np.zeros((n, len(self.dual_coef_)))
         dual[self.support_] = self.dual_coef_.T

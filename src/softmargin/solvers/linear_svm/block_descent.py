@@ -152,7 +152,7 @@ class DualBlockDescent(Restoring[DescentState]):
     def step(self, problem: BlockDualProblem, state: DescentState) -> DescentState:
         """Make one full pass, or passes over the working set that cost about as much."""
         if state.loop is None:
-            state.loop = self._loop(problem, state)
+            state.loop = self.structs(problem, state)
         if state.n_active == 0:
             self._full_pass(problem, state)
             return state
@@ -190,7 +190,7 @@ class DualBlockDescent(Restoring[DescentState]):
         primal = dual_value(problem.y, state.alpha, state.weights, padded(problem.n_classes)) + state.gap
         return self.tuning.stale * state.gap / primal if primal > 0 else math.inf
 
-    def _loop(self, problem: BlockDualProblem, state: DescentState) -> tuple[BlockDual, Visits, Workspace]:
+    def structs(self, problem: BlockDualProblem, state: DescentState) -> tuple[BlockDual, Visits, Workspace]:
         """Return the structs of the compiled passes."""
         X, block = as_rows(problem.X, problem.bias), find_block(problem.multiclass, self.block)
         dual = BlockDual(X, block, problem.y, problem.C, state.sqnorms, state.alpha, state.weights)

@@ -86,9 +86,10 @@ class SoftmaxDescentState:
     gap: float = math.inf  # summed over the last pass, in units of the ridge
     outside: float = 0.0  # gap of the rows outside the set at the last full pass
     dual: float = 0.0  # D after the last full pass
-    work: Workspace = field(init=False, repr=False)  # scratch
     U: Array = field(init=False, repr=False)  # (n * k,) scratch for C (q - Y)
-    loop: tuple[BlockDual, Visits] | None = field(init=False, repr=False, default=None)  # made by a first step
+    loop: tuple[BlockDual, Visits, Workspace] | None = field(
+        init=False, repr=False, default=None
+    )  # made by a first step
 
     empties: ClassVar[tuple[str, ...]] = ("first",)
     fixed: ClassVar[tuple[str, ...]] = ("n_columns",)
@@ -97,7 +98,6 @@ class SoftmaxDescentState:
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""
-        self.work = new_workspace(self.n_columns)
         self.U = zeros(len(self.alpha))
 
 
@@ -168,9 +168,9 @@ class SoftmaxDualDescent(Restoring[SoftmaxDescentState]):
     def step(self, problem: RidgeProblem, state: SoftmaxDescentState) -> SoftmaxDescentState:
         """Make one full pass, or passes over the working set that cost about as much; then move the multiplier."""
         state.first, k = np.empty(0), width_of(problem)
-        loop = state.loop = state.loop or self._structs(problem, state)
+        loop = state.loop = state.loop or self.structs(problem, state)
         if state.n_active == 0:
-            state.gap, _, _ = descend(*loop, state.work, state.n_open, True, math.inf, 0, alarm())
+            state.gap, _, _ = descend(*loop, state.n_open, True, math.inf, 0, alarm())
             state.outside = 0.0
             weights, entropy = state.weights[:-k], _entropy(SoftmaxLosses(problem), state.alpha, state.U)
             state.dual = entropy - 0.5 * problem.ridge * float(weights @ weights)
@@ -179,7 +179,7 @@ class SoftmaxDualDescent(Restoring[SoftmaxDescentState]):
         else:
             budget = min(state.visits_left, state.n_open)
             passes = (state.n_active, False, state.target, budget, alarm())
-            state.gap, state.n_active, visits = descend(*loop, state.work, *passes)
+            state.gap, state.n_active, visits = descend(*loop, *passes)
             state.visits_left -= visits
             if state.gap <= state.target or state.visits_left <= 0:
                 state.n_active = 0
@@ -202,7 +202,7 @@ class SoftmaxDualDescent(Restoring[SoftmaxDescentState]):
         gap = problem.ridge * (state.gap + state.outside)
         return relative_gap(state.dual + gap, state.dual)
 
-    def _structs(self, problem: RidgeProblem, state: SoftmaxDescentState) -> tuple[BlockDual, Visits]:
+    def structs(self, problem: RidgeProblem, state: SoftmaxDescentState) -> tuple[BlockDual, Visits, Workspace]:
         """Return the arguments of the compiled passes that stay the same; the blocks have no use for a slack."""
         block = LogisticBlock() if problem.is_pinned else SoftmaxBlock()
         rows, is_permuted = as_rows(problem.X, state.constant), self.order == "permuted"
@@ -210,6 +210,7 @@ class SoftmaxDualDescent(Restoring[SoftmaxDescentState]):
         return (
             BlockDual(*fixed, state.alpha, state.weights),
             Visits(*visits, state.live, state.random, is_permuted, self.tuning.patience, slack=0.0),
+            new_workspace(state.n_columns),
         )
 
 

@@ -1,0 +1,121 @@
+"""``partial_fit`` for every classifier that has one: a chunk is checked as a fit checks, and the subclass learns it."""
+
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from softmargin.core.certificate import Certificate
+from softmargin.core.errors import DataError
+from softmargin.core.sparse import checked_sparse
+from softmargin.estimators.frame.fit import (
+    FIT_KINDS,
+    CertifiedClassifier,
+    Data,
+    checked_labels,
+    checked_weights,
+    is_ready,
+)
+from softmargin.estimators.posing.fit import codes_of, demand_modest
+from softmargin.estimators.posing.linear_stream import LinearStream
+from softmargin.run import Result, Status, Trace
+
+__all__ = ["LinearStreamClassifier", "StreamClassifier"]
+
+
+def _can_stream(estimator: Any) -> bool:
+    """Say whether ``partial_fit`` makes sense with the settings of an estimator; else say which ones do."""
+    refusal = estimator._stream_refusal()
+    if refusal:
+        raise AttributeError(refusal)
+    return True
+
+
+class StreamClassifier(CertifiedClassifier):
+    """A classifier that can learn from a stream: it keeps what it needs of the rows it has seen in ``_stream``."""
+
+    def _stream_refusal(self) -> str:
+        """Return why there is no ``partial_fit`` with these settings, and what to do; empty where there is one."""
+        raise NotImplementedError
+
+    def _learn(self, data: Data) -> tuple[Any, Certificate, Status, dict[str, Any]]:
+        """Learn from a chunk; return the stream, what is proven, how that compares with ``tol``, and the attributes."""
+        raise NotImplementedError
+
+    @available_if(_can_stream)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from one chunk of a stream, in memory that does not grow with the number of chunks.
+
+        The model is one of all rows seen: C is the price of one unit of loss of each, so that the regularisation
+        fades as they come. What ``certificate_`` says of it is told in the notes on streams. There is no warning where
+        it is above ``tol``, as more chunks may follow. After ``fit`` the stream continues from its model.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : array of shape (n,)
+        classes : array of shape (k,), optional
+            All labels that will come; needed in the first call.
+        sample_weight : array of shape (n,), optional
+        """
+        return self._become(self._twin()._take_chunk(X, y, classes, sample_weight))
+
+    def _take_chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
+        self._check_parameters()
+        is_first = not hasattr(self, "classes_")
+        if is_first and classes is None:
+            raise DataError("classes must be passed in the first call of partial_fit: all labels that will come.")
+        X, y = self._checked_chunk(X, y, is_first=is_first)
+        known: Any = checked_labels(classes) if is_first else self.classes_
+        if not (is_first or classes is None or np.array_equal(classes, known)):
+            named = checked_labels(classes)
+            if not np.array_equal(named, known):
+                raise DataError(f"classes are {known.tolist()} since the first call; found {named.tolist()}.")
+        if isinstance(self.class_weight, str):
+            raise DataError(f"class_weight={self.class_weight!r} needs all rows at once; pass a mapping, or None.")
+        data = Data(X, y, checked_weights(sample_weight, X), known, codes_of(known, y))
+        stream, certificate, status, attributes = self._learn(data)
+        result = Result(None, certificate, status, Trace(), stream.n_seen, 0.0, 0.0)
+        self._keep(result, {"classes_": known, **attributes, "_stream": stream}, stream.n_seen)
+        return self
+
+    def _checked_chunk(self, X: Any, y: Any, *, is_first: bool) -> tuple[Any, Any]:
+        """Return rows and labels; scikit-learn's checks take longer than learning, and arrays rarely need them."""
+        X = checked_sparse(X)
+        is_alike = is_first or (
+            getattr(X, "shape", ())[1:] == (self.n_features_in_,) and not hasattr(self, "feature_names_in_")
+        )
+        is_plain = type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biuU"
+        if is_alike and is_plain and is_ready(X) and len(y) == X.shape[0]:
+            self.n_features_in_ = X.shape[1]
+            return X, y
+        X, y = validate_data(self, X, y, reset=is_first, **FIT_KINDS)
+        demand_modest(X)
+        check_classification_targets(y)
+        return X, y
+
+
+class LinearStreamClassifier(StreamClassifier):
+    """A linear classifier that can learn from a stream, by dual ascent (``posing.linear_stream``)."""
+
+    coef_: Any
+    intercept_: Any
+
+    def _problem(self, data: Data) -> Any:
+        """Return the problem on some rows."""
+        raise NotImplementedError
+
+    def _learn(self, data: Data) -> tuple[LinearStream, Certificate, Status, dict[str, Any]]:
+        problem, stream = self._problem(data), getattr(self, "_stream", None)
+        if stream is None:
+            is_fitted = hasattr(self, "classes_")
+            point = problem.model_point(self.coef_, self.intercept_) if is_fitted else None
+            stream = LinearStream(point, n_seen=self._n_samples if is_fitted else 0)
+        stream = copy(stream)  # what it holds is replaced, never changed
+        certificate, status = stream.take(problem, tol=self.tol, seed=self._seed())
+        for name in ("support_", "dual_coef_"):  # the dual variables of rows that have gone
+            self.__dict__.pop(name, None)
+        return stream, certificate, status, {"coef_": stream.coef, "intercept_": stream.intercept}

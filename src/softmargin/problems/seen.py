@@ -1,0 +1,144 @@
+"""What a stream keeps of the rows it has seen: sums that bound the objective of all these rows from below.
+
+    hinge      D = sum_i alpha_{i,y_i} - 1/2 |V|^2 ,         V = sum_i x_i alpha_i'                maths: streams, eq. 4
+    softmax    D = sum_i C_i H(q_i) - |V|^2 / (2 ridge) ,    V = sum_i C_i x_i (q_i - y_i)'        maths: streams, eq. 5
+
+Every row adds the dual variables that it has when it leaves, and these are feasible: D is a lower bound on the
+optimum of all rows seen, in memory that does not grow with their number. So is every point between it and zero, with
+the value s L - s^2 Q for the two terms L and Q of D; the best s costs nothing. Errors: maths: rounding, section 1.
+
+A free intercept of the softmax asks for sum_i C_i (q_i - y_i) = 0. The rows are gone, but one rho for all of them makes
+q_i <- (1 - share) q_i + share rho balanced, and needs only the sums of x over the classes (maths: streams, eq. 6).
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.rounding import SLACK, UNIT, Rounded, gamma, norms, squared_norm, total
+from softmargin.losses.multinomial import entropy, off_label
+from softmargin.matrices.operator import adjoint_product, column_norms, rmatmul
+from softmargin.problems.composite import RidgeComposite
+from softmargin.problems.multiclass_svm import MulticlassSVM
+
+__all__ = ["SeenHinge", "SeenSoftmax"]
+
+Array = NDArray[Any]
+
+
+class _Sum:
+    """A sum of matrices of one shape, and bounds on the Euclidean errors of its columns."""
+
+    def __init__(self, rows: int, columns: int) -> None:
+        self.value, self.error = np.zeros((rows, columns)), np.zeros(columns)
+
+    def add(self, value: Array, error: Array) -> None:
+        """Add a matrix with its errors; nothing is changed in place, so that a shallow copy stays as it was."""
+        self.value = self.value + value
+        self.error = SLACK * (self.error + error + UNIT * norms(self.value, axis=0))
+
+    def square(self) -> Rounded:
+        """Return the squared norm."""
+        return squared_norm(self.value, SLACK * float(np.linalg.norm(self.error)))
+
+
+def _best_multiple(linear: Rounded, square: Rounded) -> Rounded:
+    """Return the largest s L - s^2 / 2 Q over s in [0, 1]; not below zero, its value at s = 0."""
+    if not linear.value > 0.0:
+        return Rounded(0.0)
+    s = min(1.0, linear.value / square.value) if square.value > 0.0 else 1.0
+    value = linear.times(s) - square.times(s).times(s).times(0.5)
+    return value if value.lower > 0.0 else Rounded(0.0)
+
+
+class SeenHinge:
+    """The sums of a joint hinge loss.
+
+    Parameters
+    ----------
+    problem : MulticlassSVM
+        Some rows: it tells the shapes.
+    """
+
+    def __init__(self, problem: MulticlassSVM) -> None:
+        self.V = _Sum(problem.X.shape[1] + 1, problem.n_classes)
+        self.linear = Rounded(0.0)
+
+    def add(self, problem: MulticlassSVM, alpha: Array) -> None:
+        """Add rows and their dual variables, (n, k)."""
+        alpha = problem.feasible(alpha)
+        self.V.add(rmatmul(problem.X, alpha, problem.bias), problem.weight_errors(alpha))
+        self.linear += problem.linear_term(alpha)
+
+    def bound(self) -> Rounded:
+        """Return a lower bound on the objective of all rows added."""
+        return _best_multiple(self.linear, self.V.square())
+
+
+class SeenSoftmax:
+    """The sums of a ridge multinomial regression.
+
+    Parameters
+    ----------
+    problem : RidgeComposite
+        Some rows: it tells the shapes, the ridge and whether there is an intercept.
+    """
+
+    def __init__(self, problem: RidgeComposite) -> None:
+        d, k = problem.X.shape[1], problem.n_classes
+        self.ridge, self.fit_intercept, self.n_columns = problem.ridge, problem.fit_intercept, problem.n_columns
+        self.V, self.pulls, self.entropies = _Sum(d, problem.n_columns), _Sum(1, k), Rounded(0.0)
+        self.mass, self.n = np.zeros(k), 0
+        self.classes = _Sum(d, k if self.fit_intercept else 0)  # sum of C_i x_i over each class
+
+    def add(self, problem: RidgeComposite, P: Array) -> None:
+        """Add rows and their probabilities, (n, k); those of the labels are 1 less the sums of the others."""
+        n, k = P.shape
+        off, rest = off_label(P, problem.y)
+        off *= (1.0 - gamma(2 * k + 8)) / max(float(rest.max()), 1.0)
+        rest = off.sum(axis=1)
+        values, errors = entropy(off, rest)
+        self.entropies += total(problem.C * values, problem.C * errors)
+        self.n += n
+        U = off * problem.C[:, None]
+        U[np.arange(n), problem.y] = -problem.C * rest
+        own, length, share = U[:, -self.n_columns :], norms(column_norms(problem.X), axis=0), SLACK * gamma(n + k + 2)
+        self.V.add(adjoint_product(problem.X, own), share * length * norms(own, axis=0))
+        if self.fit_intercept:
+            self.pulls.add(U.sum(axis=0, keepdims=True), share * np.abs(U).sum(axis=0))
+            self.mass = self.mass + np.bincount(problem.y, weights=problem.C, minlength=k)
+            prices = np.zeros((n, k))
+            prices[np.arange(n), problem.y] = problem.C
+            self.classes.add(adjoint_product(problem.X, prices), share * length * norms(prices, axis=0))
+
+    def bound(self) -> Rounded:
+        """Return a lower bound on the objective of all rows added; 0 until every class has had a row."""
+        share, linear, square = 0.0, self.entropies, self.V.square()
+        if self.fit_intercept:
+            if not self.mass.all():
+                return Rounded(0.0)
+            above = np.maximum(self.pulls.value[0] + self.pulls.error, 0.0)
+            share = SLACK * float((above / (self.mass + above)).max())
+            kept = (1.0 - share) * (1.0 - 4.0 * UNIT)
+            linear, square = self.entropies.times(max(kept, 0.0)), self._balanced(share).square()
+        square = square.times(1.0 / self.ridge)
+        return _best_multiple(linear, square.widened(UNIT * square.value))
+
+    def _balanced(self, share: float) -> _Sum:
+        """Return V of the balanced point; the entropy of rho is left out, as it is not negative."""
+        if share == 0.0:
+            return self.V
+        price, classes = float(self.mass.sum()), self.classes
+        sums, k = classes.value.sum(axis=1), len(self.mass)
+        rho = np.maximum(share * self.mass - (1.0 - share) * self.pulls.value[0], 0.0) / price  # times the share
+        tiny = gamma(self.n + k + 16)  # the masses are sums over all rows
+        wrong = self.pulls.error / price + tiny * (rho + share * self.mass / price)
+        shift, own = np.outer(sums, rho) - share * classes.value, slice(-self.n_columns, None)
+        lengths = norms(classes.value, axis=0)
+        error = float(np.linalg.norm(sums)) * wrong + float(classes.error.sum()) * rho + share * classes.error
+        error += tiny * (float(lengths.sum()) * rho + share * lengths)
+        whole = _Sum(*self.V.value.shape)
+        whole.add((1.0 - share) * self.V.value, self.V.error)
+        whole.add(shift[:, own], SLACK * error[own])
+        return whole

@@ -1,0 +1,226 @@
+"""Streams of linear models: the bound is one for all rows seen, and chunks, weights and settings mean what they say."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+
+import softmargin as sm
+from softmargin.data import blobs
+from softmargin.estimators.posing.linear_stream import LinearStream
+from softmargin.estimators.posing.svm import SvmData, SvmSettings, linear_problem
+from softmargin.penalties import L1, L2
+from softmargin.problems import softmax_problem
+from softmargin.problems.seen import SeenHinge, SeenSoftmax
+
+MODELS = {
+    "weston_watkins": sm.LinearSVC(C=0.1),
+    "crammer_singer": sm.LinearSVC(C=0.1, multiclass="crammer_singer", fit_intercept=False),
+    "one_vs_rest": sm.LinearSVC(C=0.1, multiclass="one_vs_rest", intercept_scaling=2.0),
+    "softmax": sm.SoftmaxRegression(C=0.1),
+    "softmax, no intercept": sm.SoftmaxRegression(C=0.1, fit_intercept=False, penalty=L2(0.5)),
+}
+
+
+def chunks_of(X, y, size, **more):
+    for first in range(0, len(y), size):
+        part = slice(first, first + size)
+        yield X[part], y[part], {name: values[part] for name, values in more.items()}
+
+
+def streamed(model, X, y, size=50, **more):
+    model = clone(model).set_params(random_state=0)
+    for X_part, y_part, own in chunks_of(X, y, size, **more):
+        model.partial_fit(X_part, y_part, classes=np.unique(y), **own)
+    return model
+
+
+# --- what is proven ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("name", MODELS)
+def test_bound_holds_for_all_rows_seen(name, k):
+    X, y = blobs(300, 4, k, seed=k, separation=1.0)
+    weights = np.random.default_rng(0).random(300) * (np.arange(300) % 7 > 0)
+    for size in (300, 40):
+        model = streamed(MODELS[name], X, y, size, sample_weight=weights)
+        best = clone(MODELS[name]).set_params(tol=1e-9, solver="auto").fit(X, y, sample_weight=weights)
+        own = sm.certify(model, X, y, sample_weight=weights)
+        assert 0.3 * best.certificate_.bound < model.certificate_.bound <= best.certificate_.primal
+        assert best.certificate_.bound <= own.primal
+        assert model.certificate_.kind == ("duality gap" if size == 300 else "regret")
+        if size == 300:  # the gap of the model on the only chunk
+            assert model.certificate_.primal == pytest.approx(own.primal, rel=1e-12)
+
+
+def test_hinge_bound_is_the_dual_value_of_all_rows(monkeypatch):
+    kept, add = [], SeenHinge.add
+    monkeypatch.setattr(
+        SeenHinge, "add", lambda self, problem, alpha: (kept.append((problem, alpha)), add(self, problem, alpha))
+    )
+    X, y = blobs(200, 5, 3, seed=1, separation=2.0)
+    model = streamed(sm.LinearSVC(C=0.01), X, y, 70)
+    alpha = np.vstack([rows for _, rows in kept])
+    assert all(
+        problem.loss.project(rows, problem.y, problem.C) == pytest.approx(rows, abs=1e-15) for problem, rows in kept
+    )
+    W = np.hstack([X, np.ones((200, 1))]).T @ alpha
+    linear, square = math.fsum(alpha[np.arange(200), y]), math.fsum(W.ravel() ** 2)
+    s = min(1.0, linear / square)
+    value = s * linear - 0.5 * s**2 * square
+    assert value * (1.0 - 1e-10) <= model.certificate_.bound <= value
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_softmax_bound_is_that_of_a_balanced_point(monkeypatch, k):
+    kept, add = [], SeenSoftmax.add
+    monkeypatch.setattr(SeenSoftmax, "add", lambda self, problem, P: (kept.append(P), add(self, problem, P)))
+    X, y = blobs(240, 3, k, seed=2, separation=1.5)
+    model = streamed(sm.SoftmaxRegression(C=0.5), X, y, 60)
+    C, Y, P = 0.5, np.eye(k)[y], np.vstack(kept)
+    assert P.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
+    off, mass = C * (P - Y).sum(axis=0), C * Y.sum(axis=0)
+    share = np.max(np.maximum(off, 0.0) / (mass + np.maximum(off, 0.0)))
+    rho = (share * mass - (1.0 - share) * off) / (share * mass.sum())
+    q = (1.0 - share) * P + share * rho
+    assert rho.min() >= -1e-12
+    assert (q - Y).sum(axis=0) == pytest.approx(0.0, abs=1e-10)  # so that the intercept drops out of the dual
+    V = C * X.T @ (q - Y)[:, (1 if k == 2 else 0) :]
+    best = max(
+        C
+        * -np.sum(
+            np.where(
+                s * q + (1 - s) * Y > 0, (s * q + (1 - s) * Y) * np.log(np.maximum(s * q + (1 - s) * Y, 1e-300)), 0.0
+            )
+        )
+        - 0.5 * s**2 * np.vdot(V, V)
+        for s in np.linspace(0.0, 1.0, 101)
+    )
+    assert 0.5 * best < model.certificate_.bound <= best * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "C", "most"), [("weston_watkins", 0.01, 0.06), ("one_vs_rest", 0.01, 0.06), ("softmax", 0.1, 0.06)]
+)
+def test_one_pass_over_many_rows_is_near_the_optimum(name, C, most):
+    X, y = blobs(6000, 8, 3, seed=0, separation=1.0)
+    model = streamed(clone(MODELS[name]).set_params(C=C), X, y, 1000)
+    gap = sm.certify(model, X, y)
+    assert gap.residual < most
+    assert (gap.primal - model.certificate_.bound) / gap.primal < 2.0 * most
+    best = clone(MODELS[name]).set_params(C=C).fit(X, y)
+    assert abs(model.score(X, y) - best.score(X, y)) < 0.01
+
+
+def test_losses_of_all_rows_make_a_duality_gap():
+    X, y = blobs(400, 5, 3, seed=3, separation=1.0)
+    for pose in (
+        lambda X, y: linear_problem(SvmData(X, y, 3, np.full(len(y), 0.1), SvmSettings("one_vs_rest"))),
+        lambda X, y: softmax_problem(X, y, C=0.1, penalty=L2(1.0), n_classes=3),
+    ):
+        stream, losses = LinearStream(), None
+        for X_part, y_part, _ in chunks_of(X, y, 90):
+            regret, _ = stream.take(pose(X_part, y_part), tol=0.0, seed=0)
+        for X_part, y_part, _ in chunks_of(X, y, 130):
+            own = stream.losses_of(pose(X_part, y_part))
+            losses = own if losses is None else losses + own
+        whole, certificate = pose(X, y), stream.certificate_of(losses)
+        point = whole.model_point(stream.coef, stream.intercept)
+        primal = whole.primal(point) if hasattr(whole, "penalty") else whole.primal_at(stream.coef, stream.intercept)
+        assert certificate.kind == "duality gap"
+        assert certificate.primal == pytest.approx(primal.value, rel=1e-12)
+        assert certificate.bound == regret.bound < certificate.primal
+
+
+# --- what a stream does --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["one_vs_rest", "softmax"])
+def test_a_stream_is_the_same_again_and_in_every_form(name):
+    X, y = blobs(300, 5, 3, seed=4)
+    model, text = streamed(MODELS[name], X, y), np.array(["a", "b", "c"])
+    np.testing.assert_array_equal(model.coef_, streamed(MODELS[name], X, y).coef_)
+    np.testing.assert_allclose(streamed(MODELS[name], csr_matrix(X), y).coef_, model.coef_, atol=1e-10)
+    np.testing.assert_array_equal(streamed(MODELS[name], X, text[y]).coef_, model.coef_)
+    narrow = streamed(MODELS[name], X.astype(np.float32), y)
+    np.testing.assert_allclose(narrow.coef_, model.coef_, atol=0.05 * np.abs(model.coef_).max())
+    again = pickle.loads(pickle.dumps(model))
+    more = blobs(50, 5, 3, seed=5)
+    np.testing.assert_array_equal(again.partial_fit(*more).coef_, model.partial_fit(*more).coef_)
+    assert model.n_iter_ == 350
+
+
+def test_memory_does_not_grow_with_the_stream():
+    X, y = blobs(4000, 5, 3, seed=6)
+    for name in ("one_vs_rest", "softmax"):
+        sizes = [len(pickle.dumps(streamed(MODELS[name], X[:n], y[:n], 100))) for n in (200, 4000)]
+        assert sizes[1] <= 1.05 * sizes[0]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_of_samples_multiply_their_price(name):
+    X, y = blobs(200, 4, 2, seed=7)
+    double = streamed(MODELS[name], X, y, sample_weight=np.full(200, 2.0))
+    dearer = streamed(clone(MODELS[name]).set_params(C=0.2), X, y)
+    np.testing.assert_allclose(double.coef_, dearer.coef_, atol=1e-12)
+    by_class = streamed(clone(MODELS[name]).set_params(class_weight={0: 2.0, 1: 2.0}), X, y)
+    np.testing.assert_allclose(by_class.coef_, dearer.coef_, atol=1e-12)
+
+
+def test_a_chunk_that_fails_changes_nothing():
+    X, y = blobs(100, 4, 3, seed=8)
+    model = streamed(MODELS["softmax"], X, y)
+    coef, bound = model.coef_.copy(), model.certificate_.bound
+    for bad, labels, words in (
+        (X[:, :3], y, "X has 3 features, but SoftmaxRegression is expecting 4"),
+        (np.full_like(X, np.nan), y, "contains NaN"),
+        (X, y + 7, "which the model does not know"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            model.partial_fit(bad, labels)
+    with pytest.raises(ValueError, match="since the first call"):
+        model.partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        model.partial_fit(X, y, sample_weight=np.zeros(100))
+    np.testing.assert_array_equal(model.coef_, coef)
+    other = streamed(MODELS["softmax"], X, y)
+    np.testing.assert_array_equal(model.partial_fit(X, y).coef_, other.partial_fit(X, y).coef_)
+    assert model.certificate_.bound > bound
+
+
+def test_the_first_call_needs_classes_and_some_settings_have_no_stream():
+    X, y = blobs(60, 3, 2, seed=9)
+    with pytest.raises(ValueError, match="classes must be passed in the first call"):
+        sm.LinearSVC().partial_fit(X, y)
+    with pytest.raises(ValueError, match="class_weight='balanced' needs all rows at once"):
+        sm.LinearSVC(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
+    for model in (
+        sm.LinearSVC(loss="squared_hinge"),
+        sm.LinearSVC(fit_intercept="free"),
+        sm.SoftmaxRegression(l1_ratio=0.5),
+        sm.SoftmaxRegression(C=np.inf),
+        sm.SoftmaxRegression(penalty=L1(1.0)),
+        sm.SoftmaxRegression(pinned=0),
+        sm.SoftmaxRegressionCV(),
+    ):
+        assert not hasattr(model, "partial_fit")
+    late = sm.LinearSVC(random_state=0).partial_fit(X[y == 0], y[y == 0], classes=[0, 1])  # one class at first
+    assert late.partial_fit(X[y == 1], y[y == 1]).score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("name", ["weston_watkins", "one_vs_rest", "softmax"])
+def test_a_stream_goes_on_from_a_fit_and_a_fit_begins_anew(name):
+    X, y = blobs(900, 4, 3, seed=10, separation=1.0)
+    fitted = clone(MODELS[name]).set_params(random_state=0).fit(X[:800], y[:800])
+    before, score = fitted.coef_.copy(), fitted.score(X, y)
+    fitted.partial_fit(X[800:], y[800:])
+    assert 0.0 < np.linalg.norm(fitted.coef_ - before) < 0.7 * np.linalg.norm(before)
+    assert fitted.score(X, y) > score - 0.02
+    assert fitted.n_iter_ == 900
+    assert not hasattr(fitted, "dual_coef_")
+    fresh = clone(MODELS[name]).set_params(random_state=0).fit(X, y)
+    np.testing.assert_array_equal(fitted.set_params(warm_start=name != "softmax").fit(X, y).coef_, fresh.coef_)
