@@ -48,6 +48,7 @@ from softmargin.solvers import BallFrankWolfe as BallFrankWolfe
 from softmargin.solvers import BallGradient as BallGradient
 from softmargin.solvers import BallPairwise as BallPairwise
 from softmargin.solvers import BallPrimalDual as BallPrimalDual
+from softmargin.solvers import BallStochasticFrankWolfe as BallStochasticFrankWolfe
 from softmargin.solvers import BallSvrg as BallSvrg
 from softmargin.solvers import BallWorkingSet as BallWorkingSet
 from softmargin.solvers import BlockFrankWolfe as BlockFrankWolfe

@@ -201,6 +201,7 @@ SOLVERS = {
     "BallGradient": ({}, sm.L1BallClassifier, Y),
     "BallPairwise": ({}, sm.L1BallClassifier, Y),
     "BallPrimalDual": ({}, sm.L1BallClassifier, Y),
+    "BallStochasticFrankWolfe": ({}, sm.L1BallClassifier, Y),
     "BallSvrg": ({}, sm.L1BallClassifier, Y),
     "BallWorkingSet": ({}, sm.L1BallClassifier, Y),
     "LowRankGradient": ({}, sm.TraceBallClassifier, Y),

@@ -1,4 +1,4 @@
-"""Projected SVRG, SCGS and STORC over a ball meet the optimum of CVXPY, and never claim more than it."""
+"""Stochastic methods over a ball meet the optimum of CVXPY, and never claim more than it."""
 
 import math
 
@@ -23,6 +23,7 @@ from softmargin.run import Status, Stop, solve
 from softmargin.sets import Box, L1Ball, Simplex, TraceBall
 from softmargin.solvers.ball._batches import batch_gradient, sampling, slide
 from softmargin.solvers.ball.scgs import Scgs
+from softmargin.solvers.ball.stochastic_frank_wolfe import BallStochasticFrankWolfe
 from softmargin.solvers.ball.storc import Storc
 from softmargin.solvers.ball.svrg import BallSvrg
 from softmargin.testing import check_run
@@ -34,8 +35,9 @@ SOLVERS = {
     "storc": Storc(),
     "storc-general": Storc(strongly_convex=False),
     "storc-batches": Storc(batch=20),
+    "frank-wolfe": BallStochasticFrankWolfe(),
 }
-TOLS = {"svrg": 1e-8, "scgs": 1e-3, "storc": 1e-3, "storc-general": 1e-2, "storc-batches": 1e-2}
+TOLS = {"svrg": 1e-8, "scgs": 1e-3, "storc": 1e-3, "storc-general": 1e-2, "storc-batches": 1e-2, "frank-wolfe": 2e-2}
 WEIGHTS = np.tile([0.0, 0.5, 1.0, 2.0], 15) / 60.0
 BALLS = {"l1": L1Ball(2.0), "trace": TraceBall(1.5), "simplex": Simplex(1.5), "box": Box(-0.2, 0.5)}
 every_solver = pytest.mark.parametrize("name", SOLVERS)
@@ -93,19 +95,43 @@ def test_estimate_is_what_the_judge_says(name):
     assert n_known > 0
 
 
-def test_scgs_has_no_estimate_of_its_own():
-    problem, solver = make(), SOLVERS["scgs"]
+@pytest.mark.parametrize("name", ["scgs", "frank-wolfe"])
+def test_methods_without_a_full_gradient_have_no_estimate(name):
+    problem, solver = make(), SOLVERS[name]
     state = solver.step(problem, solver.start(problem, None, np.random.default_rng(0)))
     assert solver.estimate(problem, state) == math.inf
 
 
-@pytest.mark.parametrize("name", ["scgs", "storc", "storc-general", "svrg"])
+@pytest.mark.parametrize("name", ["scgs", "storc", "storc-general", "svrg", "frank-wolfe"])
 def test_without_a_ridge_the_frank_wolfe_gap_closes(name):
     problem = make("logistic", l2=0.0)
     result = fit(problem, SOLVERS[name], tol=1e-2)
     assert result.certificate.kind == "Frank-Wolfe gap"
     assert result.status is Status.CONVERGED
     assert result.certificate.primal == pytest.approx(optimum(problem)[0], rel=1e-2)
+
+
+def test_stochastic_frank_wolfe_makes_the_steps_of_its_formula():
+    """With all samples in a batch it is Frank-Wolfe with eta = 2 / (t + 1)."""
+    problem = make("logistic")
+    solver = BallStochasticFrankWolfe(batch=len(problem.target))
+    state = solver.start(problem, None, np.random.default_rng(0))
+    W, t = np.zeros(problem.shape), 1
+    for _ in range(5):
+        state = solver.step(problem, state)
+        while t < state.t:
+            G = adjoint_product(problem.X, problem.slopes(problem.X @ W, np.zeros(1))) + problem.l2 * W
+            W, t = W + 2.0 / (t + 1) * (problem.ball.lmo(G).toarray() - W), t + 1
+        np.testing.assert_allclose(state.W, W, atol=1e-12)
+    assert t > 5
+
+
+def test_stochastic_frank_wolfe_draws_as_many_samples_as_the_paper_says():
+    problem, solver = make("logistic"), BallStochasticFrankWolfe()
+    state = solver.start(problem, None, np.random.default_rng(0))
+    slopes = problem.loss.slope(np.zeros(problem.target.shape), problem.target)
+    variance = sampling(problem)[1] * float((slopes**2).mean())
+    assert state.growth == pytest.approx(variance / (state.lipschitz**2 * 4.0 * problem.ball.radius**2))
 
 
 def test_scgs_draws_more_samples_as_it_goes():

@@ -192,6 +192,20 @@ def test_step_of_the_paper_is_its_formula():
         np.testing.assert_allclose(state.Y, Y, atol=1e-12)
 
 
+def test_steps_of_theorem_4_3():
+    problem = make("squared", "trace")
+    n, rows, mu, squares = len(problem.target), 7, problem.l2, (problem.X**2).sum(axis=1)
+    R = min(rows * squares.max(), np.linalg.norm(problem.X, 2) ** 2)
+    delta = 1.0 / (rows * (1.0 / n + 45.0 * R / (2.0 * mu * n**2)))
+    given, own = LowRankPDBFW(rows=rows, delta=delta, eta=0.5), LowRankPDBFW(rows=rows, steps="paper")
+    results = [fit(problem, solver, tol=0.0, max_iter=30) for solver in (given, own)]
+    np.testing.assert_allclose(*(result.point.weights.toarray() for result in results), rtol=1e-3, atol=1e-6)
+    result = fit(problem, LowRankPDBFW(steps="paper"), tol=1e-3)
+    assert result.certificate.primal == pytest.approx(optimum(problem)[0], rel=1e-3)
+    with pytest.raises(IncompatibleError, match="steps='paper' sets delta"):
+        LowRankPDBFW(steps="paper", delta=1.0)
+
+
 def test_rank_that_is_too_low_stalls_and_says_so():
     """Maths: errata 001.6: the gap shows it."""
     problem = make("squared", "trace", 7)

@@ -169,3 +169,23 @@ def test_problem_without_a_smooth_dual_is_refused(solver, settings, message):
 def test_setting_that_makes_no_step_is_refused(settings):
     with pytest.raises(IncompatibleError, match=f"{next(iter(settings))} must be"):
         PrimalDualBFW(**settings)
+
+
+def test_steps_of_the_paper_are_those_of_its_corollary():
+    for loss in ("smooth_hinge", "squared"):
+        problem = make(loss)
+        n, mu, R, k = 60, problem.l2, (problem.X**2).sum(axis=1).max(), 7
+        delta = 1.0 / (k * (1.0 / n + 25.0 * R / (2.0 * mu * n**2)))
+        given, own = PrimalDualBFW(k=k, delta=delta, eta=0.5), PrimalDualBFW(k=k, steps="paper")
+        results = [solve(problem, solver, stop=Stop(0.0, 40), rng=0) for solver in (given, own)]
+        np.testing.assert_allclose(results[0].point.weights, results[1].point.weights, rtol=1e-9)
+        value = optimum(problem)[0]
+        assert fit(problem, PrimalDualBFW(steps="paper"), tol=1e-3).certificate.primal == pytest.approx(value, rel=1e-3)
+
+
+def test_steps_of_the_paper_exclude_others():
+    for settings in ({"delta": 1.0}, {"eta": 0.5}):
+        with pytest.raises(IncompatibleError, match="steps='paper'"):
+            PrimalDualBFW(steps="paper", **settings)
+    with pytest.raises(IncompatibleError, match="conjugate is smooth"):
+        fit(make("logistic"), PrimalDualBFW(steps="paper"))

@@ -31,6 +31,7 @@ from softmargin.solvers import (
     BallGradient,
     BallPairwise,
     BallPrimalDual,
+    BallStochasticFrankWolfe,
     BallSvrg,
     BallWorkingSet,
     BlockFrankWolfe,
@@ -245,6 +246,7 @@ for solver in (ProxNewton(), MMDescent()):
 
 ANY_BALL = {
     BallFrankWolfe(): 1e-2,
+    BallStochasticFrankWolfe(): 2e-2,
     BallBlockFrankWolfe(): 1e-6,
     BallBlockFrankWolfe(eta="paper"): 1e-6,
     BallSvrg(): 1e-6,

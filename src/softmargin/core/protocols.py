@@ -249,6 +249,10 @@ class EntrywiseLoss(Protocol):
         """A bound on the second derivative; inf where the loss is not smooth."""
 
     @property
+    def dual_curvature(self) -> float:
+        """A bound on the second derivative of the conjugate, inf where there is none; only ``steps="paper"`` asks."""
+
+    @property
     def steepest(self) -> float:
         """A bound on the size of the slope, inf where there is none; the slopes of a margin loss are <= 0 in t s."""
 

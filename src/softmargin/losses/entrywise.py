@@ -5,8 +5,8 @@
     dual step        argmax over u of  s u - f*(u, t) - (u - u0)^2 / (2 r)
 
 For margin losses t = -1 or +1, f(s, t) = h(w) and f*(u, t) = h*(t u) with w = t s. ``curvature`` bounds the second
-derivative, ``steepest`` the first; ``compiled`` is the same loss for compiled loops. All arguments are arrays of one
-shape, or broadcast to it; nothing is written in place.
+derivative, ``steepest`` the first, ``dual_curvature`` the second derivative of the conjugate; ``compiled`` is the same
+loss for compiled loops. All arguments are arrays of one shape, or broadcast to it; nothing is written in place.
 """
 
 from dataclasses import dataclass
@@ -29,6 +29,7 @@ class _Clipped:
     is_margin: bool = True
 
     is_joint: ClassVar = False
+    dual_curvature: ClassVar = 1.0
     compiled: ClassVar[PiecewiseQuadratic]
 
     @property
@@ -115,6 +116,7 @@ class Logistic:
     is_margin: bool = True
 
     is_joint: ClassVar = False
+    dual_curvature: ClassVar = np.inf
     compiled: ClassVar = LogisticEntropy()
 
     def value(self, scores: Array, target: Array) -> Array:
@@ -177,6 +179,11 @@ class Hinge:
     def curvature(self) -> float:
         """The bound on the second derivative."""
         return 1.0 / self.width if self.width > 0.0 else np.inf
+
+    @property
+    def dual_curvature(self) -> float:
+        """The bound on the second derivative of the conjugate."""
+        return self.width
 
     def value(self, scores: Array, target: Array) -> Array:
         """Return f."""

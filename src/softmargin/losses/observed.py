@@ -24,6 +24,11 @@ class Observed(NamedTuple):
         return float(self.inner.curvature)
 
     @property
+    def dual_curvature(self) -> float:
+        """The bound on the second derivative of the conjugate."""
+        return float(self.inner.dual_curvature)
+
+    @property
     def steepest(self) -> float:
         """The bound on the slope."""
         return float(self.inner.steepest)

@@ -9,6 +9,7 @@ from softmargin.solvers.ball.pairwise_frank_wolfe import BallPairwise as BallPai
 from softmargin.solvers.ball.primal_dual import BallPrimalDual as BallPrimalDual
 from softmargin.solvers.ball.primal_dual_bfw import PrimalDualBFW as PrimalDualBFW
 from softmargin.solvers.ball.scgs import Scgs as Scgs
+from softmargin.solvers.ball.stochastic_frank_wolfe import BallStochasticFrankWolfe as BallStochasticFrankWolfe
 from softmargin.solvers.ball.storc import Storc as Storc
 from softmargin.solvers.ball.svrg import BallSvrg as BallSvrg
 from softmargin.solvers.ball.working_set import BallWorkingSet as BallWorkingSet

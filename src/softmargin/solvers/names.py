@@ -28,6 +28,7 @@ _ANY_PENALTY = {
 _ANY_BALL = {
     "frank_wolfe": SolverName("BallFrankWolfe"),
     "block_frank_wolfe": SolverName("BallBlockFrankWolfe"),
+    "stochastic_frank_wolfe": SolverName("BallStochasticFrankWolfe"),
     "svrg": SolverName("BallSvrg"),
     "scgs": SolverName("Scgs"),
     "storc": SolverName("Storc"),

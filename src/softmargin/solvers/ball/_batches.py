@@ -31,17 +31,23 @@ class SlidingPlan(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class SlidingState:
-    """Both points of acceleration, what is known of the problem, and how it draws."""
+class SamplingState:
+    """What is known of the problem, and how a run draws."""
 
-    V: Array  # (d, k) where it slides from
-    Y: Array  # (d, k) the average of the points
     intercept: Array  # (k,)
     chances: Array  # (n,) the probabilities q
     lipschitz: float
     seed: int
     t: int = 1
     n_drawn: int = 0
+
+
+@dataclass(kw_only=True)
+class SlidingState(SamplingState):
+    """Both points of acceleration."""
+
+    V: Array  # (d, k) where it slides from
+    Y: Array  # (d, k) the average of the points
 
 
 def sampling(problem: ConstrainedProblem) -> tuple[Array, float]:
@@ -62,6 +68,33 @@ def batch_gradient(
         U -= slopes[drawn]
     U /= (len(drawn) * chances[drawn])[:, None]
     return np.asarray(rows.T @ U)
+
+
+def sampled_gradient(
+    problem: ConstrainedProblem,
+    state: SamplingState,
+    W: Array,
+    batch: int,
+    rng: np.random.Generator,
+    anchor: tuple[Array, Array] | None = None,
+) -> tuple[Array, float]:
+    """Return the gradient of the objective at W by a batch, exactly where it is all samples; and what it read of X.
+
+    ``anchor`` is all slopes at another point and the full gradient there, which reduces the variance of a batch.
+    """
+    n, X = len(problem.target), problem.X
+    n_products = 2.0
+    if batch < n:
+        drawn = rng.choice(n, size=batch, p=state.chances)
+        g = batch_gradient(problem, drawn, state.chances, W, state.intercept, anchor[0] if anchor else None)
+        if anchor:
+            g += anchor[1]
+        else:
+            n_products = 1.0
+    else:
+        g = adjoint_product(X, problem.slopes(product(X, W), state.intercept))
+    g += problem.l2 * W
+    return g, float(n_products * X.size * batch / n)
 
 
 def slide(ball: ConvexSet, g: Array, start: Array, beta: float, tol: float, max_corners: int) -> tuple[Array, int]:
@@ -85,15 +118,10 @@ def slide(ball: ConvexSet, g: Array, start: Array, beta: float, tol: float, max_
     return W, max_corners
 
 
-class SlidingSolver(BallSolver):
-    """Accelerated gradient on batches, with corners instead of projections."""
+class SamplingSolver(BallSolver):
+    """What methods on batches know of a problem, and how they draw."""
 
-    max_corners: int
     tuning: Any  # with a scan_cost: of a corner per entry of the weights, in entries of X read
-
-    def point(self, problem: ConstrainedProblem, state: SlidingState) -> BallPoint:
-        """Return the averaged weights and the intercept."""
-        return BallPoint(problem.inside(state.Y), state.intercept.copy())
 
     def measured(self, problem: ConstrainedProblem, rng: np.random.Generator) -> dict[str, Any]:
         """Return what a first state knows of the problem, and its seed."""
@@ -101,10 +129,25 @@ class SlidingSolver(BallSolver):
         lipschitz = (smoothness(problem, rng) + problem.l2) or 1.0
         return {"chances": sampling(problem)[0], "lipschitz": lipschitz, "seed": int(rng.integers(1 << 62))}
 
-    def next_rng(self, state: SlidingState) -> np.random.Generator:
+    def next_rng(self, state: SamplingState) -> np.random.Generator:
         """Return the generator of the next step."""
         state.n_drawn += 1
         return np.random.default_rng([state.seed, state.n_drawn - 1])
+
+    def variance(self, problem: ConstrainedProblem, scores: Array, intercept: Array) -> float:
+        """Bound the variance of a gradient by one sample, at a point with these scores."""
+        slopes = problem.loss.slope(scores + intercept, problem.target)
+        return sampling(problem)[1] * float(problem.weights @ (slopes**2).sum(axis=1))
+
+
+class SlidingSolver(SamplingSolver):
+    """Accelerated gradient on batches, with corners instead of projections."""
+
+    max_corners: int
+
+    def point(self, problem: ConstrainedProblem, state: SlidingState) -> BallPoint:
+        """Return the averaged weights and the intercept."""
+        return BallPoint(problem.inside(state.Y), state.intercept.copy())
 
     def advance(
         self,
@@ -114,23 +157,10 @@ class SlidingSolver(BallSolver):
         rng: np.random.Generator,
         anchor: tuple[Array, Array] | None = None,
     ) -> float:
-        """Take the gradient between V and Y, slide from V, and average into Y; return how many entries of X it read.
-
-        ``anchor`` is all slopes at another point and the full gradient there, which reduces the variance of a batch.
-        """
-        n, X, Y = len(problem.target), problem.X, state.Y
+        """Take the gradient between V and Y, slide from V, and average into Y; return how many entries of X it read."""
+        Y = state.Y
         M = (1.0 - plan.gamma) * Y + plan.gamma * state.V
-        n_products = 2.0
-        if plan.batch < n:
-            drawn = rng.choice(n, size=plan.batch, p=state.chances)
-            g = batch_gradient(problem, drawn, state.chances, M, state.intercept, anchor[0] if anchor else None)
-            if anchor:
-                g += anchor[1]
-            else:
-                n_products = 1.0
-        else:
-            g = adjoint_product(X, problem.slopes(product(X, M), state.intercept))
-        g += problem.l2 * M
+        g, n_read = sampled_gradient(problem, state, M, plan.batch, rng, anchor)
         state.V, n_corners = slide(problem.ball, g, state.V, plan.beta, plan.tol, self.max_corners)
         Y += plan.gamma * (state.V - Y)
-        return float(n_products * X.size * plan.batch / n + self.tuning.scan_cost * n_corners * Y.size)
+        return float(n_read + self.tuning.scan_cost * n_corners * Y.size)

@@ -21,12 +21,12 @@ same sequence, as W_1 = 0; the triples are exact (sets.truncated) where ``rank``
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.parameters import NONE, POSITIVE, Number, Whole
+from softmargin.core.parameters import NONE, POSITIVE, Number, OneOf, Whole
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import adjoint_product, row_squares
 from softmargin.problems.constrained import BallPoint
@@ -34,6 +34,8 @@ from softmargin.sets import LowRank
 from softmargin.sets.truncated import TruncationTuning, first_basis
 from softmargin.solvers.ball import _low_rank as factors
 from softmargin.solvers.ball._low_rank import FactorSolver, FactorState
+from softmargin.solvers.ball._objective import square_of_norm
+from softmargin.solvers.ball._paper_steps import ETA, check_steps, paper_delta
 from softmargin.solvers.ball.primal_dual_bfw import DualStepTuning, keep_largest_rows
 
 __all__ = ["LowRankPDBFW", "LowRankPDBFWTuning", "PDBFWState"]
@@ -77,12 +79,15 @@ class LowRankPDBFW(FactorSolver):
         The paper's dual step, r = delta / n. By default a test finds r.
     eta : float
         The paper's primal step, in (0, 1]; below 1 it needs ``delta``.
+    steps : "search" or "paper"
+        "paper" takes eta and delta of Theorem 4.3.
     """
 
     rank: int | None = None
     rows: int | None = None
     delta: float | None = None
     eta: float = 1.0
+    steps: Literal["search", "paper"] = "search"
     tuning: LowRankPDBFWTuning = LowRankPDBFWTuning()
 
     allowed: ClassVar = {
@@ -90,12 +95,14 @@ class LowRankPDBFW(FactorSolver):
         "rows": (NONE, Whole(1)),
         "delta": (NONE, POSITIVE),
         "eta": (Number(above=0.0, most=1.0),),
+        "steps": (OneOf("search", "paper"),),
     }
     state_type: ClassVar = PDBFWState
 
     def __post_init__(self) -> None:
         """Check the settings."""
         super().__post_init__()
+        check_steps(self.steps, "LowRankPDBFW", delta=self.delta, eta=None if self.eta == 1.0 else self.eta)
         if self.eta < 1.0 and self.delta is None:
             raise IncompatibleError(
                 f"eta={self.eta} needs a delta: only with eta=1 a test finds the dual step. Set delta, or eta=1."
@@ -116,13 +123,28 @@ class LowRankPDBFW(FactorSolver):
             Y = problem.loss.slope(scores, problem.target) if init.dual is None else np.array(init.dual)
         largest = float((problem.weights * row_squares(problem.X)).max())
         r = problem.l2 / largest if largest > 0.0 else 1.0
+        if self.is_fixed:
+            r = (self._paper_delta(problem, rng) if self.delta is None else self.delta) / len(scores)
         # The first step of a warm start is always accepted: it finds the W and q that belong to Y.
         q = 0.0 if init is None else -math.inf
         return PDBFWState(*W, scores, first_basis(W, self.tuning.triples), ball.radius, Y, r, q)
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the length of dual steps is set, not searched for."""
+        return self.delta is not None or self.steps == "paper"
+
+    def _paper_delta(self, problem: ConstrainedProblem, rng: np.random.Generator) -> float:
+        n = len(problem.target)
+        k = min(self.rows or n, n)
+        whole = n * square_of_norm(problem, rng)  # of X itself where all weights are 1 / n
+        R = min(k * float(row_squares(problem.X).max()), whole)
+        return paper_delta(problem, k, R, factor=8.0)
+
     def step(self, problem: ConstrainedProblem, state: PDBFWState) -> PDBFWState:
         """Move rows of Y, then W."""
-        p, l2, eta, tuning = problem.weights[:, None], problem.l2, self.eta, self.tuning
+        p, l2, tuning = problem.weights[:, None], problem.l2, self.tuning
+        eta = ETA if self.steps == "paper" else self.eta
         ball, before, spare = self.ball(problem), state.weights, tuning.triples.spare
         old = factors.zero_factors(problem.shape) if eta == 1.0 else before._replace(s=(1.0 - 1.0 / eta) * before.s)
         most, scores = None if self.rank is None else self.rank + spare, state.room
@@ -132,7 +154,7 @@ class LowRankPDBFW(FactorSolver):
             matrix = factors.StepMatrix(problem.X, old, p * Y, 1.0 / (l2 * eta))
             top, new = self.nearest(ball, matrix, state, most, scores, self.rank)
             q = 0.5 * l2 * float(new.s @ new.s) - l2 * float(top.s[: new.rank] @ new.s)
-            if self.delta is not None or _is_accepted(state, q, scores, p * dY, dY):
+            if self.is_fixed or _is_accepted(state, q, scores, p * dY, dY):
                 break
             state.r *= tuning.dual_step.shorter
             state.taken = 0
@@ -142,7 +164,7 @@ class LowRankPDBFW(FactorSolver):
             scores *= eta
             new = _positive(factors.stack((1.0 - eta, before), (eta, new)).orthogonal())
         state.taken += 1
-        if state.taken == tuning.dual_step.patience:
+        if state.taken == tuning.dual_step.patience and not self.is_fixed:
             state.r, state.taken = tuning.dual_step.longer * state.r, 0
         state.length = factors.distance(new, before)
         state.U, state.s, state.V = new
@@ -152,9 +174,9 @@ class LowRankPDBFW(FactorSolver):
     def _dual_move(self, problem: ConstrainedProblem, state: PDBFWState) -> Array:
         """Return Y~ - Y in the rows that move most, zero elsewhere."""
         r: Any = state.r
-        if self.delta is not None:
+        if self.is_fixed:
             # A sample without weight may move freely, but a step of length zero divides by zero.
-            r = self.delta * np.where(problem.weights > 0.0, problem.weights, 1.0)[:, None]
+            r = len(state.Y) * state.r * np.where(problem.weights > 0.0, problem.weights, 1.0)[:, None]
         dY: Array = problem.loss.dual_step(state.Y, state.scores, problem.target, r) - state.Y
         if self.rows is not None:
             keep_largest_rows(dY, self.rows)
@@ -174,7 +196,7 @@ class LowRankPDBFW(FactorSolver):
         ridge = 0.5 * problem.l2 * float(state.s @ state.s)
         primal = problem.losses(state.scores, none) + ridge
         gap = float(np.vdot(R, state.scores)) + ridge - least
-        if self.eta == 1.0:
+        if self.eta == 1.0 and self.steps == "search":
             conjugate = float(problem.weights @ problem.loss.conjugate(state.Y, problem.target).sum(axis=1))
             gap = min(gap, primal - state.q + conjugate)
         return max(gap, 0.0) / primal if primal > 0.0 else 0.0

@@ -17,13 +17,13 @@ Source: Lei, Zhuo, Caramanis, Dhillon, Dimakis (2019), Algorithm 1, eqs. (8)-(12
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from softmargin.core.certificate import relative_gap
 from softmargin.core.deadline import check_time, is_time_up
-from softmargin.core.parameters import NONE, POSITIVE, Number, Whole
+from softmargin.core.parameters import NONE, POSITIVE, Number, OneOf, Whole
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import row_squares
 from softmargin.matrices.rows import as_rows
@@ -31,6 +31,7 @@ from softmargin.problems.constrained import BallPoint
 from softmargin.sets import L1Ball
 from softmargin.solvers.ball import _objective as objective
 from softmargin.solvers.ball._iterate import BallSolver
+from softmargin.solvers.ball._paper_steps import ETA, check_steps, paper_delta
 from softmargin.solvers.ball._products import add_rows
 
 __all__ = ["DualStepTuning", "PrimalDualBFW", "PrimalDualBFWTuning", "PrimalDualState", "keep_largest_rows"]
@@ -98,12 +99,15 @@ class PrimalDualBFW(BallSolver):
         Length of the dual step, times n.
     eta : float, optional
         Share of the way to the primal step's end, in (0, 1].
+    steps : "search" or "paper"
+        "paper" takes eta and delta of Theorem 4.1, which for a ridge are those of Corollary 4.1.1.
     """
 
     s: int | None = None
     k: int | None = None
     delta: float | None = None
     eta: float | None = None
+    steps: Literal["search", "paper"] = "search"
     tuning: PrimalDualBFWTuning = PrimalDualBFWTuning()
 
     allowed: ClassVar = {
@@ -111,13 +115,20 @@ class PrimalDualBFW(BallSolver):
         "k": (NONE, Whole(1)),
         "delta": (NONE, POSITIVE),
         "eta": (NONE, Number(above=0.0, most=1.0)),
+        "steps": (OneOf("search", "paper"),),
     }
     state_type: ClassVar = PrimalDualState
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        super().__post_init__()
+        check_steps(self.steps, "PrimalDualBFW", delta=self.delta, eta=self.eta)
 
     @property
     def is_automatic(self) -> bool:
         """Whether nothing is set."""
-        return self.s is None and self.k is None and self.delta is None and self.eta is None
+        is_free = self.s is None and self.k is None and self.delta is None and self.eta is None
+        return is_free and self.steps == "search"
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> PrimalDualState:
         """Allocate, from the slopes at a first point or from zero."""
@@ -130,6 +141,9 @@ class PrimalDualBFW(BallSolver):
         safe = problem.l2 / max(float(squares.sum()), _TINY)
         if self.is_automatic:
             r = problem.l2 / max(float(squares.max()), _TINY)
+        elif self.steps == "paper":
+            largest = float(row_squares(problem.X).max())
+            r = paper_delta(problem, min(self.k or n, n), largest, factor=4.0) / n
         elif self.delta is not None:
             r = self.delta / n
         else:
@@ -186,7 +200,7 @@ class PrimalDualBFW(BallSolver):
     def _iterate(self, problem: ConstrainedProblem, state: PrimalDualState) -> int:
         """Make one iteration of Algorithm 1; return how many numbers of X it read."""
         p, (d, k) = problem.weights[:, None], problem.shape
-        eta, V = self.eta or 1.0, state.new_W
+        eta, V = ETA if self.steps == "paper" else self.eta or 1.0, state.new_W
         np.multiply(state.Z, -1.0 / (problem.l2 * eta), out=V)
         V += (1.0 - 1.0 / eta) * state.W
         if self.s is not None and self.s < d * k:

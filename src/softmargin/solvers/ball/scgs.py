@@ -27,7 +27,7 @@ from softmargin.core.parameters import Whole
 from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
-from softmargin.solvers.ball._batches import SlidingPlan, SlidingSolver, SlidingState, sampling
+from softmargin.solvers.ball._batches import SlidingPlan, SlidingSolver, SlidingState
 
 __all__ = ["Scgs", "ScgsState", "ScgsTuning"]
 
@@ -64,8 +64,7 @@ class Scgs(SlidingSolver):
         weights, intercept, _ = problem.checked_point(init)
         scores = problem.scores(weights)
         b = problem.best_intercept(scores, intercept)
-        slopes = problem.loss.slope(scores + b, problem.target)
-        variance = sampling(problem)[1] * float(problem.weights @ (slopes**2).sum(axis=1))
+        variance = self.variance(problem, scores, b)
         excess = problem.losses(scores, b) + 0.5 * problem.l2 * float(np.vdot(weights, weights))
         more = self.measured(problem, rng)
         return ScgsState(V=weights, Y=weights.copy(), intercept=b, variance=variance, excess=excess, **more)
