@@ -1,12 +1,16 @@
 """How much time is left: what long work asks before it goes on.
 
-``run.solve`` sets the deadline of its thread around what a solver does; a certificate is evaluated without one.
+``run.solve`` sets the deadline of its thread around what a solver does, and around the certificates of problems that
+can leave out the bound; others are evaluated without one.
 
     check_time()        raise OutOfTime: the step is given up, and the run returns the point before it
     check_time(work)    the same where BLAS needs longer for so many multiplications than there is time
     is_time_up()        say whether to stop early, with a state that is consistent
     alarm()             an array that becomes nonzero at the deadline, for compiled loops to look at
     share_of_time(s)    a context with a share of the time: the rest is for what comes after it
+    leaving(seconds)    a context with all the time but these seconds
+    time_left()         seconds before the deadline
+    seconds_for(work)   about how long BLAS needs for so many multiplications
 
 Without a deadline nothing here reads a clock.
 """
@@ -22,7 +26,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["OutOfTime", "alarm", "check_time", "deadline", "has_time_for", "is_time_up", "share_of_time"]
+__all__ = [
+    "OutOfTime",
+    "alarm",
+    "check_time",
+    "deadline",
+    "has_time_for",
+    "is_time_up",
+    "leaving",
+    "seconds_for",
+    "share_of_time",
+    "time_left",
+]
 
 Array = NDArray[Any]
 _SILENT: Array = np.zeros(1, dtype=np.int64)
@@ -85,16 +100,34 @@ def share_of_time(share: float) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def leaving(seconds: float) -> Iterator[None]:
+    """Give what follows the time that is left, less some seconds for what comes after it."""
+    now = _CURRENT.now
+    with deadline(math.inf if now is None else now.left() - seconds):
+        yield
+
+
+def time_left() -> float:
+    """Return the seconds before the deadline; infinitely many without one."""
+    now = _CURRENT.now
+    return math.inf if now is None else now.left()
+
+
 def is_time_up() -> bool:
     """Say whether the deadline has passed."""
-    now = _CURRENT.now
-    return now is not None and now.left() <= 0.0
+    return time_left() <= 0.0
 
 
 def has_time_for(work: float) -> bool:
     """Say whether BLAS can make so many multiplications before the deadline."""
     now = _CURRENT.now
-    return now is None or now.left() > (work / _blas_speed() if work > 0.0 else 0.0)
+    return now is None or now.left() > seconds_for(work)
+
+
+def seconds_for(work: float) -> float:
+    """Return about how long BLAS needs for so many multiplications."""
+    return work / _blas_speed() if work > 0.0 else 0.0
 
 
 def check_time(work: float = 0.0) -> None:

@@ -57,7 +57,12 @@ class Problem(Protocol):
 
     Those of an estimator also have ``model(point, classes, info)``, ``warm_point(...)``, a point near what an earlier
     model holds (None where that has another shape), ``zero()``, the point of a run that had no time for a start, and
-    ``small_problem()``, two rows that need the same compiled loops (None where there is no such problem).
+    ``small_problem()``, two rows that need the same compiled loops (None where there is no such problem); a first point
+    must be of their ``point_type``.
+
+    Two more help where seconds are limited. ``certificate_work(point)`` is about how many multiplications of BLAS take
+    as long as a certificate; point is None for zero. ``can_skip_bound = True`` says that a certificate needs only the
+    primal value by the deadline of its thread (``core.deadline``): a bound that takes longer is the trivial one.
     """
 
     @property

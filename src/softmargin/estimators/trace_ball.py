@@ -32,11 +32,13 @@ class _FactoredWeights(BallEstimator):
         return coef[0] if self._is_flat else coef
 
     def _stored(self, weights: Any, is_flat: bool) -> dict[str, Any]:
-        if not isinstance(weights, LowRank):
+        if isinstance(weights, LowRank):
+            weights = weights.orthogonal()
+        elif not weights.any():
+            weights = LowRank.zero(weights.shape)
+        else:
             left, s, right = svd(weights, full_matrices=False)
             weights = LowRank(left, s, right.T)
-        else:
-            weights = weights.orthogonal()
         r = int((weights.s > _ROUNDING * weights.s.max(initial=0.0)).sum())
         U, Vt = np.ascontiguousarray(weights.V[:, :r]), np.ascontiguousarray(weights.U[:, :r].T)
         return {"coef_factors_": (U, weights.s[:r].copy(), Vt)}

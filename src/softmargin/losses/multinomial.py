@@ -15,6 +15,7 @@ only the step of the intercept.
 
 import numpy as np
 
+from softmargin.core.deadline import is_time_up
 from softmargin.core.protocols import Array
 from softmargin.core.rounding import ULPS, gamma
 
@@ -137,7 +138,7 @@ def _step_by_products(P: Array, C: Array, expected: Array, mass: Array) -> tuple
     direction, size = ahead.copy(), float(residual @ ahead)
     target = EXACT**2 * size
     for _ in range(MAX_PRODUCTS):
-        if not size > target:
+        if not size > target or is_time_up():
             break
         image = expected * direction - (C * (P @ direction)) @ P
         bend = float(direction @ image)
@@ -156,7 +157,7 @@ def best_intercept(scores: Array, y: Array, C: Array, P: Array, loss: float) -> 
     """Return the b that minimises sum_i C_i l_i(s_i + b), by Newton's method, and the probabilities there.
 
     P and ``loss`` are those at b = 0. b is (k,), with mean zero. The best intercept of a class without mass is
-    -infinity; it is left unchanged.
+    -infinity; it is left unchanged. At a deadline it ends with what it has.
     """
     mass = np.bincount(y, weights=C, minlength=P.shape[1])
     is_present = mass > 0.0
@@ -164,6 +165,8 @@ def best_intercept(scores: Array, y: Array, C: Array, P: Array, loss: float) -> 
     intercept, step = np.zeros(len(mass)), np.zeros(len(mass))
     for _ in range(MAX_STEPS):
         step[columns], fall = intercept_step(P[:, columns], C, mass[columns])
+        if is_time_up():
+            break
         size, length, new = float(np.ptp(step)), 1.0, loss
         if size > SAFE_STEP:
             length, new = _shortened(scores + intercept, step, y, C, loss)

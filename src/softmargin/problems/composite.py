@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, duality_gap, relative_gap
+from softmargin.core.deadline import OutOfTime, check_time, is_time_up, leaving, time_left
 from softmargin.core.errors import DataError
 from softmargin.core.rounding import SLACK, Rounded, gamma, norms, total
 from softmargin.losses.multinomial import (
@@ -46,6 +47,7 @@ from softmargin.problems.checks import checked_codes, checked_prices, digest_of
 __all__ = ["Composite", "CompositePoint", "RidgeComposite", "softmax_problem"]
 
 Array = NDArray[Any]
+_ENTRY = 1300.0  # multiplications of BLAS in the time that a score takes beside its own; by timings
 _SCARCE = 1e-12  # share of mass that a class without samples is taken to have in a first guess of the intercept
 
 
@@ -83,6 +85,8 @@ class Composite:
     """
 
     kind: ClassVar[str] = "softmax"
+    point_type: ClassVar[type] = CompositePoint
+    can_skip_bound: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -171,21 +175,41 @@ class Composite:
 
     def certificate(self, point: CompositePoint) -> Certificate:
         """Certify a point: the scores are recomputed."""
+        before = time_left()
         primal, loss, scores, P, apart = self._evaluated(point)
+        took = before - time_left()  # no number without a deadline
         if not np.isfinite(primal.upper):
             return Certificate("stationarity", primal.upper, -np.inf, np.nan)
-        if self.penalty.is_convex and self.penalty.has_bound:
-            if self.fit_intercept:
-                _, P = best_intercept(scores, self.y, self.C, P, loss.value)
-            off, rest = off_label(P, self.y)
-            if self.fit_intercept:
-                off = balanced(off, self.y, self.C)
-                rest = off.sum(axis=1)
-            bound = self._bound(off, rest)
-            # q = Y is feasible, with D = -g*(0): zero, where the penalty is least at W = 0.
-            is_least = bound.lower < 0.0 and self.penalty.conjugate(np.zeros(self.shape)) == 0.0
-            return duality_gap(primal, Rounded(0.0) if is_least else bound)
-        return self._stationarity(point.weights, primal, P, apart)
+        if not (self.penalty.is_convex and self.penalty.has_bound):
+            return self._stationarity(point.weights, primal, P, apart)
+        try:
+            bound = self._proven(scores, P, loss.value, took)
+        except OutOfTime:
+            bound = Rounded(-np.inf)
+        # q = Y is feasible, with D = -g*(0): zero, where the penalty is least at W = 0.
+        is_least = bound.lower < 0.0 and self.penalty.conjugate(np.zeros(self.shape)) == 0.0
+        return duality_gap(primal, Rounded(0.0) if is_least else bound)
+
+    def certificate_work(self, point: CompositePoint | None) -> float:
+        """Return about how many multiplications take as long as a certificate: two products, and passes over scores."""
+        return float(2.0 * self.X.size * self.n_columns + _ENTRY * len(self.y) * self.n_classes)
+
+    def _proven(self, scores: Array, P: Array, loss: float, needed: float) -> Rounded:
+        """Return D at the best intercept for these scores, P and ``loss`` being those at the given one.
+
+        Without the search for the intercept it takes about the seconds ``needed``, as long as the primal value.
+        """
+        if time_left() < needed:
+            raise OutOfTime
+        if self.fit_intercept:
+            with leaving(needed):
+                _, P = best_intercept(scores, self.y, self.C, P, loss)
+            check_time()
+        off, rest = off_label(P, self.y)
+        if self.fit_intercept:
+            off = balanced(off, self.y, self.C)
+            rest = off.sum(axis=1)
+        return self._bound(off, rest)
 
     def _bound(self, off: Array, rest: Array) -> Rounded:
         """Return D at the dual point that these probabilities suggest: q = Y + s (P - Y), balanced in real arithmetic.
@@ -193,6 +217,7 @@ class Composite:
         The entries of P off the label are taken as they are, the label's is 1 less their sum, ``rest``.
         """
         U = self._pulls(off, rest)
+        check_time()
         share, sizes = self._unbalanced(U) if self.fit_intercept else (0.0, 0.0)
         own = U[:, -self.n_columns :]
         gradient = rmatmul(self.X, own, 0.0)[:-1]
@@ -261,6 +286,8 @@ class Composite:
 
     def _stationarity(self, weights: Array, primal: Rounded, P: Array, apart: Array) -> Certificate:
         """Certify that a point is stationary; nothing is proven of the optimum."""
+        if is_time_up():
+            return Certificate("stationarity", primal.upper, -np.inf, np.inf)
         U = self._pulls(*off_label(P, self.y))[:, -self.n_columns :]
         gradient = rmatmul(self.X, U, self.bias)
         residual = self._residual(weights, gradient[:-1], gradient[-1])

@@ -54,6 +54,7 @@ class FreeBiasSVM(MarginModels):
     """
 
     name: ClassVar[str]
+    point_type: ClassVar[type] = BiasPoint
 
     def __init__(
         self, gram: Gram, y: Array, *, C: float | Array = 1.0, has_bias: bool = True, is_expansion: bool = False

@@ -9,11 +9,12 @@ are rows e_y. A problem adds a function of W, and to the dual the least value of
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.core.deadline import is_time_up
 from softmargin.core.errors import DataError
 from softmargin.core.protocols import EntrywiseLoss
 from softmargin.core.rounding import SLACK, TINY, ULPS, UNIT, Rounded, gamma, total
@@ -60,6 +61,8 @@ class LinearLosses:
         As a problem takes them.
     """
 
+    point_type: ClassVar[type] = BallPoint
+
     def __init__(self, X: Any, target: Array, loss: EntrywiseLoss, weights: Array | None, fit_intercept: bool) -> None:
         self.X = canonical(X)
         n = self.X.shape[0]
@@ -93,6 +96,8 @@ class LinearLosses:
 
     def scores(self, weights: Any) -> Array:
         """Return X W, without an intercept; (n, k)."""
+        if not (isinstance(weights, LowRank) or weights.any()):
+            return np.zeros((self.X.shape[0], weights.shape[1]))
         return weights.times(self.X) if isinstance(weights, LowRank) else product(self.X, weights)
 
     def losses(self, scores: Array, intercept: Array) -> float:
@@ -113,7 +118,7 @@ class LinearLosses:
 
         An entrywise loss has one problem a column: the sum of slopes rises with b, and Newton's method stays inside a
         bracket that every evaluation narrows. ``sums_at(b)`` returns the sums over samples of p f', p |f'| and p f'',
-        each (k,); solvers may pass a compiled one.
+        each (k,); solvers may pass a compiled one. At a deadline it ends with the b it has.
         """
         k = self.shape[1]
         if not (self.fit_intercept and self.weights.any()):
@@ -125,7 +130,7 @@ class LinearLosses:
         for _ in range(_MAX_STEPS):
             slope, size, bend = self._sums_at(scores, b) if sums_at is None else sums_at(b)
             is_done = np.abs(slope) <= _LEVEL * size
-            if is_done.all():
+            if is_done.all() or is_time_up():
                 break
             low, high = np.where(slope < 0.0, b, low), np.where(slope > 0.0, b, high)
             with np.errstate(over="ignore"):  # without curvature the step leaves the bracket and is not taken

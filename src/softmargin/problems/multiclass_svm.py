@@ -206,6 +206,7 @@ class MulticlassSVM(_JointSVM):
     """
 
     kind: ClassVar[str] = "linear hinge"
+    point_type: ClassVar[type] = DualPoint
     is_expansion = False
 
     def __init__(
@@ -316,6 +317,7 @@ class KernelMulticlassSVM(_JointSVM):
     """
 
     kind: ClassVar[str] = "kernel hinge"
+    point_type: ClassVar[type] = KernelPoint
     is_expansion = True
 
     def __init__(

@@ -1,16 +1,20 @@
 """What a run may spend (``Stop``), and what it has spent of its seconds (``Clock``).
 
 Where seconds are limited, starts and steps have a deadline (``core.deadline``) that leaves time for the last
-certificate. A step that passes it ends early, or is given up: the run then returns the point before that step.
+certificate. A step that passes it ends early, or is given up: the run then returns the point before that step. So is a
+step after which the certificate would take too long.
+
+How long a certificate takes is known by its work, where the problem tells it (``certificate_work``), and by the last
+one that was timed. Problems whose certificate can leave out the bound (``can_skip_bound``) have a deadline for it, too.
 """
 
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import ClassVar, NamedTuple
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ClassVar, NamedTuple
 
-from softmargin.core.deadline import OutOfTime, deadline
+from softmargin.core.deadline import OutOfTime, deadline, seconds_for
 from softmargin.core.parameters import Number, Whole, checked
 
 __all__ = ["MAX_ITER", "MAX_SECONDS", "TOL", "BudgetTuning", "Clock", "Stop"]
@@ -52,7 +56,8 @@ class Stop(NamedTuple):
 class BudgetTuning(NamedTuple):
     """How a budget of seconds is divided, by hand."""
 
-    reserve: float = 0.5  # share of the time left that is kept for a certificate, before one was timed
+    reserve: float = 0.5  # share of the time left that is kept for a certificate, where nothing is known of it
+    most: float = 0.5  # share of the budget that is kept for a certificate that can leave out the bound
     risky: float = 0.1  # a step that takes this share of the time left may be the one that is given up
     grace: float = 0.25  # share of the budget by which a step may exceed it before it is given up
     cheap: float = 0.05  # share of a step up to which its point is always kept
@@ -63,13 +68,18 @@ class Clock:
 
     tuning: ClassVar[BudgetTuning] = BudgetTuning()
 
-    def __init__(self, max_seconds: float) -> None:
+    def __init__(self, max_seconds: float, problem: Any) -> None:
         self.max_seconds = max_seconds
+        self.work_of = getattr(problem, "certificate_work", None) if self.is_limited else None
+        self.can_skip_bound = getattr(problem, "can_skip_bound", False)
+        self.is_growing = self.work_of is not None and not self.can_skip_bound  # certificates, with the points
         self.began = time.perf_counter()
         self.seconds = 0.0  # of starts and steps
         self.certificate_seconds = 0.0
         self.last_step = 0.0
         self.last_certificate = math.nan
+        self.last_work = 0.0  # of that certificate, in multiplications
+        self.work = 0.0 if self.work_of is None else self.work_of(None)  # of the next one
         self.last_keeping = math.nan  # what a point took
         self.is_cut = False  # a step was given up: its state is of no use
 
@@ -78,19 +88,40 @@ class Clock:
         """Whether seconds are limited: elsewhere no decision reads the clock."""
         return self.max_seconds < math.inf
 
+    @property
+    def grace(self) -> float:
+        """By how many seconds a step or a certificate may exceed the budget before it is given up."""
+        return self.tuning.grace * self.max_seconds if self.is_limited else 0.0
+
+    def expect(self, point: Any) -> None:
+        """Note at which point the next certificate may be evaluated."""
+        if self.work_of is not None:
+            self.work = self.work_of(point)
+
     def left(self) -> float:
         """Return how long starts and steps may still take, so that the last certificate is evaluated in time."""
         if not self.is_limited:
             return math.inf
         left = self.max_seconds - (time.perf_counter() - self.began)
-        return left - (self.tuning.reserve * left if math.isnan(self.last_certificate) else self.last_certificate)
+        needed = self.tuning.reserve * left if math.isnan(self.last_certificate) else self.last_certificate
+        if self.work_of is not None:
+            pace = self.last_certificate / self.last_work if self.last_work > 0.0 else seconds_for(1.0)
+            needed = pace * self.work
+        return left - (min(needed, self.tuning.most * self.max_seconds) if self.can_skip_bound else needed)
+
+    def is_outgrown(self, point: Any) -> bool:
+        """Say whether the certificate of a new point takes so long that only that of the last one is in time."""
+        before = self.work
+        self.expect(point)
+        is_outgrown = self.work > before and self.left() < -self.grace
+        self.work = before if is_outgrown else self.work
+        return is_outgrown
 
     @contextmanager
     def limited(self) -> Iterator[None]:
         """Give the solver the time that is left, and some grace, so that short steps end; note where it gave up."""
-        grace = self.tuning.grace * self.max_seconds if self.is_limited else 0.0
         try:
-            with deadline(self.left() + grace):
+            with deadline(self.left() + self.grace):
                 yield
         except OutOfTime:
             self.is_cut = True
@@ -98,7 +129,7 @@ class Clock:
     def is_point_kept(self) -> bool:
         """Say whether the point before a step is worth its time: it costs little, or the step may be given up."""
         is_cheap = not self.last_keeping > self.tuning.cheap * self.last_step
-        return is_cheap or self.last_step > self.tuning.risky * self.left()
+        return self.is_growing or is_cheap or self.last_step > self.tuning.risky * self.left()
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -113,8 +144,13 @@ class Clock:
         """Time a certificate and its point, apart from the steps."""
         started = time.perf_counter()
         yield
-        self.last_certificate = time.perf_counter() - started
+        self.last_certificate, self.last_work = time.perf_counter() - started, self.work
         self.certificate_seconds += self.last_certificate
+
+    def judging(self) -> AbstractContextManager[None]:
+        """Give a certificate that can leave out the bound a deadline, and no other."""
+        left = self.max_seconds + self.grace - (time.perf_counter() - self.began)
+        return deadline(left if self.can_skip_bound else math.inf)
 
     @contextmanager
     def keeping(self) -> Iterator[None]:

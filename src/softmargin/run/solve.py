@@ -16,8 +16,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from softmargin.core.certificate import Certificate
+from softmargin.core.deadline import is_time_up
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.core.parameters import NONE, Given, Whole, checked
+from softmargin.core.parameters import NONE, Given, Whole, checked, shown
 from softmargin.core.protocols import SOLVER_OBJECT, Progress, Watcher
 from softmargin.run.budget import Clock, Stop
 from softmargin.run.restored import kernel_matrices, recall
@@ -102,6 +103,8 @@ def solve(
         checked(name, value, *_ASKED[name])
     stop = (Stop() if stop is None else stop).checked()
     check_needs(problem, solver)
+    if init is not None:
+        _check_first(problem, init)
     run = _Run(problem, solver, stop, watchers)
     result = None
     # What overflows shows in the certificate: the run ends as failed, with advice.
@@ -138,6 +141,18 @@ def check_needs(problem: Any, solver: Any, advice: str = "Use a solver made for 
         met.add(needed)
 
 
+def _check_first(problem: Any, init: Any) -> None:
+    """Refuse a first point of another problem: one point, or one for every part."""
+    parts, points = (problem.parts, init) if hasattr(problem, "parts") else ([problem], [init])
+    kinds = [getattr(part, "point_type", object) for part in parts]
+    if len(points) != len(kinds) or not all(map(isinstance, points, kinds)):
+        each = f", one for each of its {len(kinds)} classes" if hasattr(problem, "parts") else ""
+        raise DataError(
+            f"the points of this {type(problem).__name__} are of type {kinds[0].__name__}{each}; found "
+            f"init={shown(init)}. Pass the point of an earlier result of the same problem, or leave init out."
+        )
+
+
 class _Run:
     """The bookkeeping of one run."""
 
@@ -149,7 +164,7 @@ class _Run:
         self.trace = Trace()
         self.iteration = 0
         self.evaluated_at = -1
-        self.clock = Clock(stop.max_seconds)
+        self.clock = Clock(stop.max_seconds, problem)
         self.kept: Any = None  # the point before the step at hand, where that may be given up
         self.is_torn = False  # a step was cut short: no run can go on from the state
         self.schedule = Schedule(stop.tol, stop.tol, decay=stop.decay)
@@ -160,6 +175,8 @@ class _Run:
         with self.clock.step():
             if resume is None:
                 self.kept = init
+                if init is not None:
+                    self.clock.expect(init)
                 with self.limited():
                     self.state = self.solver.start(self.problem, init, rng)
             else:
@@ -199,7 +216,7 @@ class _Run:
             self.state = self.solver.step(self.problem, self.state)
             # The estimate is the solver's own work: it counts, unlike the certificate.
             estimate = float(self.solver.estimate(self.problem, self.state))
-        if self.clock.is_cut:
+        if self.clock.is_cut or self.is_outgrown():
             return Status.MAX_SECONDS
         self.iteration += 1
         self.is_torn = False
@@ -225,6 +242,12 @@ class _Run:
                 self.kept = self.solver.point(self.problem, self.state)
         else:
             self.kept = None
+
+    def is_outgrown(self) -> bool:
+        """Give a step up after which the certificate would take too long."""
+        if self.clock.is_growing:
+            self.clock.is_cut = self.clock.is_outgrown(self.solver.point(self.problem, self.state))
+        return self.clock.is_cut
 
     def shown(self, estimate: float, moments: list[Any]) -> Status | None:
         """Show the progress to the watchers; return STOPPED if one asks for it and the run has not converged."""
@@ -263,8 +286,12 @@ class _Run:
                 self.point = self.problem.zero() if known is None else known
             else:
                 self.point = self.solver.point(self.problem, self.state)
-            with _in_range():
+            self.clock.expect(self.point)
+            with self.clock.judging(), _in_range():
                 certificate: Certificate = self.problem.certificate(self.point)
+                if is_time_up():  # it may have left out the bound, but none that was proven is lost
+                    proven = max((row.certificate.bound for row in self.trace), default=-math.inf)
+                    certificate = certificate.with_bound(proven)._replace(kind=certificate.kind)
         self.certificate, self.evaluated_at = certificate, self.iteration
         self.trace.append(TraceRow(self.iteration, self.clock.seconds, certificate))
         return certificate

@@ -7,7 +7,7 @@ Both know their shape, ``toarray()``, ``times(X)`` = X W, ``inner(G)`` = <W, G>,
 ``add_to(W, step)``: W += step * it.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import qr, svd
@@ -59,6 +59,11 @@ class LowRank(NamedTuple):
     U: Array
     s: Array
     V: Array
+
+    @classmethod
+    def zero(cls, shape: tuple[int, int]) -> Self:
+        """Return the zero matrix, of rank 0."""
+        return cls(np.zeros((shape[0], 0)), np.zeros(0), np.zeros((shape[1], 0)))
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from softmargin.core.protocols import Array
 from softmargin.core.rounding import Rounded, gamma
 from softmargin.sets.atoms import LowRank
 from softmargin.sets.balls import Ball, L1Ball, by_rounding, threshold
-from softmargin.sets.truncated import Triples, svd_work
+from softmargin.sets.truncated import Triples, svd_work, values_work
 
 __all__ = ["TraceBall"]
 
@@ -36,7 +36,7 @@ class TraceBall(Ball):
     def nearest(self, V: Array) -> LowRank:
         """Return the nearest point by its singular triples."""
         if not V.any():
-            return LowRank(np.zeros((len(V), 0)), np.zeros(0), np.zeros((V.shape[1], 0)))
+            return LowRank.zero(V.shape)
         check_time(svd_work(V.shape))
         U, s, Vt = svd(V, full_matrices=False)
         return self.shrink(Triples(U, s, Vt.T, None))
@@ -105,5 +105,6 @@ class TraceBall(Ball):
 
         Singular values move by no more than Z does, each and all together (Mirsky).
         """
+        check_time(values_work(Z.shape))
         whole = float(np.linalg.norm(errors)) + gamma(_SVD * sum(Z.shape)) * float(np.linalg.norm(Z))
         return L1Ball(self.radius).bound_by(svdvals(Z), l2, whole, whole)

@@ -21,9 +21,10 @@ from softmargin.core.deadline import check_time
 from softmargin.core.protocols import Array
 from softmargin.sets.atoms import LowRank
 
-__all__ = ["Matrix", "Triples", "TruncationTuning", "first_basis", "is_whole", "leading", "svd_work"]
+__all__ = ["Matrix", "Triples", "TruncationTuning", "first_basis", "is_whole", "leading", "svd_work", "values_work"]
 
 SVD_COST = 20.0  # multiplications for all triples of a (d, k) matrix over d k^2, those of a product; by timings
+VALUES_COST = 5.0  # the same for the singular values alone; by timings
 _ROUNDING = 1e-13  # singular values and errors below this share of the largest value are zero
 
 
@@ -116,6 +117,11 @@ def leading(
 def svd_work(shape: tuple[int, int]) -> float:
     """Return about how many multiplications of a product take as long as all singular triples."""
     return SVD_COST * max(shape) * float(min(shape)) ** 2
+
+
+def values_work(shape: tuple[int, int]) -> float:
+    """Return the same for the singular values alone."""
+    return VALUES_COST * max(shape) * float(min(shape)) ** 2
 
 
 def _more_columns(V: Array, columns: int) -> Array:

@@ -294,7 +294,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         result = fit_problem(
             posed.problem,
             solver=self.solver,
-            stop=stop._replace(max_seconds=max(stop.max_seconds - spent, 0.0)),
+            stop=stop,
             seed=self._seed(),
             init=init,
             watchers=watchers,

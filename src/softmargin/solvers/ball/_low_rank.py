@@ -104,17 +104,12 @@ class FactorSolver(BallSolver):
 def first_factors(problem: ConstrainedProblem, ball: TraceBall, init: BallPoint | None) -> tuple[LowRank, Array]:
     """Return the point of the ball nearest to ``init``, by its singular triples, or zero; and the intercept."""
     if init is None:
-        return zero_factors(problem.shape), np.zeros(problem.shape[1])
+        return LowRank.zero(problem.shape), np.zeros(problem.shape[1])
     if not isinstance(init.weights, LowRank) or init.weights.shape != problem.shape:
         point = problem.checked_point(init)
         return ball.nearest(point.weights), point.intercept
     W = init.weights.orthogonal()
     return ball.shrink(Triples(*W, None)), np.array(init.intercept, dtype=np.float64)
-
-
-def zero_factors(shape: tuple[int, int]) -> LowRank:
-    """Return the zero matrix, of rank 0."""
-    return LowRank(np.zeros((shape[0], 0)), np.zeros(0), np.zeros((shape[1], 0)))
 
 
 def stack(*terms: tuple[float, LowRank]) -> LowRank:

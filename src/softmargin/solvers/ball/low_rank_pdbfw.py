@@ -146,7 +146,7 @@ class LowRankPDBFW(FactorSolver):
         p, l2, tuning = problem.weights[:, None], problem.l2, self.tuning
         eta = ETA if self.steps == "paper" else self.eta
         ball, before, spare = self.ball(problem), state.weights, tuning.triples.spare
-        old = factors.zero_factors(problem.shape) if eta == 1.0 else before._replace(s=(1.0 - 1.0 / eta) * before.s)
+        old = LowRank.zero(problem.shape) if eta == 1.0 else before._replace(s=(1.0 - 1.0 / eta) * before.s)
         most, scores = None if self.rank is None else self.rank + spare, state.room
         while True:
             dY = self._dual_move(problem, state)
