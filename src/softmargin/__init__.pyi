@@ -25,6 +25,7 @@ from softmargin.kernels import make_kernel as make_kernel
 from softmargin.matrices.gram import Gram as Gram
 from softmargin.models import KernelExpansion as KernelExpansion
 from softmargin.models import LinearModel as LinearModel
+from softmargin.models import LinearRegressor as LinearRegressor
 from softmargin.models import load_model as load_model
 from softmargin.models import read_liblinear as read_liblinear
 from softmargin.models import write_liblinear as write_liblinear

@@ -14,6 +14,7 @@ from reference.ball_optimum import FORMS, optimum, samples
 from softmargin import (
     BallGradient,
     Constrained,
+    DataError,
     InactiveBallWarning,
     L1BallClassifier,
     L1BallRegressor,
@@ -24,11 +25,17 @@ from softmargin import (
     Stop,
     TraceBallClassifier,
     TraceBallRegressor,
+    certify,
+    load_model,
     radius_path,
     solve,
 )
 from softmargin.data import blobs
+from softmargin.estimators.posing.ball import BALLS
 from softmargin.losses.entrywise import ENTRYWISE
+from softmargin.models import LinearRegressor
+from softmargin.models.shapes import dense
+from softmargin.sets import LowRank
 from softmargin.solvers.names import choices
 
 CLASSIFIERS = [L1BallClassifier, TraceBallClassifier]
@@ -125,7 +132,9 @@ def test_classifiers_reach_the_optimum_of_one_against_all_others(classifier, k, 
     clf = classifier(0.2, l2=0.1, loss=loss, fit_intercept=fit_intercept, tol=1e-9).fit(
         FORMS[form](X), np.array(["a", "b", "c"])[y]
     )
-    problem = Constrained(X, target, loss=ENTRYWISE[loss], ball=clf._ball(0.2), l2=0.1, fit_intercept=fit_intercept)
+    problem = Constrained(
+        X, target, loss=ENTRYWISE[loss], ball=BALLS[clf._norm](0.2), l2=0.1, fit_intercept=fit_intercept
+    )
     value, W, b = optimum(problem)
     assert clf.certificate_.primal == pytest.approx(value, rel=1e-7)
     assert clf.is_on_boundary_
@@ -145,7 +154,7 @@ def test_classifiers_reach_the_optimum_of_one_against_all_others(classifier, k, 
 def test_regressors_reach_the_optimum_of_all_targets_in_one_ball(regressor, k):
     X, Y = numbers(k)
     reg = regressor(1.5, l2=0.1, tol=1e-10).fit(X, Y)
-    problem = Constrained(X, Y, loss=ENTRYWISE["squared"], ball=reg._ball(1.5), l2=0.1, fit_intercept=True)
+    problem = Constrained(X, Y, loss=ENTRYWISE["squared"], ball=BALLS[reg._norm](1.5), l2=0.1, fit_intercept=True)
     value, W, b = optimum(problem)
     assert reg.certificate_.primal == pytest.approx(value, rel=1e-8)
     np.testing.assert_allclose(reg.coef_, W[:, 0] if k == 1 else W.T, atol=1e-4)
@@ -193,7 +202,7 @@ def test_several_labels_are_columns_in_one_ball(classifier):
     X, T = samples("smooth_hinge", 3)
     Y = (T > 0).astype(int)
     clf = classifier(1.5, l2=0.1, tol=1e-9).fit(X, Y)
-    problem = Constrained(X, T, loss=ENTRYWISE["smooth_hinge"], ball=clf._ball(1.5), l2=0.1, fit_intercept=True)
+    problem = Constrained(X, T, loss=ENTRYWISE["smooth_hinge"], ball=BALLS[clf._norm](1.5), l2=0.1, fit_intercept=True)
     assert clf.certificate_.primal == pytest.approx(optimum(problem)[0], rel=1e-7)
     predicted = clf.predict(X)
     assert predicted.shape == (60, 3)
@@ -281,8 +290,48 @@ def test_a_model_is_saved_and_predicts_the_same(classifier, k, tmp_path):
     model = LinearModel.load(tmp_path / "m")
     np.testing.assert_array_equal(model.predict(X), clf.predict(X))
     assert (model.info["problem"], model.info["radius"]) == (f"{clf._norm} ball", 0.5)
+    assert isinstance(model.coef, LowRank) == (classifier is TraceBallClassifier)
+    np.testing.assert_allclose(dense(model.coef), clf.coef_, rtol=1e-12, atol=1e-14)
     again = pickle.loads(pickle.dumps(clf))
     np.testing.assert_array_equal(again.decision_function(X), clf.decision_function(X))
+
+
+@pytest.mark.parametrize("regressor", REGRESSORS)
+@pytest.mark.parametrize("k", [None, 3])
+def test_a_regressor_is_saved_and_predicts_the_same(regressor, k, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 5))
+    reg = regressor(0.5, random_state=0).fit(X, rng.standard_normal(40 if k is None else (40, k)))
+    reg.model().save(tmp_path / "m")
+    model = load_model(tmp_path / "m")
+    assert isinstance(model, LinearRegressor)
+    assert isinstance(model.coef, LowRank) == (regressor is TraceBallRegressor)
+    assert model.predict(X).shape == reg.predict(X).shape
+    np.testing.assert_allclose(model.predict(sp.csr_matrix(X)), reg.predict(X), rtol=1e-12, atol=1e-14)
+    assert (model.info["problem"], model.info["loss"]) == (f"{reg._norm} ball", "squared")
+    with pytest.raises(DataError, match="are needed"):
+        LinearRegressor(model.coef, np.zeros(7))
+    with pytest.raises(DataError, match="the factors of coef have shapes"):
+        LinearRegressor(LowRank(np.ones((1, 2)), np.ones(1), np.ones((5, 2))), np.zeros(1))
+
+
+@pytest.mark.parametrize("estimator", [*CLASSIFIERS, *REGRESSORS])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_model_over_a_ball_is_certified_as_it_says(estimator, fit_intercept, tmp_path):
+    X, y = blobs(60, 5, 3, seed=0, separation=0.6)
+    weights = 1.0 + np.arange(60) % 3
+    loss = "multinomial" if estimator is L1BallClassifier else "logistic"
+    more = {"class_weight": {0: 2.0}, "loss": loss} if estimator in CLASSIFIERS else {}
+    fitted = estimator(0.4, l2=0.01, fit_intercept=fit_intercept, tol=1e-4, **more).fit(X, y, sample_weight=weights)
+    fitted.model().save(tmp_path / "m")
+    for model in (fitted, load_model(tmp_path / "m")):
+        certificate = certify(model, X, y, sample_weight=weights, bound_tol=1e-7)
+        assert certificate.primal == pytest.approx(fitted.certificate_.primal, rel=1e-10)
+        assert certificate.bound >= fitted.certificate_.bound - 1e-9
+        assert certificate.residual <= fitted.certificate_.residual + 1e-9
+    assert certify(fitted, X, y, sample_weight=weights).kind == fitted.certificate_.kind
+    with pytest.raises(DataError, match="5 features, X has 4"):
+        certify(fitted, X[:, :4], y)
 
 
 # --- warm starts and paths -------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.linear_model import RidgeClassifier
+from sklearn.linear_model import Perceptron
 from sklearn.svm import LinearSVC as SklearnLinearSVC
 
 from softmargin import LinearSVC, MulticlassSVM, certify, read_liblinear
@@ -125,13 +125,10 @@ def test_the_bound_is_a_bound_for_any_weights(data):
 
 def test_what_cannot_be_certified_is_refused_with_a_way_out(data):
     X, y = data
-    for model in (
-        RidgeClassifier().fit(X, y),
-        SklearnLinearSVC(penalty="l1", dual=False, max_iter=10**5).fit(X, y),
-    ):
-        with pytest.raises(ValueError, match="Pass multiclass="):
-            certify(model, X, y)
-        assert certify(model, X, y, multiclass="weston_watkins", C=1.0).residual > 0
+    model = Perceptron().fit(X, y)
+    with pytest.raises(ValueError, match="Pass multiclass="):
+        certify(model, X, y)
+    assert certify(model, X, y, multiclass="weston_watkins", C=1.0).residual > 0
     with pytest.raises(ValueError, match="has no coef_"):
         certify(LinearSVC(), X, y)
     clf = LinearSVC().fit(X, y)

@@ -148,5 +148,11 @@ def test_what_cannot_be_certified_is_refused_with_a_way_out(data):
         certify(strange, X, y)
     old = LogisticRegression().fit(X, y)
     old.multi_class = "ovr"  # as models of scikit-learn before 1.8 may have it
-    with pytest.raises(ValueError, match="does not minimise the softmax loss"):
+    assert certify(old, X, y).residual > 1e-2  # its weights are those of one loss for all classes
+    old.C_ = np.arange(1.0, 1.0 + len(old.classes_))
+    with pytest.raises(ValueError, match="chose another C for every class"):
         certify(old, X, y)
+    two = LogisticRegression().fit(X[y < 2], y[y < 2])
+    two.multi_class = "multinomial"
+    with pytest.raises(ValueError, match="does not minimise the softmax loss"):
+        certify(two, X[y < 2], y[y < 2])

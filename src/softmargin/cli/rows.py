@@ -9,11 +9,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from softmargin.cli.choices import DEFAULT_SEED, DEFAULT_TEST_SIZE
-from softmargin.core.errors import DataError
+from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.files import blaming
 from softmargin.data import Dataset, load, split
 from softmargin.matrices.operator import row_slices, row_squares
-from softmargin.models import KernelExpansion, LinearModel, load_model, looks_like_liblinear, read_liblinear
+from softmargin.models import (
+    KernelExpansion,
+    LinearModel,
+    LinearRegressor,
+    load_model,
+    looks_like_liblinear,
+    read_liblinear,
+)
 from softmargin.models.shapes import log_probabilities
 
 Array = NDArray[Any]
@@ -161,6 +168,14 @@ def _is_label(text: str, label: Any) -> bool:
 
 
 def read_model(path: str) -> Model:
+    """Read a classifier of ours, or a LIBLINEAR file."""
+    model = read_any_model(path)
+    if isinstance(model, LinearRegressor):
+        raise IncompatibleError(f"{path!r} holds a regressor, whose predictions are no labels. Load it in Python.")
+    return model
+
+
+def read_any_model(path: str) -> Model | LinearRegressor:
     """Read a model of ours, or a LIBLINEAR file."""
     model = read_liblinear(path) if looks_like_liblinear(path) else load_model(path)
     with blaming(path, advice="Train again."):
@@ -168,7 +183,7 @@ def read_model(path: str) -> Model:
     return model
 
 
-def _check_info(model: Model) -> None:
+def _check_info(model: Model | LinearRegressor) -> None:
     """Refuse numbers that a model remembers of its training and that are none."""
     info, data = model.info, model.info.get("data")
     for name in ("C", "intercept_scaling"):

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from softmargin.estimators.frame.ball import BallClassifier, BallEstimator, BallRegressor
 from softmargin.matrices.operator import product
-from softmargin.sets import L1Ball
 
 __all__ = ["L1BallClassifier", "L1BallRegressor"]
 
@@ -17,7 +16,6 @@ Array = NDArray[Any]
 class _EntryWeights(BallEstimator):
     """Weights kept as an array, in a ball of their l1 norm."""
 
-    _ball = L1Ball
     _norm = "l1"
 
     coef_: Array
@@ -29,6 +27,9 @@ class _EntryWeights(BallEstimator):
 
     def _weights(self) -> Array:
         return np.ascontiguousarray(np.atleast_2d(self.coef_).T)
+
+    def _coef(self) -> Array:
+        return np.atleast_2d(self.coef_)
 
     def _products(self, X: Any) -> Array:
         return product(X, self._weights())

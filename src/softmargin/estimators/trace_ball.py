@@ -8,7 +8,7 @@ from scipy.linalg import svd
 
 from softmargin.estimators.frame.ball import BallClassifier, BallEstimator, BallRegressor
 from softmargin.matrices.operator import product
-from softmargin.sets import LowRank, TraceBall
+from softmargin.sets import LowRank
 
 __all__ = ["TraceBallClassifier", "TraceBallRegressor"]
 
@@ -19,7 +19,6 @@ _ROUNDING = 1e-12  # singular values below this share of the largest are roundin
 class _FactoredWeights(BallEstimator):
     """Weights kept as U diag(s) Vt, in a ball of their trace norm."""
 
-    _ball = TraceBall
     _norm = "trace"
 
     coef_factors_: tuple[Array, Array, Array]  # U (k, r), s (r,), Vt (r, d)
@@ -46,6 +45,10 @@ class _FactoredWeights(BallEstimator):
     def _weights(self) -> LowRank:
         U, s, Vt = self.coef_factors_
         return LowRank(Vt.T, s, U)
+
+    def _coef(self) -> LowRank:
+        U, s, Vt = self.coef_factors_
+        return LowRank(U, s, Vt.T)
 
     def _products(self, X: Any) -> Array:
         U, s, Vt = self.coef_factors_

@@ -7,17 +7,27 @@ from softmargin.core.files import archive_kind
 from softmargin.models.kernel_expansion import KernelExpansion
 from softmargin.models.liblinear import looks_like_liblinear, read_liblinear, write_liblinear
 from softmargin.models.linear import LinearModel
+from softmargin.models.regressor import LinearRegressor
 
-__all__ = ["KernelExpansion", "LinearModel", "load_model", "looks_like_liblinear", "read_liblinear", "write_liblinear"]
+__all__ = [
+    "KernelExpansion",
+    "LinearModel",
+    "LinearRegressor",
+    "load_model",
+    "looks_like_liblinear",
+    "read_liblinear",
+    "write_liblinear",
+]
 
-_MODELS: dict[str, type[LinearModel] | type[KernelExpansion]] = {
+_MODELS: dict[str, type[LinearModel] | type[LinearRegressor] | type[KernelExpansion]] = {
     "LinearModel": LinearModel,
+    "LinearRegressor": LinearRegressor,
     "KernelExpansion": KernelExpansion,
 }
 
 
-def load_model(path: str | os.PathLike[str]) -> LinearModel | KernelExpansion:
-    """Read a model of either kind, as its ``save`` wrote it; ModelFileError if it is anything else, or damaged."""
+def load_model(path: str | os.PathLike[str]) -> LinearModel | LinearRegressor | KernelExpansion:
+    """Read a model of any kind, as its ``save`` wrote it; ModelFileError if it is anything else, or damaged."""
     kind = archive_kind(path)
     if kind not in _MODELS:
         raise ModelFileError(f"{os.fspath(path)!r} holds a {kind}; a {' or a '.join(_MODELS)} was asked for.")

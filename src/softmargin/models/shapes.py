@@ -1,4 +1,4 @@
-"""What both kinds of models share: checks of labels, data and scores, and labels from scores."""
+"""What all kinds of models share: checks of labels, data and scores, and labels from scores."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from softmargin.core.sparse import checked_sparse
 
 __all__ = [
     "Classifier",
+    "Predictor",
     "check_columns",
     "checked_labels",
     "checked_scores",
@@ -24,8 +25,52 @@ __all__ = [
 ]
 
 
-class Classifier:
-    """A trained classifier: what both kinds of models are and can do.
+class Predictor:
+    """A trained model: what all kinds have.
+
+    Attributes
+    ----------
+    intercept : ndarray, shape (k,)
+    info : mapping
+        How it was trained, in JSON-able values.
+    """
+
+    intercept: np.ndarray
+    info: Mapping[str, Any]
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        raise NotImplementedError
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether scores are logarithms of probabilities, up to one constant per row: softmax models only."""
+        return self.info.get("problem") == "softmax" or self.info.get("loss") == "multinomial"
+
+    def fit_columns(self, X: Any) -> Any:
+        """Return sparse `X` with exactly the model's columns: short rows are padded, extra columns ignored.
+
+        LIBSVM files end at their highest used column, so a test file is often narrower, sometimes wider, than its
+        training file; LIBLINEAR reads them the same way. A column that training never saw has no weight. Dense `X` of
+        another width is an error, as nothing says which columns are missing.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, any)
+        """
+        X, d = matrix(X), self.n_features
+        if X.shape[1] == d:
+            return X
+        if isinstance(X, np.ndarray):
+            raise DataError(
+                f"X has {X.shape[1]} columns; the model was trained on {d}. Only sparse data may be padded or cut."
+            )
+        return X[:, :d] if X.shape[1] > d else type(X)((X.data, X.indices, X.indptr), shape=(X.shape[0], d))
+
+
+class Classifier(Predictor):
+    """A trained classifier: what all kinds of them are and can do.
 
     Two classes have one row of weights, as in scikit-learn: a score above zero means ``classes[1]``.
 
@@ -39,18 +84,6 @@ class Classifier:
     """
 
     classes: np.ndarray
-    intercept: np.ndarray
-    info: Mapping[str, Any]
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns of X."""
-        raise NotImplementedError
-
-    @property
-    def has_probabilities(self) -> bool:
-        """Whether scores are logarithms of probabilities, up to one constant per row: softmax models only."""
-        return self.info.get("problem") == "softmax" or self.info.get("loss") == "multinomial"
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores of every row.
@@ -72,26 +105,6 @@ class Classifier:
         codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         labels: np.ndarray = self.classes[codes]
         return labels
-
-    def fit_columns(self, X: Any) -> Any:
-        """Return sparse `X` with exactly the model's columns: short rows are padded, extra columns ignored.
-
-        LIBSVM files end at their highest used column, so a test file is often narrower, sometimes wider, than its
-        training file; LIBLINEAR reads them the same way. A column that training never saw has no weight. Dense `X` of
-        another width is an error, as nothing says which columns are missing.
-
-        Parameters
-        ----------
-        X : array or sparse matrix, shape (n, any)
-        """
-        X, d = matrix(X), self.n_features
-        if X.shape[1] == d:
-            return X
-        if isinstance(X, np.ndarray):
-            raise DataError(
-                f"X has {X.shape[1]} columns; the model was trained on {d}. Only sparse data may be padded or cut."
-            )
-        return X[:, :d] if X.shape[1] > d else type(X)((X.data, X.indices, X.indptr), shape=(X.shape[0], d))
 
 
 def checked_labels(classes: Any) -> np.ndarray:

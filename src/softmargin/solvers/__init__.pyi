@@ -6,6 +6,7 @@ from softmargin.solvers.ball.frank_wolfe import BallFrankWolfe as BallFrankWolfe
 from softmargin.solvers.ball.low_rank_gradient import LowRankGradient as LowRankGradient
 from softmargin.solvers.ball.low_rank_pdbfw import LowRankPDBFW as LowRankPDBFW
 from softmargin.solvers.ball.pairwise_frank_wolfe import BallPairwise as BallPairwise
+from softmargin.solvers.ball.penalized_gradient import PenalizedGradient as PenalizedGradient
 from softmargin.solvers.ball.primal_dual import BallPrimalDual as BallPrimalDual
 from softmargin.solvers.ball.primal_dual_bfw import PrimalDualBFW as PrimalDualBFW
 from softmargin.solvers.ball.scgs import Scgs as Scgs
@@ -22,7 +23,6 @@ from softmargin.solvers.kernel_svm.pair_descent import KernelPairDescent as Kern
 from softmargin.solvers.kernel_svm.pairwise_frank_wolfe import PairwiseFrankWolfe as PairwiseFrankWolfe
 from softmargin.solvers.kernel_svm.projected_gradient import ProjectedGradient as ProjectedGradient
 from softmargin.solvers.linear_svm.block_descent import DualBlockDescent as DualBlockDescent
-from softmargin.solvers.penalized.accelerated_gradient import PenalizedGradient as PenalizedGradient
 from softmargin.solvers.quadratic_program import QuadraticProgram as QuadraticProgram
 from softmargin.solvers.sampled_kernel.conjugate_subgradient import ConjugateSubgradient as ConjugateSubgradient
 from softmargin.solvers.sampled_kernel.pegasos import Pegasos as Pegasos

@@ -1,7 +1,8 @@
-"""How far from optimal is this model? Ours, scikit-learn's, LIBLINEAR's.
+"""How far from optimal is this model? Ours, scikit-learn's, LIBLINEAR's, LIBSVM's.
 
 linear weights        P(W) is a property of the weights alone; the bound is the dual value of a point that our solver
-                      finds on the same data. P(W) - bound is then proven, whoever trained W: ``linear``, ``softmax``.
+                      finds on the same data, or that the weights suggest. P(W) - bound is then proven, whoever trained
+                      W: ``linear``, ``one_vs_rest``, ``softmax``, ``regression``, ``ball``.
 kernel expansions     coefficients and support say which dual point the model is, so it carries its own bound: the
                       dual value there, or at the nearest feasible point: ``kernel``.
 """
@@ -14,13 +15,15 @@ import numpy as np
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
+from softmargin.estimators.certify.ball import certify_ball, is_of_ball
 from softmargin.estimators.certify.kernel import certify_expansion, certify_svc
-from softmargin.estimators.certify.linear import certify_linear
+from softmargin.estimators.certify.linear import certify_linear, certify_sgd
+from softmargin.estimators.certify.regression import REGRESSORS, certify_regression
 from softmargin.estimators.certify.softmax import certify_softmax, softmax_model_of
 from softmargin.estimators.certify.training import Training
 from softmargin.estimators.posing.parameters import QUESTIONS, check_parameters
 from softmargin.matrices.operator import canonical
-from softmargin.models import KernelExpansion
+from softmargin.models import KernelExpansion, LinearRegressor
 from softmargin.run import Stop
 
 __all__ = ["certify"]
@@ -44,12 +47,13 @@ def certify(
 
     Parameters
     ----------
-    model : LinearModel, KernelExpansion, or a fitted classifier
-        Of softmargin: LinearSVC, KernelSVC, SoftmaxRegression. Of scikit-learn: LinearSVC (with l2 penalty), SVC (with
-        two classes), LogisticRegression and LogisticRegressionCV.
-        ``softmargin.models.read_liblinear`` makes a LinearModel of a LIBLINEAR file.
+    model : LinearModel, LinearRegressor, KernelExpansion, or a fitted estimator
+        Of softmargin: all. Of scikit-learn: LinearSVC, SVC, LogisticRegression, SGDClassifier, RidgeClassifier; Lasso,
+        ElasticNet, Ridge, their forms MultiTask... and ...CV, LassoLars, SGDRegressor; a Pipeline that ends in one of
+        these. ``softmargin.models.read_liblinear`` and ``read_libsvm`` make models of files.
     X, y
-        The data it was trained on; X is the kernel matrix where it was precomputed.
+        The data it was trained on; X is the kernel matrix where it was precomputed, and what goes into the first step
+        of a pipeline.
     C, class_weight
         The prices, where the model does not say (a LIBLINEAR file does not hold C), or to ask about others.
     multiclass, loss
@@ -70,17 +74,40 @@ def certify(
         or with one that is not convex, has no bound: its certificate is stationarity.
     """
     check_parameters(locals(), QUESTIONS)
+    X, model = _last_step(model, X)
     if hasattr(model, "model") and hasattr(model, "certificate_"):
         model = model.model()
     X = canonical(X if hasattr(X, "tocsr") else np.asarray(X))
     training = Training(X, y, C, class_weight, sample_weight, Stop(bound_tol, max_seconds=max_seconds), watchers)
-    if isinstance(model, KernelExpansion):
-        if (multiclass, loss) != (None, None):
-            raise IncompatibleError(
-                "a kernel model is measured by the problem it was trained for; leave out multiclass and loss."
-            )
-        return certify_expansion(model, training)
-    if any(base.__name__ == "SVC" for base in type(model).__mro__):
-        return certify_svc(model, training)
-    softmax = softmax_model_of(model) if multiclass is None and loss is None else None
-    return certify_linear(model, training, multiclass, loss) if softmax is None else certify_softmax(softmax, training)
+    names, is_asked = {base.__name__ for base in type(model).__mro__}, (multiclass, loss) != (None, None)
+    if isinstance(model, KernelExpansion) or "SVC" in names:
+        _leave_out(is_asked, "a kernel model")
+        return (
+            certify_expansion(model, training) if isinstance(model, KernelExpansion) else certify_svc(model, training)
+        )
+    if isinstance(model, LinearRegressor) or (names & set(REGRESSORS) and "RidgeClassifier" not in names):
+        _leave_out(is_asked, "a regressor")
+    if is_of_ball(model) and not is_asked:
+        return certify_ball(model, training)
+    if names & set(REGRESSORS) and not is_asked:
+        return certify_regression(model, training)
+    if "SGDClassifier" in names and not is_asked:
+        return certify_sgd(model, training)
+    own = softmax_model_of(model) if not is_asked else None
+    if own is not None and own.has_probabilities:
+        return certify_softmax(own, training)
+    return certify_linear(model if own is None else own, training, multiclass, loss)
+
+
+def _last_step(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return what the last step of a fitted pipeline sees, and that step; of any other model X and itself."""
+    while any(base.__name__ == "Pipeline" for base in type(model).__mro__):
+        if len(model.steps) > 1:
+            X = model[:-1].transform(X)
+        model = model[-1]
+    return X, model
+
+
+def _leave_out(is_asked: bool, kind: str) -> None:
+    if is_asked:
+        raise IncompatibleError(f"{kind} is measured by the problem it was trained for; leave out multiclass and loss.")

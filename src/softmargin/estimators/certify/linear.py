@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.certificate import Certificate, duality_gap
-from softmargin.core.errors import IncompatibleError
+from softmargin.core.certificate import Certificate, duality_gap, summed
+from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.rounding import Rounded
+from softmargin.estimators.certify.one_vs_rest import BINARY_LOSSES, certify_one_vs_rest
+from softmargin.estimators.certify.regression import sgd_ratio
 from softmargin.estimators.certify.training import Training, with_constant
 from softmargin.estimators.posing.fit import loss_prices
 from softmargin.estimators.posing.svm import HINGES, SvmData, SvmSettings, linear_problem
@@ -16,7 +18,7 @@ from softmargin.losses import LOSSES
 from softmargin.models import LinearModel
 from softmargin.models.shapes import dense
 
-__all__ = ["certify_linear", "read_weights"]
+__all__ = ["certify_linear", "certify_sgd", "read_weights"]
 
 Array = NDArray[Any]
 _SETTINGS = (
@@ -28,6 +30,7 @@ _SETTINGS = (
     "class_weight",
 )
 _SHORT = {"ovr": "one_vs_rest"}  # scikit-learn's LinearSVC says "ovr"
+_SGD_LOSSES = {"hinge": "hinge", "squared_hinge": "squared_hinge", "log_loss": "logistic", "log": "logistic"}
 
 
 def read_weights(model: Any, info: dict[str, Any]) -> LinearModel:
@@ -35,6 +38,33 @@ def read_weights(model: Any, info: dict[str, Any]) -> LinearModel:
     coef = np.atleast_2d(dense(model.coef_).astype(np.float64))
     intercept = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), (len(coef),))
     return LinearModel(model.classes_, coef, intercept, info)
+
+
+def certify_sgd(model: Any, training: Training) -> Certificate:
+    """Certify an SGDClassifier: one class against all others, with a free intercept."""
+    if not hasattr(model, "coef_"):
+        raise IncompatibleError("certify needs a fitted SGDClassifier; this one has no coef_. Fit it first.")
+    if model.loss not in _SGD_LOSSES:
+        raise IncompatibleError(
+            f"this SGDClassifier has loss={model.loss!r}; gaps are proven for {', '.join(_SGD_LOSSES)}."
+        )
+    if training.C is not None:
+        raise DataError(f"SGDClassifier has an alpha and no C, but C={training.C} was asked for; leave it out.")
+    alpha = float(model.alpha)
+    if not alpha > 0.0:
+        raise IncompatibleError(
+            f"this SGDClassifier has alpha={model.alpha}: without a penalty no bound can be proven."
+        )
+    info = {
+        "multiclass": "one_vs_rest",
+        "loss": _SGD_LOSSES[model.loss],
+        "penalty": "elasticnet",
+        "l1_ratio": sgd_ratio(model),
+        "C": 1.0 / (training.X.shape[0] * alpha),
+        "fit_intercept": "free" if model.fit_intercept else False,
+        "class_weight": model.class_weight,
+    }
+    return summed([certify_linear(read_weights(model, info), training, None, None)], alpha)
 
 
 def _read_svm(model: Any) -> LinearModel:
@@ -49,18 +79,23 @@ def _read_svm(model: Any) -> LinearModel:
     return read_weights(model, {**info, "multiclass": _SHORT.get(str(multiclass), multiclass)})
 
 
-def _asked(info: Mapping[str, Any], multiclass: str | None, loss: str | None) -> tuple[str, str]:
-    """Return the problem to measure by: what the user asks for, or else what the model was trained for."""
+def _asked(info: Mapping[str, Any], multiclass: str | None, loss: str | None) -> tuple[str, str, float]:
+    """Return the problem to measure by: what the user asks for, or else what the model was trained for.
+
+    That is the kind, the loss, and the share of the l1 norm in the penalty.
+    """
     name, penalty = multiclass or info.get("multiclass"), info.get("penalty", "l2")
     if name in LOSSES:
-        return str(name), loss or "hinge"
+        return str(name), loss or "hinge", 0.0
     charge = loss or info.get("loss")
-    if name == "one_vs_rest" and charge in HINGES and (multiclass or penalty == "l2"):
-        return name, str(charge)
+    ratio = {"l2": 0.0, "l1": 1.0, "elasticnet": info.get("l1_ratio")}.get(penalty)
+    if name == "one_vs_rest" and charge in BINARY_LOSSES and (multiclass or ratio is not None):
+        return name, str(charge), 0.0 if multiclass or ratio is None else float(ratio)
     trained = f"{name} with {charge} loss and {penalty} penalty" if name else "an unknown problem"
     raise IncompatibleError(
         f"this model was trained as {trained}; certify proves gaps of {', '.join(LOSSES)} and, with loss "
-        f"{' or '.join(HINGES)} and l2 penalty, one_vs_rest. Pass multiclass=... to measure it by one of these."
+        f"{', '.join(BINARY_LOSSES)} and l2, l1 or elasticnet penalty, one_vs_rest. Pass multiclass=... to measure it "
+        "by one of these."
     )
 
 
@@ -68,19 +103,23 @@ def certify_linear(model: Any, training: Training, multiclass: str | None, loss:
     """Compare P at the weights with the bound that our own solver proves."""
     model = model if isinstance(model, LinearModel) else _read_svm(model)
     info, classes, X = model.info, model.classes, training.X
-    name, charge = _asked(info, multiclass, loss)
-    codes = training.codes(classes, model.n_features)
+    name, charge, l1_ratio = _asked(info, multiclass, loss)
+    training.check_columns(model.n_features)
+    codes = training.codes(classes)
     prices = _prices(model, training, codes, name)
     coef, intercept = dense(model.coef).astype(np.float64, copy=False), model.intercept
     fit_intercept = info.get("fit_intercept", bool(intercept.any()))
     scaling = float(info.get("intercept_scaling", 1.0))
-    if charge == "squared_hinge" and fit_intercept and not _is_ours(info):
-        # An L2SVM has a free bias or none: the penalised one becomes the weight of a column.
+    is_svm = charge in HINGES and l1_ratio == 0.0
+    if not (is_svm and charge == "hinge") and fit_intercept and fit_intercept != "free" and not _is_ours(info):
+        # These problems have a free intercept or none: the penalised one becomes the weight of a column.
         X = with_constant(X, scaling)
         coef = np.column_stack([coef, intercept / scaling])
         intercept, fit_intercept = np.zeros_like(intercept), False
-    settings = SvmSettings(name, charge, fit_intercept, scaling)
-    problem = linear_problem(SvmData(X, codes, len(classes), prices, settings))
+    data = SvmData(X, codes, len(classes), prices, SvmSettings(name, charge, fit_intercept, scaling))
+    if not is_svm:
+        return certify_one_vs_rest(training, data, coef, intercept, l1_ratio)
+    problem = linear_problem(data)
     bound = training.bound(problem)
     return duality_gap(problem.primal_at(coef, intercept), Rounded(bound))
 

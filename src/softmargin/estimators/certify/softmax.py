@@ -25,7 +25,7 @@ _RATIOS = {"l1": 1.0, "l2": 0.0}  # scikit-learn's penalty=, where it is used
 
 
 def softmax_model_of(model: Any) -> LinearModel | None:
-    """Return a softmax model, of whichever library; None for any other."""
+    """Return the model of a LogisticRegression, or one of ours that has probabilities; None for any other."""
     if isinstance(model, LinearModel):
         return model if model.has_probabilities else None
     is_peer = any(base.__name__ in _PEERS for base in type(model).__mro__)
@@ -37,11 +37,10 @@ def _of_logistic_regression(model: Any) -> LinearModel:
     kind = getattr(model, "multi_class", "auto")  # gone from scikit-learn, but models of older ones have it
     is_liblinear = model.solver == "liblinear"
     is_one_vs_rest = n_classes > 2 and (is_liblinear or kind == "ovr")
-    if is_one_vs_rest or (n_classes == 2 and kind == "multinomial"):
+    if n_classes == 2 and kind == "multinomial":
         raise IncompatibleError(
-            f"this {type(model).__name__} has solver={model.solver!r}, multi_class={kind!r} and "
-            f"{n_classes} classes: it does not minimise the softmax loss that scikit-learn's default does. "
-            "Fit it without these settings, or pass multiclass='one_vs_rest' to measure it as an SVM."
+            f"this {type(model).__name__} has multi_class='multinomial' and 2 classes: it does not minimise the "
+            "softmax loss that scikit-learn's default does. Fit it without this setting."
         )
     # A search by cross-validation says what it chose, once or for every class.
     C = float(np.ravel(model.C_)[0]) if hasattr(model, "C_") else model.C
@@ -51,18 +50,27 @@ def _of_logistic_regression(model: Any) -> LinearModel:
     if name is None:
         C = math.inf
     ratio = _RATIOS.get(name, ratio)
-    _, penalty = priced_penalty(C, 0.0 if ratio is None else float(ratio))
+    ratio = 0.0 if ratio is None else float(ratio)
     info = {"fit_intercept": model.fit_intercept, "class_weight": model.class_weight}
     if is_liblinear and model.fit_intercept:
         info["intercept_scaling"] = model.intercept_scaling
-    return read_weights(model, {**softmax_claim(C, penalty), **info})
+    if is_one_vs_rest:
+        if len(np.unique(getattr(model, "C_", C))) > 1:
+            raise IncompatibleError(
+                f"this {type(model).__name__} chose another C for every class ({np.ravel(model.C_).tolist()[:5]}). "
+                "Certify a LogisticRegression of each class against all others."
+            )
+        own = {"multiclass": "one_vs_rest", "loss": "logistic", "penalty": "elasticnet", "l1_ratio": ratio, "C": C}
+        return read_weights(model, {**own, **info, **({} if is_liblinear else {"fit_intercept": "free"})})
+    return read_weights(model, {**softmax_claim(C, priced_penalty(C, ratio)[1]), **info})
 
 
 def certify_softmax(model: LinearModel, training: Training) -> Certificate:
     """Certify the weights of a model; the bound is the best one of a run that starts at them."""
     info, X = model.info, training.X
     penalty = read_penalty(info.get("penalty"))
-    codes = training.codes(model.classes, model.n_features)
+    training.check_columns(model.n_features)
+    codes = training.codes(model.classes)
     price = training.price(info.get("C"))
     # Without a penalty, only ratios of prices matter.
     prices = training.prices(codes, model.classes, 1.0 if price == math.inf else price, info.get("class_weight"))
@@ -76,8 +84,4 @@ def certify_softmax(model: LinearModel, training: Training) -> Certificate:
     problem = softmax_problem(
         X, codes, C=prices, penalty=penalty, n_classes=len(model.classes), fit_intercept=fit_intercept
     )
-    own = problem.certificate(point)
-    if own.kind == "stationarity":
-        return own
-    start = point if own.primal <= problem.primal(problem.zero()).upper else None
-    return own.with_bound(training.bound(problem, start))
+    return training.settled(problem, point)

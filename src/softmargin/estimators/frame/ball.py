@@ -42,20 +42,25 @@ from softmargin.estimators.frame.fit import (
     encoded,
 )
 from softmargin.estimators.frame.warnings import InactiveBallWarning, inactive_ball
-from softmargin.estimators.posing.fit import demand_modest, loss_prices
-from softmargin.losses.entrywise import ENTRYWISE, Hinge
+from softmargin.estimators.posing.ball import (
+    BALLS,
+    MARGINS,
+    ball_claim,
+    ball_problem,
+    class_target,
+    number_target,
+    shares,
+)
+from softmargin.estimators.posing.fit import demand_modest
+from softmargin.losses.entrywise import ENTRYWISE
 from softmargin.losses.joint import JOINT
-from softmargin.losses.multinomial import one_hot
-from softmargin.losses.observed import Observed
+from softmargin.models import LinearModel, LinearRegressor
 from softmargin.models.shapes import log_probabilities
 from softmargin.problems import BallPoint, Constrained
-from softmargin.sets.balls import checked_radius
 
 __all__ = ["BallClassifier", "BallEstimator", "BallRegressor"]
 
 Array = NDArray[Any]
-MARGINS = tuple(name for name, loss in ENTRYWISE.items() if loss.is_margin)
-_OF_TWO = {"multinomial": ENTRYWISE["logistic"]}  # what a joint loss is for two classes; the others are the hinge
 
 
 class InactiveTuning(NamedTuple):
@@ -69,8 +74,8 @@ class InactiveTuning(NamedTuple):
 class BallEstimator(CertifiedEstimator):
     """A linear model with weights in a ball.
 
-    A subclass says which targets y means (``_target``), which ball it is (``_ball``, ``_norm``) and how weights are
-    kept (``_stored``, ``_weights``, ``_products``).
+    A subclass says which targets y means (``_target``), which ball it is (``_norm``) and how weights are
+    kept (``_stored``, ``_weights``, ``_coef``, ``_products``).
 
     Parameters
     ----------
@@ -92,13 +97,12 @@ class BallEstimator(CertifiedEstimator):
         ``InactiveBallWarning`` says so.
     """
 
-    _ball: ClassVar[Any]
     _norm: ClassVar[str]
     _tuning: ClassVar[InactiveTuning] = InactiveTuning()
     _is_flat = False  # is coef_ (d,), as of a regressor with one target?
 
-    def _target(self, data: Data) -> tuple[Array, Array, Any]:
-        """Return the targets (n, k), the share of every sample (n,), and the loss."""
+    def _target(self, data: Data) -> tuple[tuple[Array, Any], Array]:
+        """Return the targets (n, k) with their loss, and the share of every sample (n,)."""
         raise NotImplementedError
 
     def _stored(self, weights: Any, is_flat: bool) -> dict[str, Any]:
@@ -107,21 +111,16 @@ class BallEstimator(CertifiedEstimator):
     def _weights(self) -> Any:
         raise NotImplementedError
 
+    def _coef(self) -> Any:
+        """Return the weights as a model keeps them; (k, d)."""
+        raise NotImplementedError
+
     def _products(self, X: Any) -> Array:
         raise NotImplementedError
 
     def _pose(self, data: Data) -> Posed:
-        target, shares, loss = self._target(data)
-        problem = Constrained(
-            data.X,
-            target,
-            loss=loss,
-            ball=self._ball(checked_radius(self.radius)),
-            l2=self.l2,
-            weights=shares,
-            fit_intercept=bool(self.fit_intercept),
-        )
-        return self._posed(problem, data)
+        settings = {"radius": self.radius, "l2": self.l2, "fit_intercept": self.fit_intercept}
+        return self._posed(ball_problem(data.X, *self._target(data), norm=self._norm, **settings), data)
 
     def _posed(self, problem: Constrained, data: Data) -> Posed:
         """Say how to come back from a problem of these data, whatever its radius."""
@@ -150,21 +149,13 @@ class BallEstimator(CertifiedEstimator):
         return Posed(problem, attributes, warm_point, doubt=doubt)
 
     def _is_optimal_in_wider_ball(self, problem: Constrained, point: BallPoint) -> bool:
-        wider = problem.within(self._ball(self._tuning.wider * problem.ball.radius))
+        wider = problem.within(BALLS[self._norm](self._tuning.wider * problem.ball.radius))
         return wider.certificate(point).meets(self._tuning.slack * max(self.tol, self._tuning.finest))
 
     def _scores(self, X: Any) -> Array:
         """Return the scores of rows; (n, k)."""
         check_is_fitted(self)
         return self._products(validate_data(self, checked_sparse(X), reset=False, **X_KINDS)) + self.intercept_
-
-
-def _shares(data: Data, class_weight: Any = None) -> Array:
-    """Return each sample's share of the weight, times the weight of its class."""
-    n = len(data.y)
-    codes, classes = (np.zeros(n, dtype=int), np.zeros(1)) if data.codes is None else (data.codes, data.classes)
-    prices = loss_prices(codes, classes, 1.0, class_weight, data.sample_weight)
-    return prices / (n if data.sample_weight is None else data.sample_weight.sum())
 
 
 def _has_log_odds(clf: Any) -> bool:
@@ -233,22 +224,14 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
         y = np.asarray(y.toarray() if hasattr(y, "toarray") else y)
         return Data(X, y, sample_weight, np.arange(y.shape[1]))
 
-    def _target(self, data: Data) -> tuple[Array, Array, Any]:
-        k, shares = len(data.classes), _shares(data, self.class_weight)
-        if self.loss in JOINT and k > 2:
-            return one_hot(data.codes, k), shares, JOINT[self.loss]
-        loss = ENTRYWISE.get(self.loss) or _OF_TWO.get(self.loss, Hinge())
-        columns = np.arange(1, 2) if k == 2 else np.arange(k)
-        is_own = data.y > 0 if data.codes is None else data.codes[:, None] == columns
-        return np.where(is_own, 1.0, -1.0), shares, loss
+    def _target(self, data: Data) -> tuple[tuple[Array, Any], Array]:
+        parts = shares(len(data.y), data.codes, data.classes, self.class_weight, data.sample_weight)
+        if data.codes is None:
+            return (np.where(data.y > 0, 1.0, -1.0), ENTRYWISE[self.loss]), parts
+        return class_target(self.loss, data.codes, len(data.classes)), parts
 
     def _claim(self) -> dict[str, Any]:
-        return {
-            "problem": f"{self._norm} ball",
-            "loss": self.loss,
-            "radius": float(self.radius),
-            "l2": float(self.l2),
-        }
+        return ball_claim(self._norm, self.loss, self.radius, self.l2)
 
     def _predictor(self, info: dict[str, Any]) -> Any:
         if self._is_multilabel:
@@ -256,7 +239,7 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
                 "a LinearModel has one class per row, but this classifier was fitted to several labels per row; keep "
                 "the estimator, or fit one per label."
             )
-        return super()._predictor(info)
+        return LinearModel(self.classes_, self._coef(), self.intercept_, info)
 
     @at_one_moment
     def decision_function(self, X: Any) -> Array:
@@ -313,10 +296,14 @@ class BallRegressor(MultiOutputMixin, RegressorMixin, BallEstimator):
         demand_modest(y[~missing], "y")
         return Data(X, y, checked_weights(sample_weight, X))
 
-    def _target(self, data: Data) -> tuple[Array, Array, Any]:
-        loss = ENTRYWISE["squared"]
-        target = data.y.reshape(len(data.y), -1)
-        return target, _shares(data), Observed(loss) if np.isnan(target).any() else loss
+    def _target(self, data: Data) -> tuple[tuple[Array, Any], Array]:
+        return number_target(data.y), shares(len(data.y), sample_weight=data.sample_weight)
+
+    def _claim(self) -> dict[str, Any]:
+        return ball_claim(self._norm, "squared", self.radius, self.l2)
+
+    def _predictor(self, info: dict[str, Any]) -> Any:
+        return LinearRegressor(self._coef(), np.atleast_1d(self.intercept_), self._is_flat, info)
 
     @at_one_moment
     def predict(self, X: Any) -> Array:

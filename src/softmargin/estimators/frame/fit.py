@@ -322,13 +322,31 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-
-class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
-    """A classifier that is trained to a certificate; a subclass also says which problem it solves (``_claim``)."""
-
     def _claim(self) -> dict[str, Any]:
         """Return what a model remembers of its problem: enough for ``certify`` to build it again."""
         raise NotImplementedError
+
+    def _predictor(self, info: dict[str, Any]) -> Any:
+        """Return the model that the attributes are."""
+        raise NotImplementedError
+
+    @at_one_moment
+    def model(self) -> Any:
+        """Return the fitted model apart from the estimator: it predicts, saves and loads without pickle."""
+        check_is_fitted(self)
+        info = model_info(
+            self._claim(),
+            fit_intercept=self.fit_intercept,
+            class_weight=getattr(self, "class_weight", None),
+            tol=self.tol,
+            status=self.status_,
+            certificate=self.certificate_,
+        )
+        return self._predictor(info)
+
+
+class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
+    """A classifier that is trained to a certificate; a subclass also says which problem it solves (``_claim``)."""
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> Data:
         X, labels = checked_sparse(X), ready_labels(y)
@@ -348,20 +366,6 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
 
     def _predictor(self, info: dict[str, Any]) -> Any:
         return LinearModel(self.classes_, self.coef_, self.intercept_, info)
-
-    @at_one_moment
-    def model(self) -> Any:
-        """Return the fitted model apart from the estimator: it predicts, saves and loads without pickle."""
-        check_is_fitted(self)
-        info = model_info(
-            self._claim(),
-            fit_intercept=self.fit_intercept,
-            class_weight=self.class_weight,
-            tol=self.tol,
-            status=self.status_,
-            certificate=self.certificate_,
-        )
-        return self._predictor(info)
 
     @at_one_moment
     def decision_function(self, X: Any) -> Array:

@@ -1,0 +1,84 @@
+"""Binary losses, one class against all others, beyond the SVMs with a ridge: logistic ones, and sparse ones.
+
+    C sum_i loss(y_i s_i) + r |w|_1 + (1 - r) / 2 |w|^2  for every class          r = l1_ratio: 1 for l1, 0 for l2
+
+LIBLINEAR -s 0, 5, 6, 7, and scikit-learn with it, penalises the intercept as the weight of a constant feature;
+SGDClassifier, whose objective is this times its alpha, C = 1 / (n alpha), leaves it free.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.certificate import Certificate, summed
+from softmargin.estimators.certify.training import Training
+from softmargin.estimators.posing.svm import SvmData, SvmSettings
+from softmargin.losses.entrywise import ENTRYWISE, Hinge
+from softmargin.penalties import ElasticNet
+from softmargin.problems import BallPoint, CompositePoint, Penalized, softmax_problem
+
+__all__ = ["BINARY_LOSSES", "certify_one_vs_rest"]
+
+Array = NDArray[Any]
+BINARY_LOSSES = ("hinge", "squared_hinge", "logistic")
+_WIDTHS = (0.1, 0.01, 1e-3, 1e-4)  # over which the corner of a hinge is rounded off, one after the other; by hand
+_SHARE = 0.1  # relative gap, in widths, to which each of them is solved; by hand
+
+
+def certify_one_vs_rest(
+    training: Training, data: SvmData, coef: Array, intercept: Array, l1_ratio: float
+) -> Certificate:
+    """Certify the weights (k, d) and free intercepts (k,) of binary problems; the gap is the sum of theirs."""
+    penalty, pairs = ElasticNet(l1=l1_ratio, l2=1.0 - l1_ratio), data.binary_problems()
+    part = training.among(len(pairs))
+    return summed(
+        [
+            _certified(part, data.X, labels, prices, penalty, data.settings, w[:, None], np.array([b]))
+            for (labels, prices), w, b in zip(pairs, coef, intercept, strict=True)
+        ],
+        1.0,
+    )
+
+
+def _certified(
+    training: Training, X: Any, labels: Array, prices: Array, penalty: Any, settings: SvmSettings, W: Array, b: Array
+) -> Certificate:
+    has_bias = bool(settings.fit_intercept)
+    if settings.loss == "logistic":
+        softmax = softmax_problem(X, labels, C=prices, penalty=penalty, n_classes=2, fit_intercept=has_bias)
+        return training.settled(softmax, CompositePoint(W, b))
+    target = 2.0 * labels - 1.0
+    if settings.loss == "squared_hinge":
+        loss = ENTRYWISE["squared_hinge"]  # half the square
+        problem = Penalized(X, target, loss=loss, penalty=penalty, weights=2.0 * prices, fit_intercept=has_bias)
+        return training.settled(problem, BallPoint(W, b))
+    return _certified_hinge(training, X, target, prices, penalty, has_bias, BallPoint(W, b))
+
+
+def _certified_hinge(
+    training: Training, X: Any, target: Array, prices: Array, penalty: Any, has_bias: bool, point: BallPoint
+) -> Certificate:
+    """Certify by dual points of hinges with a round corner, which are dual points of the hinge: maths: eq. 3."""
+
+    def problem(width: float) -> Penalized:
+        hinge = Hinge(width)
+        return Penalized(X, target, loss=hinge, penalty=penalty, weights=prices, fit_intercept=has_bias)
+
+    hinge = problem(0.0)
+    certificate = hinge.certificate(point)
+    start: Any = None
+    for width in _WIDTHS:
+        if certificate.meets(training.stop.tol):
+            break
+        smooth = problem(width)
+        part = training.among(len(_WIDTHS))
+        stop = part.stop._replace(tol=max(part.stop.tol, _SHARE * width))
+        start = part._replace(stop=stop).run(smooth, start).point
+        scores = smooth.scores(start.weights)
+        U = smooth.dual_point(scores, smooth.best_intercept(scores, start.intercept))
+        certificate = certificate.with_bound(hinge.dual(U).lower)
+        # The weights found show how far the bound itself may be off.
+        if (hinge.primal(start).upper - certificate.bound) <= training.stop.tol * certificate.primal:
+            break
+    return certificate

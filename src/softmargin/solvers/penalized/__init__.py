@@ -1,1 +1,0 @@
-"""Solvers of entrywise losses with a separable convex penalty."""
