@@ -331,7 +331,7 @@ def test_two_classes_score_as_one_column_and_zero_means_the_first():
 
 
 def test_large_float32_data_are_scored_in_blocks(monkeypatch):
-    monkeypatch.setattr("softmargin.models.linear._BLOCK_NUMBERS", 5)
+    monkeypatch.setattr("softmargin.models.weights._BLOCK_NUMBERS", 5)
     X = np.random.default_rng(0).standard_normal((11, 2)).astype(np.float32)
     model = three_class_model()
     np.testing.assert_allclose(model.decision_function(X), X @ model.coef.T + model.intercept, rtol=1e-6)
