@@ -1,6 +1,6 @@
 """Paper 001, Table 2 and Figures 1 to 3: how far each solver's objective is above the least one, against time.
 
-    figure1   smooth hinge over the l1 ball of radius 300, l2 = 10 / n
+    figure1   smooth hinge over the l1 ball of radius 300, l2 = 10 / n; Table 2 says what the data are
     figure3   the same with l2 = 1 / n and 100 / n
     figure2   squared loss over the trace-norm ball: 1000 measurements of an 800 x 600 matrix of rank 10, 20, 100
     sweep     time to a relative gap against the number of features, of which 20 make the labels
@@ -22,6 +22,7 @@ from rich.markup import escape
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports below
 
+from races.time_to_gap import suited
 from tools.common import (
     OURS,
     Records,
@@ -45,18 +46,21 @@ SWEEP_SOLVERS = (OURS, "named[solver=accelerated_gradient]", "named[solver=pairw
 
 
 class Figure(NamedTuple):
-    """A figure of the paper: the benchmark folder, the radius and the ridges."""
+    """A figure of the paper: the benchmark folder, the radius, the ridges and the data sets."""
 
     benchmark: str
     radius: float
     ridges: tuple[str, ...]
+    sets: tuple[Any, ...]
 
 
 FIGURES = {
-    "figure1": Figure("l1_ball", 300.0, ("10",)),
-    "figure3": Figure("l1_ball", 300.0, ("1", "100")),
-    "figure2": Figure("trace_ball", 0.9, ("10",)),
-    "sweep": Figure("l1_ball", SWEEP_RADIUS, ("10",)),
+    "figure1": Figure("l1_ball", 300.0, ("10",), ("duke", "news20-binary", "mnist-0-9.rb", "w8a.rb", "shuttle.rb")),
+    "figure3": Figure("l1_ball", 300.0, ("1", "100"), ("news20-binary", "mnist-0-9.rb")),
+    "figure2": Figure(
+        "trace_ball", 0.9, ("10",), tuple(f"rank-{rank}{kind}" for kind in ("", "-unit") for rank in (10, 20, 100))
+    ),
+    "sweep": Figure("l1_ball", SWEEP_RADIUS, ("10",), SIZES),
 }
 
 
@@ -83,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figure", nargs="+", choices=list(FIGURES), default=list(FIGURES), help="default: all")
-    parser.add_argument("--data", nargs="+", metavar="NAME", help="data sets (default: all of the figure)")
+    parser.add_argument("--data", nargs="+", metavar="NAME", help="data sets (default: those of the figure)")
     parser.add_argument("--solver", nargs="+", metavar="PATTERN", help="solvers (default: all)")
     parser.add_argument("--tol", type=float, default=1e-7, help="suboptimality at which a run ends (default: 1e-7)")
     parser.add_argument("--cap", type=float, default=10.0, help="seconds a run may take (default: 10)")
@@ -97,9 +101,9 @@ def measure_figure(name: str, records: Records, options: argparse.Namespace) -> 
     figure = FIGURES[name]
     benchmark = load_benchmark(figure.benchmark)
     solvers = contenders(benchmark, options.solver or (list(SWEEP_SOLVERS) if name == "sweep" else None))
-    solvers = [pair for pair in solvers if hasattr(pair[0], "fresh")]  # others cannot be watched step by step
-    sets: list[Any] = list(SIZES) if name == "sweep" else choose("data", options.data, dataset_names(benchmark))
-    for data_name in sets:
+    solvers = [pair for pair in solvers if hasattr(pair[0], "fresh")]  # peers cannot be watched step by step
+    chosen = None if name == "sweep" or options.data is None else choose("data", options.data, dataset_names(benchmark))
+    for data_name in chosen or figure.sets:
         data = None
         for ridge in figure.ridges:
             cell = {"figure": name, "data": data_name, "ridge": ridge}
@@ -111,7 +115,7 @@ def measure_figure(name: str, records: Records, options: argparse.Namespace) -> 
             objective = objective_for(benchmark, data, radius=figure.radius, ridge=ridge)
             certificate = objective.optimum
             log.print(f"{cell}: P* = {certificate.primal:.10g}, proven to {certificate.residual:.1e}", style="dim")
-            for racer in todo:
+            for racer in suited(todo, objective.problem, figure.radius, f"{data_name} l2={ridge}/n"):
                 found = run(racer, objective, options)
                 X = objective.problem.X
                 facts = {"n": X.shape[0], "d": X.shape[1], "nnz": int(getattr(X, "nnz", X.size))}

@@ -43,7 +43,7 @@ class BallObjective(BaseObjective):
 
     def suboptimality(self, point: BallPoint) -> float:
         """Return (P - P*) / P*, never below zero."""
-        return max(self.problem.primal(point) - self.optimum.primal, 0.0) / self.optimum.primal
+        return max(self.problem.primal(point).value - self.optimum.primal, 0.0) / self.optimum.primal
 
     @cached_property
     def optimum(self) -> Any:

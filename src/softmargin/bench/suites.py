@@ -95,12 +95,20 @@ SUITES: dict[str, tuple[Script, ...]] = {
         _script("path", "a whole l1 path", "papers/softmax_path.py -o {out}/path.jsonl --repeats 1 --cap 100"),
     ),
     "balls": (
-        _gap("seconds to a relative gap, l1 ball", "l1_ball", "--best-of named --repeats 3 --cap 5"),
-        _gap("seconds to a relative gap, trace-norm ball", "trace_ball", "--best-of named --repeats 3 --cap 10"),
+        _gap(
+            "seconds to a relative gap, l1 ball",
+            "l1_ball",
+            "--best-of named --data duke news20-binary w8a.rb mnist-0-9.rb shuttle.rb --repeats 1 --cap 2",
+        ),
+        _gap(
+            "seconds to a relative gap, trace-norm ball",
+            "trace_ball",
+            "--best-of named --ridge 10 --repeats 1 --cap 3",
+        ),
         _script(
             "figures",
             "paper 001, Table 2 and Figures 1 to 3",
-            "papers/ball_figures.py -o {out}/figures.jsonl --plots {out}",
+            "papers/ball_figures.py -o {out}/figures.jsonl --plots {out} --cap 2",
         ),
     ),
     "scs": (

@@ -13,7 +13,7 @@ class Solver(BallSolver):
     parameters = {
         "solver": [
             *("dual_descent", "accelerated_gradient", "working_set", "primal_dual_bfw", "frank_wolfe"),
-            *("pairwise_frank_wolfe", "block_frank_wolfe", "svrg", "scgs", "storc"),
+            *("pairwise_frank_wolfe", "block_frank_wolfe", "stochastic_frank_wolfe", "svrg", "scgs", "storc"),
         ]
     }
 

@@ -13,6 +13,7 @@ from softmargin.estimators.posing.fit import find_solver
 from softmargin.matrices.operator import row_squares
 from softmargin.run import Stop, solve
 from softmargin.solvers import PrimalDualBFW
+from softmargin.solvers.ball._paper_steps import ETA, paper_delta
 
 _ROOM = 1.2
 _TOL = 1e-6
@@ -33,6 +34,7 @@ class Solver(BallSolver):
     def method(self) -> PrimalDualBFW:
         n, d = self.problem.X.shape
         k = min(max(1, round(n * self.s / d)), n)
-        largest = float(row_squares(self.problem.X).max())
-        r = 1.0 / (k * (1.0 / self.problem.loss.curvature + 12.5 * largest / (self.problem.l2 * n)))
-        return PrimalDualBFW(s=self.s, k=k, delta=self.times * n * r, eta=0.5)
+        if self.times == 1:
+            return PrimalDualBFW(s=self.s, k=k, steps="paper")
+        delta = paper_delta(self.problem, k, float(row_squares(self.problem.X).max()), factor=4.0)
+        return PrimalDualBFW(s=self.s, k=k, delta=self.times * delta, eta=ETA)

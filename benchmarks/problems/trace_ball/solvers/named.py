@@ -16,6 +16,7 @@ class Solver(BallSolver):
             "primal_dual_bfw",
             "frank_wolfe",
             "block_frank_wolfe",
+            "stochastic_frank_wolfe",
             "svrg",
             "scgs",
             "storc",
