@@ -340,7 +340,7 @@ def test_a_spent_budget_is_exit_3_with_the_result(from_json, softmargin_, tmp_pa
         ("train", "digits", "--model", "kernel-svc", "--degree", "0"),
         ("train", "digits", "--model", "kernel-svc", "--coef0", "inf"),
         ("train", "digits", "--model", "kernel-svc", "--cache-size", "0"),
-        ("train", "digits", "--loss", "logistic"),
+        ("train", "digits", "--loss", "exponential"),
         ("train", "digits", "--max-it", "3"),
         ("predict", "digits"),
         ("certify", "m", "digits", "--part", "half"),

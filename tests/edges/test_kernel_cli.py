@@ -7,9 +7,10 @@ import pytest
 from test_start_up import calling, imported_by
 
 import softmargin
-from softmargin.cli import choices, options, train
+from softmargin.cli import choices, train
 from softmargin.data import blobs, load, split, write_libsvm
 from softmargin.models import KernelExpansion, LinearModel, load_model
+from softmargin.solvers.names import SOLVERS
 
 KERNEL = ("--model", "kernel-svc")
 MODES = {
@@ -185,7 +186,12 @@ def test_models_of_the_library_are_taken_too(from_json, tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [(kind, name) for kind in options.SOLVERS if "hinge" in kind for name in options.SOLVERS[kind] if name != "auto"],
+    [
+        (f"{model} {loss}", name)
+        for model in ("linear", "kernel")
+        for loss in choices.LOSSES
+        for name in SOLVERS[f"{model} {loss}"]
+    ],
 )
 def test_every_solver_by_name_meets_the_tolerance(from_json, data, kind, name):
     model, loss = kind.split()
@@ -331,3 +337,15 @@ def test_training_a_kernel_never_imports_scikit_learn(tmp_path):
         ("train", "digits", "--json", "--tol", "1e-1", "--loss", "squared_hinge"),
     ]
     assert not {"sklearn", "pandas", "rich"} & set(imported_by("\n".join(calling(*each) for each in words)))
+
+
+@pytest.mark.parametrize("model", ["linear-svc", "kernel-svc"])
+def test_an_intercept_may_be_free(from_json, refused, data, model):
+    path = data.parent / "m"
+    asked = ("train", data, "--model", model, "--free-intercept", "--solver", "pair_descent")
+    found = from_json(*asked, "--tol", "1e-6", "-o", path)
+    assert (found["fit_intercept"], found["multiclass"]) == ("free", "one_vs_rest")
+    assert load_model(path).info["fit_intercept"] == "free"
+    assert from_json("certify", path, data)["certificate"]["residual"] <= 2e-6
+    assert "Leave out one of the two" in refused(*asked, "--no-intercept")
+    assert "is an option of SVMs" in refused("train", data, "--model", "softmax", "--free-intercept")

@@ -9,10 +9,11 @@ from test_start_up import calling, imported_by
 
 import softmargin
 from softmargin import penalties
-from softmargin.cli import choices, options, train
+from softmargin.cli import choices, train
 from softmargin.data import blobs, load, split, write_libsvm
 from softmargin.estimators.posing.softmax import described, priced_penalty
 from softmargin.models import load_model
+from softmargin.solvers.names import SOLVERS
 
 SOFTMAX = ("--model", "softmax")
 RATIOS = pytest.mark.parametrize("ratio", ["0", "0.5", "1"])
@@ -159,7 +160,7 @@ def test_labels_unseen_in_training_have_no_log_loss(from_json, data):
 
 @pytest.mark.parametrize("kind", ["softmax ridge", "softmax"])
 def test_every_solver_by_name_meets_the_tolerance(from_json, data, kind):
-    for name in options.SOLVERS[kind]:
+    for name in SOLVERS[kind]:
         ratio = "0" if kind == "softmax ridge" else "1"
         found = from_json("train", data, *SOFTMAX, "--l1-ratio", ratio, "--solver", name, "--tol", "0.02", "-C", "0.1")
         assert (found["status"], found["solver"]) == ("converged", name)

@@ -5,14 +5,22 @@ The packages that define these names import NumPy or Numba; tests compare these 
 
 from typing import Any
 
+BALLS = ("l1-ball", "trace-ball")
+REGRESSORS = ("l1-ball-regressor", "trace-ball-regressor")
+PATH_MODELS = ("softmax", *BALLS, *REGRESSORS)
 MODELS = ("linear-svc", "kernel-svc", "softmax")
 LOSSES = ("hinge", "squared_hinge")
+BALL_LOSSES = ("smooth_hinge", "squared_hinge", "logistic", "multinomial", "crammer_singer", "weston_watkins")
 BENCHES = ("quick", "walrus", "large-scale-svms", "softmax", "balls", "scs", "peers", "scaling")
 MULTICLASS = ("weston_watkins", "crammer_singer", "one_vs_rest")
 KERNELS = ("rbf", "linear", "laplacian", "polynomial", "sigmoid")
 APPROXIMATIONS = ("auto", "none", "nystroem")
 # Filled in by `train` for the models that have them: with another model, giving one of these is an error.
-SVM_DEFAULTS: dict[str, Any] = {"loss": "hinge", "multiclass": None, "intercept_scaling": 1.0}
+SVM_DEFAULTS: dict[str, Any] = {"multiclass": None, "intercept_scaling": 1.0, "free_intercept": False}
+PRICE_DEFAULTS = {"C": 1.0}
+BALL_DEFAULTS = {"radius": 1.0, "l2": 1e-4}
+GRID_DEFAULTS: dict[str, Any] = {"points": None, "grid": None, "cv": None}
+POINTS = 10  # of a grid
 KERNEL_DEFAULTS: dict[str, Any] = {
     "kernel": "rbf",
     "gamma": "scale",

@@ -6,7 +6,19 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from softmargin.cli.choices import KERNEL_DEFAULTS, SOFTMAX_DEFAULTS, SVM_DEFAULTS
+from softmargin.cli.choices import (
+    BALL_DEFAULTS,
+    BALL_LOSSES,
+    BALLS,
+    GRID_DEFAULTS,
+    KERNEL_DEFAULTS,
+    LOSSES,
+    PATH_MODELS,
+    PRICE_DEFAULTS,
+    REGRESSORS,
+    SOFTMAX_DEFAULTS,
+    SVM_DEFAULTS,
+)
 from softmargin.cli.rows import find_label
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
@@ -33,34 +45,76 @@ _OWN_OPTIONS: tuple[tuple[str, str, tuple[str, ...], Mapping[str, Any]], ...] = 
     ("kernel models", "has no kernel", ("kernel-svc",), KERNEL_DEFAULTS),
     ("softmax models", "is none", ("softmax",), SOFTMAX_DEFAULTS),
     ("SVMs", "is none", ("linear-svc", "kernel-svc"), SVM_DEFAULTS),
+    ("SVMs and softmax models", "is none", ("linear-svc", "kernel-svc", "softmax"), PRICE_DEFAULTS),
+    ("models in a ball", "is none", (*BALLS, *REGRESSORS), BALL_DEFAULTS),
+    ("models with a path", "has none", PATH_MODELS, GRID_DEFAULTS),
 )
+# The losses that a model may have, the default first; a model without any has one loss.
+_MODEL_LOSSES = {"linear-svc": LOSSES, "kernel-svc": LOSSES, **dict.fromkeys(BALLS, BALL_LOSSES)}
 
 
 def fill_defaults(args: Namespace) -> None:
     """Fill in what depends on other options; refuse those of another model."""
+    _check_grid(args)
     for owners, lack, models, defaults in _OWN_OPTIONS:
         for name, default in defaults.items():
-            if getattr(args, name) is None:
+            if getattr(args, name, None) is None:
                 setattr(args, name, default)
             elif args.model not in models:
                 raise IncompatibleError(
                     f"--{name.replace('_', '-')} is an option of {owners}; {args.model} {lack}. "
                     f"Add --model {models[0]}, or leave it out."
                 )
-    if args.multiclass is None and args.model != "softmax":
-        args.multiclass = "one_vs_rest" if args.loss == "squared_hinge" else "weston_watkins"
+    _fill_loss(args)
+    if args.model in REGRESSORS and args.class_weight is not None:
+        raise IncompatibleError(
+            f"--class-weight is an option of classifiers; {args.model} has no classes. Leave it out."
+        )
+    if args.multiclass is None and args.model in ("linear-svc", "kernel-svc"):
+        args.multiclass = "one_vs_rest" if args.loss == "squared_hinge" or args.free_intercept else "weston_watkins"
+
+
+def _check_grid(args: Namespace) -> None:
+    """Refuse a C beside a grid of them, and a grid that nothing is chosen from."""
+    is_path = args.verb == "path"
+    if (is_path or args.cv is not None) and args.C is not None:
+        raise IncompatibleError("-C is what the grid varies: give the values as --grid, or leave it out.")
+    if args.grid is not None and args.points is not None:
+        raise IncompatibleError("--grid gives the values, --points asks for a grid of our own. Leave one out.")
+    if not is_path and args.cv is None and (args.grid or args.points):
+        raise IncompatibleError("--grid and --points are for --cv FOLDS, or for `softmargin path`. Add --cv.")
+
+
+def _fill_loss(args: Namespace) -> None:
+    known = _MODEL_LOSSES.get(args.model, ())
+    if args.loss is None:
+        args.loss = known[0] if known else None
+    elif args.loss not in known:
+        takes = f"takes {', '.join(known)}" if known else "has one loss"
+        raise IncompatibleError(f"--loss {args.loss} was asked for; {args.model} {takes}. Leave it out.")
 
 
 def svm_settings(args: Namespace) -> SvmSettings:
     """Return the settings that linear and kernel SVMs share."""
-    return SvmSettings(args.multiclass, args.loss, not args.no_intercept, args.intercept_scaling)
+    return SvmSettings(args.multiclass, args.loss, fit_intercept(args), args.intercept_scaling)
+
+
+def fit_intercept(args: Namespace) -> bool | str:
+    """Return whether there is an intercept, or "free" for one without a penalty."""
+    if args.free_intercept and args.no_intercept:
+        raise IncompatibleError("--no-intercept and --free-intercept were asked for. Leave out one of the two.")
+    return "free" if args.free_intercept else not args.no_intercept
+
+
+def asked_penalty(args: Namespace) -> Any:
+    """Return the penalty object that was asked for; None for the elastic net."""
+    return None if args.penalty is None else PENALTIES[args.penalty[0]](*args.penalty[1])
 
 
 def softmax_penalty(args: Namespace, classes: Array) -> tuple[float, Any]:
     """Return the price of one unit of loss, and the penalty that was asked for."""
-    asked = None if args.penalty is None else PENALTIES[args.penalty[0]](*args.penalty[1])
     pinned = None if args.pinned is None else find_label(args.pinned, classes, "--pinned")
-    price, penalty = priced_penalty(args.C, args.l1_ratio, asked, pinned=pinned_column(pinned, classes))
+    price, penalty = priced_penalty(args.C, args.l1_ratio, asked_penalty(args), pinned=pinned_column(pinned, classes))
     return float(price), penalty
 
 
@@ -101,7 +155,7 @@ def train_info(
         claim = {**softmax_claim(args.C, problem.penalty), **own}
     else:
         claim = svm_settings(args).claim(args.C)
-    own = {"fit_intercept": not args.no_intercept, "class_weight": class_weight, "tol": args.tol}
+    own = {"fit_intercept": fit_intercept(args), "class_weight": class_weight, "tol": args.tol}
     info = model_info(claim, status=status.value, certificate=certificate, **own)
     return {**info, "normalize": args.normalize, "float32": args.float32, "data": data}
 

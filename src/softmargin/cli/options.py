@@ -6,27 +6,19 @@ from typing import Any, NoReturn
 
 from softmargin import __version__
 from softmargin.cli import choices
-from softmargin.cli.choices import DEFAULT_SEED, DEFAULT_TEST_SIZE
 from softmargin.cli.exit_codes import IN_WORDS, USAGE
-from softmargin.cli.values import (
-    class_weight,
-    count,
-    degree,
-    gamma,
-    not_negative,
-    number,
-    penalty,
-    positive,
-    ratio,
-    share,
+from softmargin.cli.fit_options import (
+    DATA_HELP,
+    add_class_weight,
+    add_data_dir,
+    add_effort,
+    add_grid,
+    add_kernel,
+    add_problem,
+    add_test_rows,
 )
+from softmargin.cli.values import count, folds, not_negative, positive, share
 from softmargin.core.errors import one_line
-from softmargin.solvers.names import SOLVERS
-
-_DATA_HELP = (
-    "a data set's name (see `softmargin data`) or a file: LIBSVM text (plain, .xz, .gz, .bz2), .npz with X and y, "
-    ".npy with NAME.y.npy beside it"
-)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -52,83 +44,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _train(parser: Any) -> None:
-    parser.add_argument("data", metavar="DATA", help=_DATA_HELP)
+    parser.add_argument("data", metavar="DATA", help=DATA_HELP)
     parser.add_argument("-o", "--output", metavar="MODEL", help="save the model here")
-
-    problem = parser.add_argument_group("the problem")
-    problem.add_argument(
-        "--model", choices=choices.MODELS, default="linear-svc", help="what to train (default: linear-svc)"
-    )
-    problem.add_argument(
-        "-C", "-c", dest="C", metavar="C", type=positive, default=1.0, help="price of one unit of loss (default: 1)"
-    )
-    problem.add_argument(
-        "--loss",
-        choices=choices.LOSSES,
-        help="SVMs: how a violated margin is charged; squared_hinge is for two classes or one_vs_rest (default: hinge)",
-    )
-    problem.add_argument(
-        "--multiclass",
-        choices=choices.MULTICLASS,
-        help="SVMs: the loss of a row, the sum of its margin violations, or the largest; or a binary problem per class "
-        "(default: weston_watkins for hinge, one_vs_rest for squared_hinge)",
-    )
-    problem.add_argument("--no-intercept", action="store_true", help="scores without a constant term")
-    problem.add_argument(
-        "--intercept-scaling",
-        metavar="VALUE",
-        type=positive,
-        help="SVMs: value of the constant feature that carries the intercept, LIBLINEAR's -B; with squared_hinge the "
-        "intercept is free and needs none (default: 1)",
-    )
-    problem.add_argument(
-        "--l1-ratio",
-        metavar="SHARE",
-        type=ratio,
-        help="softmax: share of l1 in the penalty; 0 is a ridge, 1 makes most weights zero, between them lies the "
-        "elastic net (default: 0)",
-    )
-    problem.add_argument(
-        "--penalty",
-        metavar="NAME:NUMBERS",
-        type=penalty,
-        help="softmax: another penalty than the elastic net, such as group:1.0, box:-1,1 or mcp:1.0,3.0; "
-        + ", ".join(f"{name}:{numbers}" for name, numbers in choices.PENALTIES.items()),
-    )
-    problem.add_argument(
-        "--pinned",
-        metavar="LABEL",
-        help="softmax: the class of three or more whose weights are zero (default: none, every class has weights)",
-    )
-    _class_weight_option(problem)
-    problem.add_argument(
-        "--normalize",
-        choices=("none", "rows", "maxabs"),
-        default="none",
-        help="scale rows to length 1, or columns to a largest magnitude of 1; the saved model still takes raw data "
-        "(default: none)",
-    )
-    problem.add_argument("--float32", action="store_true", help="hold X in single precision: half the memory")
-    kernel = parser.add_argument_group("the kernel (--model kernel-svc)")
-    kernel.add_argument("--kernel", choices=choices.KERNELS, help="default: rbf")
-    kernel.add_argument(
-        "--gamma", type=gamma, help="width: scale is 1 / (d var(X)), auto is 1 / d, or a number (default: scale)"
-    )
-    kernel.add_argument("--degree", type=degree, help="of the polynomial kernel (default: 3)")
-    kernel.add_argument("--coef0", type=number, help="of the polynomial and sigmoid kernels (default: 0)")
-    kernel.add_argument(
-        "--cache-size", metavar="MB", type=positive, help="megabytes that kernel values may fill (default: 1000)"
-    )
-    kernel.add_argument(
-        "--approximation",
-        choices=choices.APPROXIMATIONS,
-        help="nystroem: landmarks stand for the space of the kernel, and the certificate is that of the approximate "
-        "problem; auto: so for more than 20000 rows with --solver auto (default: auto)",
-    )
-    kernel.add_argument(
-        "--n-components", metavar="N", type=degree, help="landmarks, or vectors that --stream keeps (default: 500)"
-    )
-
+    problem = add_problem(parser, choices.MODELS)
+    add_kernel(parser)
     problem.add_argument(
         "--stream",
         action="store_true",
@@ -136,30 +55,11 @@ def _train(parser: Any) -> None:
         "most --n-components vectors are kept, and nothing is trained to --tol (multiclass: one_vs_rest by default)",
     )
 
-    effort = parser.add_argument_group("how far, how long")
-    effort.add_argument(
-        "--tol",
-        type=not_negative,
-        default=1e-3,
-        help="relative duality gap, (primal - bound) / primal, at which the fit is done (default: 1e-3)",
+    grid = add_grid(parser, "choosing C or the radius (--model softmax, or a ball)")
+    grid.add_argument(
+        "--cv", metavar="FOLDS", type=folds, help="choose it from a grid by cross-validation, then train on all rows"
     )
-    effort.add_argument(
-        "--decay",
-        metavar="SHARE",
-        type=share,
-        default=0.0,
-        help="be done as well where the gap is this share of the gap after the first pass (default: 0, not used)",
-    )
-    effort.add_argument("--max-iter", metavar="PASSES", type=count, default=10_000, help="default: 10000")
-    effort.add_argument("--max-seconds", metavar="SECONDS", type=not_negative, help="default: no limit")
-    effort.add_argument(
-        "--solver",
-        metavar="NAME",
-        choices=tuple(dict.fromkeys(["auto", *(name for names in SOLVERS.values() for name in names)])),
-        default="auto",
-        help="auto is the fastest (default). "
-        + ". ".join(f"{kind}: {', '.join(names)}" for kind, names in SOLVERS.items()),
-    )
+    effort = add_effort(parser)
     effort.add_argument("--checkpoint", metavar="FILE", help="write the state of the run here from time to time")
     effort.add_argument(
         "--checkpoint-every",
@@ -170,21 +70,7 @@ def _train(parser: Any) -> None:
     )
     effort.add_argument("--resume", metavar="FILE", help="go on from a checkpoint; same data and options, please")
 
-    data = parser.add_argument_group("the data")
-    _data_dir_option(data)
-    data.add_argument("--test", metavar="FILE", help="measure accuracy on these rows (a file, or a name)")
-    data.add_argument(
-        "--test-size",
-        metavar="SHARE",
-        type=share,
-        default=DEFAULT_TEST_SIZE,
-        help="share of the rows to hold out, by class, where there is no test part and no --test; 0 trains on all rows "
-        "and reports training accuracy only (default: 0.25)",
-    )
-    data.add_argument(
-        "--seed", type=count, default=DEFAULT_SEED, help="of the held-out rows and the solver's order (default: 0)"
-    )
-
+    add_test_rows(parser)
     output = parser.add_argument_group("output")
     output.add_argument(
         "--format",
@@ -198,8 +84,17 @@ def _train(parser: Any) -> None:
     _output_options(output)
 
 
+def _path(parser: Any) -> None:
+    parser.add_argument("data", metavar="DATA", help=DATA_HELP)
+    add_problem(parser, choices.PATH_MODELS)
+    add_grid(parser, "the grid")
+    add_effort(parser)
+    add_test_rows(parser)
+    _output_options(parser.add_argument_group("output"))
+
+
 def _predict(parser: Any) -> None:
-    parser.add_argument("data", metavar="DATA", help=_DATA_HELP)
+    parser.add_argument("data", metavar="DATA", help=DATA_HELP)
     parser.add_argument("model_file", metavar="MODEL", help="a softmargin or LIBLINEAR model")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the labels here (default: stdout)")
     beside = parser.add_mutually_exclusive_group()
@@ -217,13 +112,13 @@ def _predict(parser: Any) -> None:
 
 def _certify(parser: Any) -> None:
     parser.add_argument("model_file", metavar="MODEL", help="a softmargin or LIBLINEAR model")
-    parser.add_argument("data", metavar="DATA", help=f"the training data: {_DATA_HELP}")
+    parser.add_argument("data", metavar="DATA", help=f"the training data: {DATA_HELP}")
     parser.add_argument(
         "-C", "-c", dest="C", metavar="C", type=positive, help="default: the model's; LIBLINEAR files hold none"
     )
     parser.add_argument("--multiclass", choices=choices.MULTICLASS, help="default: the model's")
     parser.add_argument("--loss", choices=choices.LOSSES, help="default: the model's")
-    _class_weight_option(parser)
+    add_class_weight(parser)
     parser.add_argument(
         "--bound-tol",
         metavar="TOL",
@@ -237,8 +132,8 @@ def _certify(parser: Any) -> None:
 
 
 def _data(parser: Any) -> None:
-    parser.add_argument("name", metavar="NAME", nargs="?", help=f"describe this one: {_DATA_HELP}")
-    _data_dir_option(parser)
+    parser.add_argument("name", metavar="NAME", nargs="?", help=f"describe this one: {DATA_HELP}")
+    add_data_dir(parser)
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
 
 
@@ -270,21 +165,6 @@ def _bench(parser: Any) -> None:
     parser.add_argument("--quiet", action="store_true", help="no notes on stderr")
 
 
-def _data_dir_option(parser: Any) -> None:
-    parser.add_argument(
-        "--data-dir", metavar="DIR", help="look for named data sets here, then in the folder $SOFTMARGIN_DATA"
-    )
-
-
-def _class_weight_option(parser: Any) -> None:
-    parser.add_argument(
-        "--class-weight",
-        metavar="W",
-        type=class_weight,
-        help="multiply C by class: balanced, none, or LABEL=WEIGHT,LABEL=WEIGHT",
-    )
-
-
 def _part_options(parser: Any, default: str) -> None:
     parser.add_argument("--part", choices=("train", "test", "all"), help=f"which rows of DATA ({default})")
     parser.add_argument(
@@ -294,7 +174,7 @@ def _part_options(parser: Any, default: str) -> None:
         help="where DATA has no test part: the share `train` held out (default: what the model says)",
     )
     parser.add_argument("--seed", type=count, help="of the held-out rows (default: what the model says)")
-    _data_dir_option(parser)
+    add_data_dir(parser)
 
 
 def _output_options(parser: Any) -> None:
@@ -308,9 +188,16 @@ _VERBS: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "train": (
         _train,
         "train a classifier to a proven tolerance",
-        "Train a linear or kernel SVM, or a softmax model (multinomial logistic regression), until a duality gap "
+        "Train a linear or kernel SVM, a softmax model (multinomial logistic regression), or a sparse or low-rank "
+        "classifier or regressor in a ball, until a duality gap "
         "proves that its objective is within TOL of the optimum. "
         "Accuracy is measured on the data set's test part, on --test, or on rows held out by --test-size.",
+    ),
+    "path": (
+        _path,
+        "train along a grid of C or of radii",
+        "Train a softmax model for every C of a grid, or a model in a ball for every radius, each from the solution of "
+        "the last, and print what is proven of each with its size and its accuracy (regressors: R^2).",
     ),
     "predict": (
         _predict,

@@ -24,6 +24,7 @@ class Outcome(NamedTuple):
     test: Measured | None  # None: no rows were held out
     saved: str | None
     prepare_seconds: float
+    cv: dict[str, Any] | None = None  # what cross-validation found, where it chose C or the radius
 
 
 def report(args: Namespace, outcome: Outcome) -> None:
@@ -68,7 +69,7 @@ def _for_machines(args: Namespace, outcome: Outcome) -> dict[str, Any]:
         "model": args.model,
         **_problem_fields(args, outcome),
         "class_weight": outcome.model.info["class_weight"],
-        "fit_intercept": not args.no_intercept,
+        "fit_intercept": outcome.model.info["fit_intercept"],
         **{name: getattr(args, name) for name in ("normalize", "solver", "seed", "tol")},
         "status": result.status.value,
         "n_iter": result.n_iter,
@@ -81,6 +82,7 @@ def _for_machines(args: Namespace, outcome: Outcome) -> dict[str, Any]:
         **(log_losses if args.model == "softmax" else {}),
         "train_accuracy": train.accuracy,
         "accuracy": None if test is None else test.accuracy,
+        **({} if outcome.cv is None else {"cv": outcome.cv}),
         "model_file": outcome.saved,
     }
 
@@ -108,6 +110,11 @@ def _for_people(args: Namespace, outcome: Outcome) -> list[tuple[str, str]]:
     ]
     if test is not None and test.log_loss is not None:
         fields.append(("test log loss", f"{test.log_loss:.4f}"))
+    if outcome.cv is not None:
+        best = max(outcome.cv["scores"])
+        fields.append(
+            ("chosen by folds", f"{outcome.cv['value']:.4g}, score {best:.4f} over {outcome.cv['folds']} folds")
+        )
     if outcome.saved is not None:
         fields.append(("model saved as", outcome.saved))
     return fields

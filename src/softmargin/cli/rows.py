@@ -35,22 +35,23 @@ class HeldOut(NamedTuple):
     seed: int
 
 
-def load_rows(name: str, data_dir: str | None) -> Dataset:
-    """Load by name or path; refuse NaN, infinity, labels that are none, and empty data."""
+def load_rows(name: str, data_dir: str | None, *, is_number: bool = False) -> Dataset:
+    """Load by name or path; refuse NaN, infinity, labels that are none, and empty data; y may hold numbers."""
     dataset = load(name, data_dir=data_dir)
     for X, y, part in ((dataset.X, dataset.y, ""), (dataset.X_test, dataset.y_test, " (test part)")):
         if X is not None and y is not None:
-            _check(X, y, dataset.name + part)
+            _check(X, dataset.name + part)
+            (_check_numbers if is_number else _check_labels)(y, dataset.name + part)
     return dataset
 
 
-def load_test_rows(args: Namespace) -> tuple[Any, Any]:
+def load_test_rows(args: Namespace, *, is_number: bool = False) -> tuple[Any, Any]:
     """Load X and y of --test: the test part, where it has one."""
-    other = load_rows(args.test, args.data_dir)
+    other = load_rows(args.test, args.data_dir, is_number=is_number)
     return (other.X, other.y) if other.X_test is None else (other.X_test, other.y_test)
 
 
-def _check(X: Any, y: Array, source: str) -> None:
+def _check(X: Any, source: str) -> None:
     if 0 in X.shape:
         raise DataError(f"{source}: X has {X.shape[0]} rows and {X.shape[1]} columns; at least one of each is needed.")
     bad = _first_not_finite(X)
@@ -59,6 +60,9 @@ def _check(X: Any, y: Array, source: str) -> None:
         raise DataError(
             f"{source}: X holds {value} in row {row}, column {column} (counted from 0). Fill in or drop such values."
         )
+
+
+def _check_labels(y: Array, source: str) -> None:
     if y.dtype.kind == "f":
         strange = ~(np.isfinite(y) & (np.floor(y) == y))
         if strange.any():
@@ -67,6 +71,11 @@ def _check(X: Any, y: Array, source: str) -> None:
                 f"{source}: the label of row {row} (counted from 0) is {y[row]}, which names no class. "
                 "Give whole numbers or text."
             )
+
+
+def _check_numbers(y: Array, source: str) -> None:
+    if y.dtype.kind not in "biuf" or not np.isfinite(y.astype(np.float64)).all():
+        raise DataError(f"{source}: y holds what are no finite numbers, as a regressor needs.")
 
 
 def _first_not_finite(X: Any) -> tuple[int, int, float] | None:
@@ -85,10 +94,10 @@ def _first_not_finite(X: Any) -> tuple[int, int, float] | None:
     return None
 
 
-def hold_out(dataset: Dataset, how: HeldOut) -> Dataset:
+def hold_out(dataset: Dataset, how: HeldOut, *, by_class: bool = True) -> Dataset:
     """Split a data set without a test part."""
     try:
-        return split(dataset, test_size=how.test_size, seed=how.seed)
+        return split(dataset, test_size=how.test_size, seed=how.seed, by_class=by_class)
     except DataError as problem:
         raise DataError(f"{problem} Give --test-size 0 to train on all rows, or a --test file.") from problem
 

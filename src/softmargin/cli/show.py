@@ -88,6 +88,7 @@ def problem_name(info: Mapping[str, Any]) -> str:
     shown = [f"{name} = {info[name]:g}" for name in ("gamma", "degree", "coef0") if name in info]
     words = [f"{info.get('kernel', 'linear')} SVM" + (f" ({', '.join(shown)})" if shown else "")]
     words += [_MULTICLASS[info["multiclass"]], *(["squared hinge"] if info.get("loss") == "squared_hinge" else [])]
+    words += ["free intercept"] if info.get("fit_intercept") == "free" else []
     return ", ".join([*words, f"C = {info['C']:g}"])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.cli import models, rows, saving
+from softmargin.cli import fit_rows, models, rows, saving
 from softmargin.cli.exit_codes import INTERRUPTED, NOT_CERTIFIED
 from softmargin.cli.outcome import Outcome, report
 from softmargin.cli.show import note, status_line, wants_progress, warn
@@ -31,15 +31,16 @@ def run(args: Namespace) -> int:
         return stream.run(args)
     models.fill_defaults(args)
     saving.check_outputs(args)
-    dataset, data_info = _load(args)
+    dataset, data_info = fit_rows.load(args)
     classes, codes = np.unique(dataset.y, return_inverse=True)
     if len(classes) < 2:
         found = f"{len(dataset.y)} training rows have 1 class ({classes[0]!s})"
         raise DataError(f"{dataset.name}: {found}; a classifier needs at least 2.")
-    _check_test_rows(args, dataset, classes)
+    fit_rows.check_test_rows(args, dataset, classes)
     saving.check_format(args, classes)
     class_weight = rows.class_weights(args.class_weight, classes)
-    X, scales = _prepared(dataset.X, args, dataset.name)
+    X, scales = fit_rows.prepared(dataset.X, args, dataset.name)
+    chosen = _chosen(args, X, dataset.y)
     problem, task = models.build_problem(args, X, codes, classes, class_weight)
     solver = find_solver(args.solver, problem)
     is_proof = task is None or _is_convex(task)
@@ -55,7 +56,7 @@ def run(args: Namespace) -> int:
     model = models.build_model(problem, task, result.point, classes, info, scales)
     saved, trouble = saving.save(args, model, result.trace)
     train, test = _measured(args, model, dataset)
-    report(args, Outcome(dataset, problem, model, result, is_proof, train, test, saved, prepare_seconds))
+    report(args, Outcome(dataset, problem, model, result, is_proof, train, test, saved, prepare_seconds, chosen))
     if trouble is not None:
         raise trouble
     if result.status is Status.INTERRUPTED:
@@ -63,50 +64,15 @@ def run(args: Namespace) -> int:
     return 0 if result.status in (Status.CONVERGED, Status.DECAYED) else NOT_CERTIFIED
 
 
-def _check_test_rows(args: Namespace, dataset: Dataset, classes: Array) -> None:
-    """Refuse test rows that no model of this training part could label before training, not after."""
-    if dataset.X_test is None or dataset.y_test is None:
-        return
-    blank = saving.blank_model(classes, dataset.X.shape[1])
-    source = _test_name(args, dataset)
-    rows.check_labels_match(blank, dataset.y_test, source)
-    rows.check_lengths(blank.fit_columns(dataset.X_test), source)
+def _chosen(args: Namespace, X: Any, y: Array) -> dict[str, Any] | None:
+    """Choose C or the radius by cross-validation where that was asked for; return what was found."""
+    if args.cv is None:
+        return None
+    from softmargin.cli import path
 
-
-def _test_name(args: Namespace, dataset: Dataset) -> str:
-    return f"{dataset.name} (test rows)" if args.test is None else str(args.test)
-
-
-def _load(args: Namespace) -> tuple[Dataset, dict[str, Any]]:
-    """Return training and test rows, and what the model shall remember of them."""
-    dataset = rows.load_rows(args.data, args.data_dir)
-    test_size = None
-    if args.test is not None:
-        X, y = rows.load_test_rows(args)
-        dataset = dataset._replace(X_test=X, y_test=y)
-    elif dataset.X_test is None and args.test_size:
-        dataset = rows.hold_out(dataset, rows.HeldOut(args.test_size, args.seed))
-        test_size = args.test_size
-    n, d = map(int, dataset.X.shape)
-    return dataset, {"name": dataset.name, "rows": n, "features": d, "test_size": test_size, "seed": args.seed}
-
-
-def _prepared(X: Any, args: Namespace, source: str) -> tuple[Any, Array | None]:
-    """Return X as it is trained on, and the column scales if there are any."""
-    scales = None
-    if args.normalize == "rows":
-        X = rows.unit_rows(X, source)
-    elif args.normalize == "maxabs":
-        scales = rows.column_scales(X)
-        X = rows.scaled_columns(X, scales)
-    if args.float32 and X.dtype != np.float32:
-        with np.errstate(over="ignore"):
-            X = X.astype(np.float32)
-        values = X if isinstance(X, np.ndarray) else X.data
-        if not np.isfinite(values).all():
-            raise DataError(f"{source}: X holds values too large for --float32. Leave it out, or --normalize maxabs.")
-    rows.check_lengths(X, source)
-    return X, scales
+    found = path.choose(args, X, y)
+    setattr(args, path.what_varies(args), found.value)
+    return {"folds": args.cv, **found._asdict()}
 
 
 def _is_convex(task: KernelTask) -> bool:
@@ -157,7 +123,7 @@ def _measured(args: Namespace, model: Any, dataset: Dataset) -> tuple[rows.Measu
     train = rows.measured(model, dataset.X, dataset.y, dataset.name)
     if dataset.X_test is None or dataset.y_test is None:
         return train, None
-    test = rows.measured(model, dataset.X_test, dataset.y_test, _test_name(args, dataset))
+    test = rows.measured(model, dataset.X_test, dataset.y_test, fit_rows.test_name(args, dataset))
     if test.n_unknown:
         note(args, f"{test.n_unknown} test rows carry labels that training never saw; they count as errors.")
     return train, test

@@ -37,6 +37,12 @@ share = _checked(number, lambda value: 0 <= value < 1, "is no share: 0 <= SHARE 
 ratio = _checked(number, lambda value: 0 <= value <= 1, "does not lie between 0 and 1")
 count = _checked(_read(int, "whole number"), lambda value: value >= 0, "is below 0")
 degree = _checked(count, lambda value: value > 0, "is not above 0")
+folds = _checked(count, lambda value: value > 1, "is below 2")
+
+
+def positives(text: str) -> list[float]:
+    """Read numbers above 0, with commas between them."""
+    return [float(positive(word)) for word in text.split(",")]
 
 
 def class_weight(text: str) -> str | dict[str, float]:

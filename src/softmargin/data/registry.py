@@ -116,8 +116,8 @@ def available(data_dir: str | os.PathLike[str] | None = None) -> list[Entry]:
     return entries
 
 
-def split(dataset: Dataset, *, test_size: float = 0.25, seed: int = 0) -> Dataset:
-    """Hold out a stratified test part; a data set that has one is returned unchanged.
+def split(dataset: Dataset, *, test_size: float = 0.25, seed: int = 0, by_class: bool = True) -> Dataset:
+    """Hold out a test part, stratified by default; a data set that has one is returned unchanged.
 
     The same data and seed give the same rows on every machine. Rows keep their order. Every class keeps at least one
     training row.
@@ -128,13 +128,16 @@ def split(dataset: Dataset, *, test_size: float = 0.25, seed: int = 0) -> Datase
     test_size : float in (0, 1)
         Share of the rows to hold out.
     seed : int
+    by_class : bool
+        False where y holds numbers: rows are then drawn from all alike.
     """
     if dataset.X_test is not None:
         return dataset
     if not 0.0 < test_size < 1.0:
         raise DataError(f"test_size must lie between 0 and 1; got {test_size}.")
     n = len(dataset.y)
-    class_of, sizes = np.unique(dataset.y, return_inverse=True, return_counts=True)[1:]
+    labels = dataset.y if by_class else np.zeros(n)
+    class_of, sizes = np.unique(labels, return_inverse=True, return_counts=True)[1:]
     wanted = test_size * sizes
     held = np.minimum(np.floor(wanted), sizes - 1).astype(np.int64)
     # The classes with the largest remainders get the rows left over by rounding down.
@@ -145,10 +148,10 @@ def split(dataset: Dataset, *, test_size: float = 0.25, seed: int = 0) -> Datase
         raise DataError(f"{dataset.name}: {n} rows in {len(sizes)} classes are too few to hold out {test_size:.0%}.")
     shuffled = np.random.default_rng(seed).permutation(n)
     # A stable sort by class keeps the shuffled order inside each class; the first held[c] rows go.
-    by_class = shuffled[np.argsort(class_of[shuffled], kind="stable")]
+    ordered = shuffled[np.argsort(class_of[shuffled], kind="stable")]
     rank = np.arange(n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     is_test = np.zeros(n, dtype=bool)
-    is_test[by_class] = rank < np.repeat(held, sizes)
+    is_test[ordered] = rank < np.repeat(held, sizes)
     test, train = np.flatnonzero(is_test), np.flatnonzero(~is_test)
     X, y = dataset.X, dataset.y
     return Dataset(dataset.name, X[train], y[train], X[test], y[test])

@@ -1,0 +1,127 @@
+"""Paths and cross-validation on the command line: what the functions of the library find."""
+
+import numpy as np
+import pytest
+
+import softmargin
+from softmargin.cli import choices, train
+from softmargin.data import blobs, load, split, write_libsvm
+from softmargin.losses.entrywise import ENTRYWISE
+from softmargin.losses.joint import JOINT
+
+
+@pytest.fixture
+def data(files):
+    return files / "train.libsvm"
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    """Write rows with a number each."""
+    X, _ = blobs(80, 5, 2, seed=0)
+    y = X @ [1.0, -2.0, 0.0, 0.0, 0.5] + 0.01 * np.arange(80)
+    np.savez(tmp_path / "numbers.npz", X=X, y=y)
+    return tmp_path / "numbers.npz"
+
+
+def parts(data):
+    return split(load(str(data)), test_size=0.25, seed=0)
+
+
+def test_names_are_those_of_the_library():
+    assert {*choices.BALL_LOSSES} == {*(name for name, loss in ENTRYWISE.items() if loss.is_margin), *JOINT}
+    defaults = softmargin.L1BallClassifier().get_params()
+    assert {name: defaults[name] for name in choices.BALL_DEFAULTS} == choices.BALL_DEFAULTS
+    assert defaults["loss"] == choices.BALL_LOSSES[0]
+
+
+def test_a_path_of_softmax_models_is_softmax_path(from_json, softmargin_, data):
+    asked = ("path", data, "--l1-ratio", "1", "--points", "4", "--solver", "accelerated_gradient")
+    found, part = from_json(*asked), parts(data)
+    path = softmargin.softmax_path(part.X, part.y, Cs=4, solver="accelerated_gradient", random_state=0)
+    assert [point["value"] for point in found["points"]] == pytest.approx(path.Cs.tolist())
+    assert [point["residual"] for point in found["points"]] == [each.residual for each in path.certificates]
+    for point, coef, intercept in zip(found["points"], path.coefs, path.intercepts, strict=True):
+        model = softmargin.LinearModel(path.classes, coef, intercept)
+        assert point["train_score"] == np.mean(model.predict(part.X) == part.y)
+        assert point["score"] == np.mean(model.predict(part.X_test) == part.y_test)
+        assert point["weights"] == f"{np.count_nonzero(coef)} of {coef.size}"
+    code, out, _ = softmargin_(*asked)
+    assert code == 0
+    assert out.splitlines()[0].split() == ["C", "status", "passes", "gap", "weights", "train", "test"]
+    assert len(out.splitlines()) == 5
+
+
+@pytest.mark.parametrize(("model", "kind"), [("l1-ball", "L1BallClassifier"), ("trace-ball", "TraceBallClassifier")])
+def test_a_path_of_radii_is_radius_path(from_json, data, model, kind):
+    found = from_json(
+        "path", data, "--model", model, "--radius", "2", "--points", "3", "--l2", "1e-3", "--normalize", "rows"
+    )
+    part = parts(data)
+    rows = part.X / np.linalg.norm(part.X.toarray(), axis=1)[:, None]
+    estimator = getattr(softmargin, kind)(2.0, l2=1e-3, random_state=0)
+    path = softmargin.radius_path(estimator, rows.tocsr(), part.y, radii=3)
+    assert [point["value"] for point in found["points"]] == pytest.approx(path.radii.tolist())
+    np.testing.assert_allclose(
+        [point["residual"] for point in found["points"]], [each.residual for each in path.certificates], atol=1e-9
+    )
+
+
+def test_a_path_of_regressors_scores_by_r2(from_json, numbers):
+    found = from_json("path", numbers, "--model", "l1-ball-regressor", "--grid", "3,0.1", "--l2", "0")
+    assert [point["value"] for point in found["points"]] == [0.1, 3.0]
+    assert found["points"][0]["score"] < 0.5 < found["points"][1]["score"] <= 1.0
+
+
+def test_cross_validation_chooses_what_the_library_chooses(from_json, data):
+    grid = [0.003, 0.03, 3.0]
+    how = ("--model", "softmax", "--solver", "lbfgs", "--cv", "3", "--grid", ",".join(map(str, grid)))
+    found, part = from_json("train", data, *how, "--quiet"), parts(data)
+    theirs = softmargin.SoftmaxRegressionCV(Cs=grid, cv=3, solver="lbfgs", random_state=0).fit(part.X, part.y)
+    assert found["C"] == found["cv"]["value"] == theirs.C_
+    np.testing.assert_allclose(found["cv"]["scores"], theirs.scores_.mean(axis=0)[0])
+    assert found["certificate"]["residual"] <= 1e-3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("train", "--grid", "1,2"), "--grid and --points are for --cv FOLDS"),
+        (("train", "--cv", "3"), "--cv is an option of models with a path; linear-svc has none"),
+        (("train", "--model", "softmax", "--cv", "3", "-C", "1"), "-C is what the grid varies"),
+        (("path", "-C", "1"), "-C is what the grid varies"),
+        (("path", "--grid", "1", "--points", "2"), "Leave one out"),
+        (("path", "--radius", "2"), "--radius is an option of models in a ball; softmax is none"),
+        (("path", "--model", "l1-ball", "--loss", "hinge"), "l1-ball takes smooth_hinge"),
+        (("path", "--loss", "logistic"), "softmax has one loss"),
+        (("path", "--model", "l1-ball-regressor", "--class-weight", "balanced"), "has no classes"),
+        (("train", "--model", "softmax", "--cv", "60"), "60 folds cannot be made of 90 rows"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_does_not_fit_is_one_line(refused, data, monkeypatch, words, message):
+    monkeypatch.setattr(train, "fit_problem", None)
+    verb, *rest = words
+    assert message in refused(verb, data, *rest)
+
+
+def test_numbers_are_no_labels_and_text_is_no_number(refused, numbers, tmp_path):
+    assert "names no class" in refused("path", numbers, "--model", "l1-ball")
+    np.savez(tmp_path / "text.npz", X=np.eye(4), y=np.array(list("abab")))
+    line = refused("path", tmp_path / "text.npz", "--model", "l1-ball-regressor", "--test-size", "0")
+    assert "no finite numbers" in line
+
+
+def test_grids_are_numbers_above_zero(refused, data):
+    for grid in ("0,1", "one", "1,,2", "-1"):
+        refused("path", data, f"--grid={grid}", code=2)
+    refused("train", data, "--cv", "1", code=2)
+
+
+def test_test_rows_of_another_width_are_scored(from_json, data):
+    asked = ("path", data, "--grid", "1", "--solver", "lbfgs", "--normalize", "maxabs", "--test")
+    for name in ("narrow", "wide"):
+        assert from_json(*asked, data.parent / f"{name}.libsvm")["points"][0]["score"] > 0.5
+    X, y = blobs(30, 6, 3, seed=1)
+    write_libsvm(data.parent / "more.libsvm", X, y + 1)
+    assert from_json(*asked, data.parent / "more.libsvm")["points"][0]["score"] is not None
