@@ -1,5 +1,7 @@
 """The judge: primal, dual and certificate are the formulas of docs/maths, and the bound is never wrong."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -45,6 +47,16 @@ def test_primal_and_dual_are_the_formulas(name, multiclass, seed):
     np.testing.assert_allclose(point.weights, A.T @ alpha, atol=1e-12)
     own = alpha[np.arange(len(alpha)), problem.y].sum()
     assert problem.dual(alpha).value == pytest.approx(own - ((A.T @ alpha) ** 2).sum() / 2, rel=1e-12)
+
+
+def test_the_rounding_of_an_intercept_that_becomes_a_weight_is_charged():
+    problem = MulticlassSVM(np.zeros((3, 1)), np.arange(3), bias=3.0)
+    b = np.array([-1e8, 1.0, 1e8])
+    weights = np.vstack([np.zeros(3), b / 3.0])
+    exact = sum((Fraction(value) / 3) ** 2 for value in b.tolist()) / 2
+    square = Fraction(float(np.vdot(weights, weights))) / 2
+    charged = problem.primal_at(np.zeros((3, 1)), b).error - problem.primal(weights).error
+    assert charged >= abs(square - exact) > 0
 
 
 @every_problem

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +17,9 @@ from softmargin.backends import lanes
 from softmargin.backends.jit import compiled_struct, jit
 from softmargin.backends.lanes import any_nonzero, largest, load, maximum, pointer, splat, store, total, where_greater
 from softmargin.core.errors import DataError
+from softmargin.core.rounding import column_roundings, column_sums, gamma
 from softmargin.matrices import operator
-from softmargin.matrices.operator import canonical, matmul, rmatmul, row_blocks
+from softmargin.matrices.operator import canonical, matmul, rmatmul, row_blocks, sum_roundings
 from softmargin.matrices.rows import as_rows, squared_norms
 
 N, D = 6, 11
@@ -159,6 +161,31 @@ def test_products_in_blocks_are_the_dense_products(form, numbers, monkeypatch):
     assert len(parts) == (N if numbers == 1 else len(parts))
     np.testing.assert_allclose(np.vstack([scores for _, scores in parts]), augmented @ W, atol=1e-13)
     np.testing.assert_allclose(rmatmul(in_form(X, form), alpha, 0.5), augmented.T @ alpha, atol=1e-13)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_sums_over_samples_have_the_roundings_they_are_charged_for(form, monkeypatch):
+    monkeypatch.setattr(operator, "SUMMED_ROWS", 2)
+    monkeypatch.setattr(operator, "_BLOCK_NUMBERS", 2 * D)
+    monkeypatch.setattr(operator, "_BLOCK_WORTH", 0)
+    rng = np.random.default_rng(8)
+    X, alpha = in_form(sample(8), form), rng.standard_normal((N, 1)) * 10.0 ** rng.integers(-3, 4, (N, 1))
+    W, dense = rmatmul(X, alpha, 0.5), X if isinstance(X, np.ndarray) else X.toarray()
+    assert operator._summed_rows(X, 1) < N
+    share = gamma(sum_roundings(X, 1) + 1)
+    for column, w in zip([*dense.T, np.full(N, 0.5)], W[:, 0], strict=True):
+        terms = [Fraction(float(x)) * Fraction(a) for x, a in zip(column, alpha[:, 0].tolist(), strict=True)]
+        assert abs(Fraction(w) - sum(terms)) <= share * float(sum(map(abs, terms)))
+
+
+def test_sums_over_a_million_samples_are_charged_little():
+    n = 10**6
+    X = np.full((n, 1), 0.1)
+    assert sum_roundings(X, 3) == 4096 + 245
+    exact = n * Fraction(0.1)
+    assert abs(Fraction(column_sums(X)[0]) - exact) <= gamma(column_roundings(n)) * exact
+    assert abs(Fraction(rmatmul(X, np.ones((n, 1)), 1.0)[0, 0]) - exact) <= gamma(sum_roundings(X, 1)) * exact
+    assert abs(Fraction(float(np.cumsum(X)[-1])) - exact) > gamma(sum_roundings(X, 1)) * exact
 
 
 @jit

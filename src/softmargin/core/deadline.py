@@ -79,17 +79,19 @@ class _Local(threading.local):
 _CURRENT = _Local()
 
 
-@contextmanager
-def deadline(seconds: float) -> Iterator[None]:
-    """Give this thread so many seconds; infinitely many lift the deadline."""
-    before, mine = _CURRENT.now, None if seconds == math.inf else _Deadline(seconds)
-    _CURRENT.now = mine
-    try:
-        yield
-    finally:
-        _CURRENT.now = before
-        if mine is not None:
-            mine.cancel()
+class deadline:
+    """A context that gives this thread so many seconds; infinitely many lift the deadline."""
+
+    def __init__(self, seconds: float) -> None:
+        self._mine = None if seconds == math.inf else _Deadline(seconds)
+
+    def __enter__(self) -> None:
+        self._before, _CURRENT.now = _CURRENT.now, self._mine
+
+    def __exit__(self, *raised: object) -> None:
+        _CURRENT.now = self._before
+        if self._mine is not None:
+            self._mine.cancel()
 
 
 @contextmanager

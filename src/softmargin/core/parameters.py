@@ -243,6 +243,8 @@ class CheckedFields:
     def __post_init__(self) -> None:
         """Refuse values that make no sense."""
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            if getattr(self, field.name) is field.default:
+                continue
             kinds = self.allowed.get(field.name, ())
             if isinstance(field.default, bool):
                 kinds = (Truth(),)

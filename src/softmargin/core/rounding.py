@@ -16,7 +16,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ULPS", "UNIT", "KernelErrors", "Rounded", "ScoreErrors", "gamma", "norms", "squared_norm", "total"]
+__all__ = [
+    "ULPS",
+    "UNIT",
+    "KernelErrors",
+    "Rounded",
+    "ScoreErrors",
+    "column_roundings",
+    "column_sums",
+    "gamma",
+    "norms",
+    "squared_norm",
+    "total",
+]
 
 Array = NDArray[Any]
 UNIT = 2.0**-53
@@ -91,6 +103,17 @@ def norms(V: Array, axis: int) -> Array:
     """Return bounds on Euclidean norms along an axis, whatever underflows."""
     with np.errstate(over="ignore"):
         return np.asarray(np.sqrt(np.square(V).sum(axis=axis) + V.shape[axis] * TINY))
+
+
+def column_sums(V: Array) -> Array:
+    """Return the sums over axis 0, as sums of sums over about sqrt(n) rows, with ``column_roundings(n)`` each."""
+    length = math.isqrt(len(V)) + 1
+    return np.asarray(np.add.reduceat(V, np.arange(0, len(V), length), axis=0).sum(axis=0))
+
+
+def column_roundings(n: int) -> int:
+    """Return how many roundings a column sum of n rows has."""
+    return 2 * (math.isqrt(n) + 1)
 
 
 class ScoreErrors(NamedTuple):

@@ -90,10 +90,15 @@ class CrammerSinger:
 
     def project(self, alpha: Array, y: Array, C: Array) -> Array:
         """Return a feasible point near alpha (it need not be the nearest)."""
-        rest = np.minimum(_off_label(alpha, y), 0.0)
+        rest = _off_label(alpha, y)
+        np.minimum(rest, 0.0, out=rest)
         own = -rest.sum(axis=1)
-        rest *= np.divide(C, own, out=np.ones_like(own), where=own > C)[:, None]
-        return _balanced(rest, y)
+        over = np.flatnonzero(own > C)
+        if len(over):
+            rest[over] *= (C[over] / own[over])[:, None]
+            own[over] = -rest[over].sum(axis=1)
+        rest[np.arange(len(y)), y] = own
+        return rest
 
     def at_zero_scores(self, y: Array, C: Array, k: int) -> Array:
         """Return optimal dual rows of samples whose scores are zero for all W (x_i = 0)."""

@@ -171,7 +171,11 @@ def best_intercept(scores: Array, y: Array, C: Array, P: Array, loss: float) -> 
         if size > SAFE_STEP:
             length, new = _shortened(scores + intercept, step, y, C, loss)
         intercept += length * step
-        P = softmax(scores + intercept)
+        if size <= SAFE_STEP:  # no exponential overflows, and k of them do
+            P = P * np.exp(step)
+            P /= P.sum(axis=1, keepdims=True)
+        else:
+            P = softmax(scores + intercept)
         if length == 0.0 or size <= LAST_STEP or fall <= LAST_FALL * loss:
             break
         loss = new
@@ -195,14 +199,14 @@ def balanced(off: Array, y: Array, C: Array) -> Array:
     """
     rows, mass = np.arange(len(y)), np.bincount(y, weights=C, minlength=off.shape[1])
     is_present = mass > 0.0
-    off = np.where(is_present, off, 0.0)
+    off = off.copy() if is_present.all() else np.where(is_present, off, 0.0)
     if not is_present.any():
         return off
     # Off the labels digits stay where all of q is almost right: C @ q - mass would lose them.
     excess = C @ off - np.bincount(y, weights=C * off.sum(axis=1), minlength=off.shape[1])
     over = np.maximum(excess, 0.0)[is_present]
     share = float((over / (mass[is_present] + over)).max())
-    off = (1.0 - share) * off
+    off *= 1.0 - share
     off += np.maximum(share * mass - (1.0 - share) * excess, 0.0) / mass.sum()
     off[rows, y] = 0.0
     return off

@@ -29,7 +29,7 @@ from softmargin.kernels import Linear, Points, Precomputed
 from softmargin.kernels.formulas import errors_of
 from softmargin.kernels.points import DENSE_COPIES, TILE_NUMBERS, add_product, slices, tile_shape
 from softmargin.matrices.gram_checks import ROUNDING, check_symmetric, checked_matrix
-from softmargin.matrices.operator import canonical, longest_row, matmul, rmatmul, row_norms
+from softmargin.matrices.operator import canonical, longest_row, matmul, rmatmul, row_norms, sum_roundings
 from softmargin.matrices.row_store import RowStore, sum_rows
 
 __all__ = ["Gram", "GramMemory", "GramTuning", "Judged"]
@@ -284,7 +284,7 @@ class Gram:
             lengths = self.lengths
             weights = rmatmul(self.X, alpha, self.bias)
             scores = np.concatenate([part for _, part in matmul(self.X, weights, self.bias)])
-            slope = gamma(self.n + operations) * (lengths @ np.abs(alpha))
+            slope = gamma(sum_roundings(self.X, alpha.shape[1]) + operations) * (lengths @ np.abs(alpha))
             slope += gamma(longest_row(self.X) + 12) * norms(weights, axis=0)
             errors = ScoreErrors(lengths[:, None], slope[None, :], np.zeros(len(slope)))
         else:
@@ -302,7 +302,7 @@ class Gram:
         """Return <alpha, K alpha> alone, as ``judged`` does."""
         if not self.is_linear:
             return self.judged(alpha, operations).square
-        errors = gamma(self.n + operations) * (self.lengths @ np.abs(alpha))
+        errors = gamma(sum_roundings(self.X, alpha.shape[1]) + operations) * (self.lengths @ np.abs(alpha))
         return squared_norm(rmatmul(self.X, alpha, self.bias), float(np.linalg.norm(errors)))
 
     @cached_property

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
-from softmargin.core.rounding import TINY
+from softmargin.core.rounding import TINY, column_roundings, column_sums
 from softmargin.core.sparse import checked_sparse
 
 __all__ = [
@@ -29,11 +29,14 @@ __all__ = [
     "row_norms",
     "row_slices",
     "row_squares",
+    "sum_roundings",
 ]
 
 Array = NDArray[Any]
 _BLOCK_NUMBERS = 1 << 17  # numbers of X processed at once: 1 MB in float64
 FEW = 1 << 22  # numbers of a sparse matrix that may become an array: 32 MB
+SUMMED_ROWS = 1 << 12  # rows summed at once: sums of sums have fewer roundings (maths: rounding, eq. 9)
+_BLOCK_WORTH = 8  # numbers of X in a block of rows, at least, for each number of the product that it adds; by hand
 THIN = 0.2  # share of stored entries up to which a loop over these is faster than BLAS on all; by hand
 
 
@@ -56,14 +59,17 @@ def row_blocks(X: Any, k: int, *, numbers: int = _BLOCK_NUMBERS) -> Iterator[tup
 def matmul(X: Any, W: Array, bias: float) -> Iterator[tuple[slice, Array]]:
     """Yield (rows, scores) with scores = [X, bias] W, one block of rows at a time."""
     for rows, block in row_blocks(X, W.shape[1]):
-        yield rows, np.asarray(block @ W[:-1]) + bias * W[-1]
+        # Dense scores come one class after the other: where a row has few, NumPy goes along whole columns.
+        scores = (W[:-1].T @ block.T).T if isinstance(block, np.ndarray) else np.asarray(block @ W[:-1])
+        scores += bias * W[-1]
+        yield rows, scores
 
 
 def rmatmul(X: Any, alpha: Array, bias: float) -> Array:
     """Return [X, bias]' alpha; shape (d + 1, k)."""
     W = np.empty((X.shape[1] + 1, alpha.shape[1]))
     W[:-1] = adjoint_product(X, alpha)
-    W[-1] = bias * alpha.sum(axis=0)
+    W[-1] = bias * column_sums(alpha)
     return W
 
 
@@ -78,14 +84,29 @@ def product(X: Any, W: Array) -> Array:
 
 
 def adjoint_product(X: Any, U: Array) -> Array:
-    """Return X' U, without the constant feature; shape (d, k)."""
-    if X.dtype == np.float64:
+    """Return X' U, without the constant feature; shape (d, k). Sums over many rows are sums of sums over blocks."""
+    length = _summed_rows(X, U.shape[1])
+    if X.dtype == np.float64 and length >= X.shape[0]:
         return np.asarray(X.T @ U)
     W = np.zeros((X.shape[1], U.shape[1]))
-    # Every block adds a whole (d, k) product, so blocks are larger than that.
-    for rows, block in row_blocks(X, U.shape[1], numbers=max(_BLOCK_NUMBERS, 2 * W.size)):
-        W += block.T @ U[rows]
+    for first in range(0, X.shape[0], length):
+        rows = slice(first, first + length)
+        W += X[rows].astype(np.float64, copy=False).T @ U[rows]
     return W
+
+
+def _summed_rows(X: Any, k: int) -> int:
+    """Return how many rows ``adjoint_product`` sums at once."""
+    n, d = X.shape
+    width = max(1, d if isinstance(X, np.ndarray) else X.nnz // max(n, 1))
+    most = SUMMED_ROWS if X.dtype == np.float64 else _BLOCK_NUMBERS // width
+    return int(max(most, _BLOCK_WORTH * d * k // width, 1))
+
+
+def sum_roundings(X: Any, k: int) -> int:
+    """Return how many roundings a sum of ``rmatmul`` has, over a block and over the blocks."""
+    n, length = int(X.shape[0]), _summed_rows(X, k)
+    return max(min(length, n) + -(-n // length), column_roundings(n))
 
 
 def row_squares(X: Any) -> Array:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import Certificate, duality_gap, relative_gap
 from softmargin.core.deadline import OutOfTime, check_time, is_time_up, leaving, time_left
 from softmargin.core.errors import DataError
-from softmargin.core.rounding import SLACK, Rounded, gamma, norms, total
+from softmargin.core.rounding import SLACK, Rounded, column_roundings, column_sums, gamma, norms, total
 from softmargin.losses.multinomial import (
     balanced,
     best_intercept,
@@ -37,7 +37,16 @@ from softmargin.losses.multinomial import (
     off_label,
     softmax,
 )
-from softmargin.matrices.operator import canonical, column_norms, longest_row, product, rmatmul, row_norms
+from softmargin.matrices.operator import (
+    adjoint_product,
+    canonical,
+    column_norms,
+    longest_row,
+    product,
+    rmatmul,
+    row_norms,
+    sum_roundings,
+)
 from softmargin.models import LinearModel
 from softmargin.models.shapes import dense
 from softmargin.penalties import Pinned, checked
@@ -216,15 +225,15 @@ class Composite:
 
         The entries of P off the label are taken as they are, the label's is 1 less their sum, ``rest``.
         """
-        U = self._pulls(off, rest)
+        U, k = self._pulls(off, rest), self.n_columns
         check_time()
-        share, sizes = self._unbalanced(U) if self.fit_intercept else (0.0, 0.0)
-        own = U[:, -self.n_columns :]
-        gradient = rmatmul(self.X, own, 0.0)[:-1]
-        # Every entry of U has k + 2 roundings, every sum over samples n.
-        sizes = SLACK * (sizes + gamma(len(U) + self.n_classes + 2) * norms(own, axis=0))
+        lengths = norms(U, axis=0)
+        share, moves = self._unbalanced(U, lengths) if self.fit_intercept else (0.0, np.zeros(self.n_classes))
+        # Every entry of U has n_classes + 2 roundings.
+        sizes = SLACK * (moves + gamma(sum_roundings(self.X, k) + self.n_classes + 2) * lengths)[-k:]
+        gradient = adjoint_product(self.X, U[:, -k:])
         scale, conjugate = self._inside(-gradient, self._column_norms[:, None] * sizes, float(rest.max()))
-        values, errors = entropy(scale * off, scale * rest)
+        values, errors = entropy(off, rest) if scale == 1.0 else entropy(scale * off, scale * rest)
         entropies = total(self.C * values, self.C * errors)
         return entropies.widened(share * entropies.value) - conjugate
 
@@ -240,24 +249,21 @@ class Composite:
             scale, hair = (scale, hair) if math.isfinite(conjugate.value) else (scale * (1.0 - hair), 2.0 * hair)
         return scale, conjugate
 
-    def _unbalanced(self, U: Array) -> tuple[float, Array]:
+    def _unbalanced(self, U: Array, lengths: Array) -> tuple[float, Array]:
         """Return the share of another point that balances q, and how far it moves X'U, by norms of columns of X.
 
-        q + share (tau - q) with tau >= 0 the same for all rows; 0 <= tau_c <= 2 mass_c / mass.
+        q + share (tau - q) with tau >= 0 the same for all rows; 0 <= tau_c <= 2 mass_c / mass. ``lengths`` are |U_c|.
         """
         mass = np.bincount(self.y, weights=self.C, minlength=self.n_classes)
         has_mass = mass > 0.0
         if not has_mass.any():
-            return 0.0, np.zeros(self.n_columns)
-        # Sums of sums have roundings of both: about 2 sqrt(n).
-        length = math.isqrt(len(U)) + 1
-        sums = np.add.reduceat(U, np.arange(0, len(U), length), axis=0).sum(axis=0)
-        off = np.abs(sums) + gamma(2 * length + self.n_classes + 4) * np.abs(U).sum(axis=0)
+            return 0.0, np.zeros(self.n_classes)
+        roundings = column_roundings(len(U)) + self.n_classes + 4
+        off = np.abs(column_sums(U)) + gamma(roundings) * np.abs(U).sum(axis=0)
         share = min(SLACK * float((off[has_mass] / mass[has_mass]).max()), 1.0)
         # sum_i C_i^2 <= max_i C_i times their sum, of all samples and of those of one class.
         spread = 2.0 * mass / math.sqrt(mass.sum()) + np.sqrt(mass)
-        sizes = norms(U, axis=0) + math.sqrt(self.C.max()) * spread
-        return share, share * sizes[-self.n_columns :]
+        return share, share * (lengths + math.sqrt(self.C.max()) * spread)
 
     def _pulls(self, off: Array, rest: Array) -> Array:
         """Return C (P - Y), given P off the labels; shape (n, n_classes)."""
@@ -292,10 +298,11 @@ class Composite:
         gradient = rmatmul(self.X, U, self.bias)
         residual = self._residual(weights, gradient[:-1], gradient[-1])
         # Errors of scores change a probability by the share expm1(2 apart) at most. Besides it has k + 4 ULPS + 4
-        # roundings, every sum n, and distances twice k.
+        # roundings, and distances twice k.
+        roundings = sum_roundings(self.X, self.n_columns)
         changes = np.where(apart < 0.25, 4.0 * apart * norms(U, axis=1), 2.0 * self.C)
         error = float(
-            norms(changes, axis=0) + gamma(len(U) + 3 * self.n_classes + OPERATIONS) * norms(U.ravel(), axis=0)
+            norms(changes, axis=0) + gamma(roundings + 3 * self.n_classes + OPERATIONS) * norms(U.ravel(), axis=0)
         )
         error *= max(float(self._column_norms.max(initial=0.0)), self.bias * math.sqrt(len(U)))
         rounding = SLACK * error / (self._null_size or 1.0) + gamma(self.n_classes + OPERATIONS) * residual

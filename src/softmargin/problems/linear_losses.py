@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from softmargin.core.deadline import is_time_up
 from softmargin.core.errors import DataError
 from softmargin.core.protocols import EntrywiseLoss
-from softmargin.core.rounding import SLACK, TINY, ULPS, UNIT, Rounded, gamma, total
+from softmargin.core.rounding import SLACK, TINY, ULPS, UNIT, Rounded, column_roundings, column_sums, gamma, total
 from softmargin.losses.joint import checked_rows, labels_of, with_labels
 from softmargin.losses.multinomial import balanced, off_label
 from softmargin.losses.observed import Observed
-from softmargin.matrices.operator import adjoint_product, canonical, longest_row, product, row_norms
+from softmargin.matrices.operator import adjoint_product, canonical, longest_row, product, row_norms, sum_roundings
 from softmargin.models import LinearModel
 from softmargin.problems.checks import checked_prices
 from softmargin.sets import LowRank
@@ -215,7 +215,8 @@ class LinearLosses:
         terms, errors = self._conjugates(U, sizes)
         # Conjugates are 0 at 0, and convex.
         errors += float((np.abs(terms) * shares).sum())
-        away = (gamma(n + self.shape[1] + 2) + shares) * (self._lengths @ sizes) + moved
+        share = gamma(sum_roundings(self.X, self.shape[1]) + self.shape[1] + 2)
+        away = (share + shares) * (self._lengths @ sizes) + moved
         away += TINY * (self._lengths.sum() + n * d)
         return Pulled(adjoint_product(self.X, V), away, total(terms, errors))
 
@@ -248,7 +249,7 @@ class LinearLosses:
             return U, np.zeros(1), np.zeros(k)
         V = self.weights[:, None] * U
         sizes = np.abs(V).sum(axis=0)
-        left = np.abs(V.sum(axis=0)) + gamma(n + k + 4) * sizes + n * TINY
+        left = np.abs(column_sums(V)) + gamma(column_roundings(n) + k + 4) * sizes + n * TINY
         if self.loss.is_joint:
             return U, *self._mixed(left)
         # The larger side holds half of the sizes, or more.

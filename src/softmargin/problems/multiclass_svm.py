@@ -33,7 +33,7 @@ from softmargin.core.rounding import SLACK, UNIT, Rounded, ScoreErrors, gamma, n
 from softmargin.kernels import Linear, Rbf
 from softmargin.losses import LOSSES
 from softmargin.matrices.gram import Gram, Judged
-from softmargin.matrices.operator import canonical, longest_row, matmul, rmatmul, row_norms
+from softmargin.matrices.operator import canonical, longest_row, matmul, rmatmul, row_norms, sum_roundings
 from softmargin.models import KernelExpansion, LinearModel
 from softmargin.problems.checks import checked_codes, checked_prices, digest_of
 
@@ -250,7 +250,10 @@ class MulticlassSVM(_JointSVM):
 
     def primal_at(self, coef: Array, intercept: Array) -> Rounded:
         """Return P at the weights of a model."""
-        return self.primal(self.model_point(coef, intercept).weights)
+        weights = self.model_point(coef, intercept).weights
+        # The weight of the intercept is a rounded quotient. Scores are charged for twelve operations, it among them.
+        error = 2.0 * UNIT * float(np.linalg.norm(weights[-1]))
+        return squared_norm(weights, error).times(0.5) + self.losses(weights)
 
     def model_point(self, coef: Array, intercept: Array) -> DualPoint:
         """Return the weights of a model, no dual variables; of all with the difference w, -w/2 and w/2 cost least."""
@@ -262,13 +265,13 @@ class MulticlassSVM(_JointSVM):
         """Return D at the feasible point near alpha, with W = [X, bias]' alpha recomputed."""
         alpha = self.feasible(alpha)
         weights = rmatmul(self.X, alpha, self.bias)
-        return self.linear_term(alpha) - squared_norm(weights, float(np.linalg.norm(self.weight_errors(alpha)))).times(
-            0.5
-        )
+        error = float(np.linalg.norm(self.weight_errors(alpha)))
+        return self.linear_term(alpha) - squared_norm(weights, error).times(0.5)
 
     def weight_errors(self, alpha: Array) -> Array:
         """Bound how far the columns of [X, bias]' alpha are from those of the feasible point near alpha; (k,)."""
-        return np.asarray(gamma(len(self.y) + self._operations) * (self._norms @ np.abs(alpha)))
+        roundings = sum_roundings(self.X, self.n_classes) + self._operations
+        return np.asarray(gamma(roundings) * (self._norms @ np.abs(alpha)))
 
     def certificate(self, point: DualPoint) -> Certificate:
         """Certify a point: P(W), D(alpha), relative gap."""

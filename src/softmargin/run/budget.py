@@ -10,14 +10,16 @@ one that was timed. Problems whose certificate can leave out the bound (``can_sk
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from softmargin.core.deadline import OutOfTime, deadline, seconds_for
 from softmargin.core.parameters import Number, Whole, checked
 
 __all__ = ["MAX_ITER", "MAX_SECONDS", "TOL", "BudgetTuning", "Clock", "Stop"]
+
+T = TypeVar("T")
 
 TOL = (Number(least=0.0, is_finite=False),)
 MAX_ITER = (Whole(0),)
@@ -70,6 +72,7 @@ class Clock:
 
     def __init__(self, max_seconds: float, problem: Any) -> None:
         self.max_seconds = max_seconds
+        self.is_limited = max_seconds < math.inf  # elsewhere no decision reads the clock
         self.work_of = getattr(problem, "certificate_work", None) if self.is_limited else None
         self.can_skip_bound = getattr(problem, "can_skip_bound", False)
         self.is_growing = self.work_of is not None and not self.can_skip_bound  # certificates, with the points
@@ -82,11 +85,6 @@ class Clock:
         self.work = 0.0 if self.work_of is None else self.work_of(None)  # of the next one
         self.last_keeping = math.nan  # what a point took
         self.is_cut = False  # a step was given up: its state is of no use
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether seconds are limited: elsewhere no decision reads the clock."""
-        return self.max_seconds < math.inf
 
     @property
     def grace(self) -> float:
@@ -117,27 +115,26 @@ class Clock:
         self.work = before if is_outgrown else self.work
         return is_outgrown
 
-    @contextmanager
-    def limited(self) -> Iterator[None]:
-        """Give the solver the time that is left, and some grace, so that short steps end; note where it gave up."""
-        try:
-            with deadline(self.left() + self.grace):
-                yield
-        except OutOfTime:
-            self.is_cut = True
-
     def is_point_kept(self) -> bool:
         """Say whether the point before a step is worth its time: it costs little, or the step may be given up."""
         is_cheap = not self.last_keeping > self.tuning.cheap * self.last_step
         return self.is_growing or is_cheap or self.last_step > self.tuning.risky * self.left()
 
-    @contextmanager
-    def step(self) -> Iterator[None]:
-        """Time a start or a step."""
-        started = time.perf_counter()
-        yield
+    def step(self, work: Callable[[], T], *, is_limited: bool = True) -> T | None:
+        """Time a start or a step, and give it the time that is left, with some grace, so that short ones end.
+
+        Return what it returns, or None where it gives up; then ``is_cut`` is set.
+        """
+        started, found = time.perf_counter(), None
+        seconds = self.left() + self.grace if is_limited and self.is_limited else math.inf
+        try:
+            with deadline(seconds):
+                found = work()
+        except OutOfTime:
+            self.is_cut = True
         self.last_step = time.perf_counter() - started
         self.seconds += self.last_step
+        return found
 
     @contextmanager
     def certificate(self) -> Iterator[None]:

@@ -5,12 +5,13 @@ interrupts and the watchers; solvers only ``start``, ``step`` and return their p
 always has its own certificate.
 """
 
+import functools
 import math
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -26,6 +27,9 @@ from softmargin.run.result import Result, Status, Trace, TraceRow
 from softmargin.run.schedule import Schedule
 
 __all__ = ["WATCHERS", "check_needs", "solve"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def _are_watchers(value: Any) -> bool:
@@ -153,6 +157,22 @@ def _check_first(problem: Any, init: Any) -> None:
         )
 
 
+def _in_range(work: Callable[P, T]) -> Callable[P, T]:
+    """Turn errors of arithmetic and linear algebra into one that says what to do."""
+
+    @functools.wraps(work)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return work(*args, **kwargs)
+        except (ArithmeticError, np.linalg.LinAlgError) as problem:
+            raise DataError(
+                f"the numbers of this fit leave the range of float64 ({problem}). Scale the features to values near 1, "
+                "and lower C or the weights of samples and classes."
+            ) from problem
+
+    return call
+
+
 class _Run:
     """The bookkeeping of one run."""
 
@@ -172,20 +192,44 @@ class _Run:
 
     def begin(self, init: Any, rng: np.random.Generator, resume: Any) -> None:
         """Start the solver, or restore an earlier run's state."""
-        with self.clock.step():
-            if resume is None:
-                self.kept = init
-                if init is not None:
-                    self.clock.expect(init)
-                with self.limited():
-                    self.state = self.solver.start(self.problem, init, rng)
-            else:
-                recall(self.problem, self.solver, resume)
-                self.state, self.iteration, self.clock.seconds = resume.state, resume.iteration, resume.seconds
-                self.take_schedule(resume.schedule)
+        if resume is None:
+            self.kept = init
+            if init is not None:
+                self.clock.expect(init)
+            self.clock.step(lambda: self.start(init, rng))
+        else:
+            self.clock.step(lambda: self.restore(resume), is_limited=False)
         # A warm start may already meet the tolerance, and a run that had ended ends again.
         if init is not None if resume is None else resume.is_judged:
             self.evaluate()
+
+    @_in_range
+    def start(self, init: Any, rng: np.random.Generator) -> None:
+        """Let the solver start."""
+        self.state = self.solver.start(self.problem, init, rng)
+
+    @_in_range
+    def restore(self, saved: Any) -> None:
+        """Take the state of an earlier run."""
+        recall(self.problem, self.solver, saved)
+        self.state, self.iteration, self.clock.seconds = saved.state, saved.iteration, saved.seconds
+        self.take_schedule(saved.schedule)
+
+    @_in_range
+    def move(self) -> float:
+        """Let the solver make a step; return its estimate, which is its own work: it counts, unlike the certificate."""
+        self.state = self.solver.step(self.problem, self.state)
+        return float(self.solver.estimate(self.problem, self.state))
+
+    @_in_range
+    def certify(self) -> Certificate:
+        """Evaluate the certificate of the point."""
+        with self.clock.judging():
+            certificate: Certificate = self.problem.certificate(self.point)
+            if is_time_up():  # it may have left out the bound, but none that was proven is lost
+                proven = max((row.certificate.bound for row in self.trace), default=-math.inf)
+                certificate = certificate.with_bound(proven)._replace(kind=certificate.kind)
+        return certificate
 
     def take_schedule(self, earlier: Schedule) -> None:
         """Go on with the schedule of an earlier run where the same was asked for."""
@@ -211,12 +255,9 @@ class _Run:
         if self.clock.is_cut or self.clock.left() <= 0.0:
             return Status.MAX_SECONDS
         self.keep_point()
-        estimate, self.is_torn = math.inf, True
-        with self.clock.step(), self.limited():
-            self.state = self.solver.step(self.problem, self.state)
-            # The estimate is the solver's own work: it counts, unlike the certificate.
-            estimate = float(self.solver.estimate(self.problem, self.state))
-        if self.clock.is_cut or self.is_outgrown():
+        self.is_torn = True
+        estimate = self.clock.step(self.move)
+        if estimate is None or self.is_outgrown():
             return Status.MAX_SECONDS
         self.iteration += 1
         self.is_torn = False
@@ -224,12 +265,6 @@ class _Run:
         if self.schedule.is_due(self.iteration, estimate):
             self.schedule.note(self.evaluate())
         return self.shown(estimate, moments) if self.watchers else None
-
-    @contextmanager
-    def limited(self) -> Iterator[None]:
-        """Hold the solver to the time that is left, and to numbers that are some."""
-        with self.clock.limited(), _in_range():
-            yield
 
     def keep_point(self) -> None:
         """Keep the point before a step that may be given up."""
@@ -287,11 +322,7 @@ class _Run:
             else:
                 self.point = self.solver.point(self.problem, self.state)
             self.clock.expect(self.point)
-            with self.clock.judging(), _in_range():
-                certificate: Certificate = self.problem.certificate(self.point)
-                if is_time_up():  # it may have left out the bound, but none that was proven is lost
-                    proven = max((row.certificate.bound for row in self.trace), default=-math.inf)
-                    certificate = certificate.with_bound(proven)._replace(kind=certificate.kind)
+            certificate = self.certify()
         self.certificate, self.evaluated_at = certificate, self.iteration
         self.trace.append(TraceRow(self.iteration, self.clock.seconds, certificate))
         return certificate
@@ -306,18 +337,6 @@ class _Run:
             *(self.point, self.certificate, how, self.trace, self.iteration),
             *(self.clock.seconds, self.clock.certificate_seconds, self.is_torn),
         )
-
-
-@contextmanager
-def _in_range() -> Iterator[None]:
-    """Turn errors of arithmetic and linear algebra into one that says what to do."""
-    try:
-        yield
-    except (ArithmeticError, np.linalg.LinAlgError) as problem:
-        raise DataError(
-            f"the numbers of this fit leave the range of float64 ({problem}). Scale the features to values near 1, and "
-            "lower C or the weights of samples and classes."
-        ) from problem
 
 
 @contextmanager

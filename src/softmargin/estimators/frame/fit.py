@@ -277,8 +277,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _solve(self, data: Data, posed: Posed, init: Any, spent: float = 0.0) -> Result:
         """Solve the problem from ``init`` in the seconds that are not ``spent``, and keep the attributes."""
-        stop = self._stop().checked()
-        stop = stop._replace(max_seconds=max(stop.max_seconds - spent, 0.0))
+        stop = self._stop()
 
         def attributes(point: Any) -> dict[str, Any]:
             own = posed.attributes(point)
