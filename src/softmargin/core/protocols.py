@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate
-from softmargin.core.parameters import CheckedFields, Given
+from softmargin.core.parameters import Given
 from softmargin.core.rounding import Rounded
 
 __all__ = [
@@ -37,7 +37,6 @@ __all__ = [
     "Penalty",
     "Problem",
     "Progress",
-    "Resumable",
     "RidgeProblem",
     "SampledProblem",
     "Solver",
@@ -460,20 +459,6 @@ def _is_solver(value: Any) -> bool:
 
 
 SOLVER_OBJECT = Given("a solver object such as softmargin.solvers.Smo()", _is_solver)
-
-
-class Resumable(CheckedFields):
-    """A base of solvers: a checkpoint rebuilds their state, a dataclass, from its fields.
-
-    A state is refused where its arrays have other shapes than those of a fresh one; ``run.restored`` says how a class
-    of states names the arrays that a run may lengthen.
-    """
-
-    state_type: ClassVar[type]
-
-    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> Any:
-        """Rebuild a state from the arrays and the plain numbers that a checkpoint holds."""
-        return self.state_type(**arrays, **plain)
 
 
 class Progress(NamedTuple):

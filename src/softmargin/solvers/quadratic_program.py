@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from softmargin.core.errors import IncompatibleError, SoftmarginError
 from softmargin.core.parameters import POSITIVE
-from softmargin.core.protocols import FreeBiasProblem, KernelBlockProblem, Problem, Resumable
+from softmargin.core.protocols import FreeBiasProblem, KernelBlockProblem, Problem
+from softmargin.solvers.common.resumable import Resumable
 
 __all__ = ["ProgramState", "QuadraticProgram"]
 

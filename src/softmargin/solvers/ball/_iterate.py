@@ -15,11 +15,12 @@ import numpy as np
 
 from softmargin.core.certificate import relative_gap
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import Array, Atom, ConstrainedProblem, Resumable
+from softmargin.core.protocols import Array, Atom, ConstrainedProblem
 from softmargin.matrices.operator import adjoint_product, product
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import TraceBall
 from softmargin.sets.trace_ball import SMALL
+from softmargin.solvers.common.resumable import Resumable
 
 
 class BallIterateTuning(NamedTuple):

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from softmargin.blocks import NOTHING
 from softmargin.core.deadline import check_time
-from softmargin.core.protocols import KernelBlockProblem, Resumable
+from softmargin.core.protocols import KernelBlockProblem
 from softmargin.losses.multiclass_hinge import margins
+from softmargin.solvers.common.resumable import Resumable
 
 __all__ = ["DualRowSolver", "corner", "first_rows", "is_between", "nearest", "open_rows"]
 

@@ -32,8 +32,9 @@ from softmargin.backends.loops import in_chunks
 from softmargin.core.certificate import relative_gap
 from softmargin.core.deadline import alarm, share_of_time
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import FreeHingeProblem, KernelBlockProblem, Resumable
+from softmargin.core.protocols import FreeHingeProblem, KernelBlockProblem
 from softmargin.problems.free_bias import BiasPoint
+from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.common.rooms import rooms, sizes_after
 from softmargin.solvers.common.smo_loop import DualVariables, descend_pairs
 from softmargin.solvers.common.working_set import by_score, choose_rows

@@ -31,7 +31,7 @@ from softmargin.core.parameters import OneOf
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.multiclass_svm import DualPoint
-from softmargin.solvers.common.restoring import Restoring
+from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.linear_svm._block_loop import (
     BlockDual,
     Visits,
@@ -86,7 +86,7 @@ class DescentState:
 
 
 @dataclass(frozen=True)
-class DualBlockDescent(Restoring[DescentState]):
+class DualBlockDescent(Resumable):
     """Settings of the descent.
 
     Parameters

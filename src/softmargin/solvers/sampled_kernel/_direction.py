@@ -16,8 +16,9 @@ import numpy as np
 
 from softmargin.core.certificate import relative_gap
 from softmargin.core.parameters import OneOf
-from softmargin.core.protocols import Array, Resumable, SampledProblem
+from softmargin.core.protocols import Array, SampledProblem
 from softmargin.problems.kernel_hinge import ExpansionPoint
+from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.sampled_kernel._line_search import (
     HingeLine,
     HingeSearchTuning,

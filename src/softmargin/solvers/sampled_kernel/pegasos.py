@@ -17,8 +17,9 @@ import numpy as np
 
 from softmargin.backends.jit import jit
 from softmargin.core.parameters import Whole
-from softmargin.core.protocols import Array, Resumable, SampledProblem
+from softmargin.core.protocols import Array, SampledProblem
 from softmargin.problems.kernel_hinge import ExpansionPoint
+from softmargin.solvers.common.resumable import Resumable
 
 __all__ = ["Pegasos", "PegasosState"]
 

@@ -14,7 +14,7 @@ samples keep this column without padding: k = 1, the compact layout.
 """
 
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ from softmargin.core.protocols import CompositeProblem
 from softmargin.losses.multinomial import intercept_step
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.common.restoring import Restoring
+from softmargin.solvers.common.resumable import Resumable
 
 __all__ = ["NEVER", "CompositeSolver", "SoftmaxLosses", "softmax_row", "width_of"]
 
@@ -179,7 +179,7 @@ class CompositeState(Protocol):
     loss: float
 
 
-class CompositeSolver(Restoring[State]):
+class CompositeSolver(Resumable, Generic[State]):
     """What solvers for any penalty share."""
 
     needs: ClassVar[tuple[type, ...]] = (CompositeProblem,)

@@ -16,7 +16,7 @@ Rows are compact (_losses): two classes have one column, k = 1, without padding.
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from softmargin.core.protocols import RidgeProblem
 from softmargin.matrices.operator import row_blocks
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.common.restoring import Restoring
+from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.softmax._losses import SoftmaxLosses
 from softmargin.solvers.softmax._rotation import Rotation
 
@@ -224,7 +224,7 @@ class Damping(NamedTuple):
         return min(max(self.least, self.factor * damping), 1.0)
 
 
-class RidgeSolver(Restoring[State]):
+class RidgeSolver(Resumable, Generic[State]):
     """What the solvers of ridge problems share: all but the step."""
 
     needs: ClassVar[tuple[type, ...]] = (RidgeProblem,)

@@ -41,7 +41,7 @@ from softmargin.core.parameters import OneOf
 from softmargin.core.protocols import RidgeProblem
 from softmargin.matrices.rows import as_rows, squared_norms
 from softmargin.problems.composite import CompositePoint
-from softmargin.solvers.common.restoring import Restoring
+from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.linear_svm._block_loop import BlockDual, Visits, demand_finite, descend
 from softmargin.solvers.softmax._losses import SoftmaxLosses, width_of
 
@@ -102,7 +102,7 @@ class SoftmaxDescentState:
 
 
 @dataclass(frozen=True)
-class SoftmaxDualDescent(Restoring[SoftmaxDescentState]):
+class SoftmaxDualDescent(Resumable):
     """Settings of the descent; it needs a ridge > 0.
 
     Parameters

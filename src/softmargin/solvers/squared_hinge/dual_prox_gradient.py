@@ -26,11 +26,12 @@ from numpy.typing import NDArray
 
 from softmargin.core.deadline import is_time_up
 from softmargin.core.parameters import OneOf
-from softmargin.core.protocols import Resumable, SquaredHingeProblem
+from softmargin.core.protocols import SquaredHingeProblem
 from softmargin.problems.free_bias import BiasPoint
 from softmargin.sets import BALANCERS
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
 from softmargin.solvers.common.power_method import largest_eigenvalue
+from softmargin.solvers.common.resumable import Resumable
 
 __all__ = ["DualGradientState", "DualProxGradient", "DualProxGradientTuning"]
 

@@ -30,11 +30,12 @@ from scipy.linalg.lapack import dposv
 from softmargin.core.certificate import relative_gap
 from softmargin.core.deadline import check_time
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import Resumable, SquaredHingeProblem
+from softmargin.core.protocols import SquaredHingeProblem
 from softmargin.matrices.operator import FEW, is_thin, laid_out
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems.free_bias import BiasPoint
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
+from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.squared_hinge._newton_loop import (
     CentredSamples,
     PieceSums,

@@ -28,8 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.deadline import alarm, share_of_time
-from softmargin.core.protocols import FreeBiasProblem, Resumable
+from softmargin.core.protocols import FreeBiasProblem
 from softmargin.problems.free_bias import BiasPoint
+from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.common.rooms import rooms, sizes_after
 from softmargin.solvers.common.smo_loop import DualVariables, descend_pairs, descend_singles
 
