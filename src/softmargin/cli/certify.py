@@ -1,5 +1,6 @@
 """`softmargin certify`: prove how far from optimal a model is, whoever trained it."""
 
+import dataclasses
 import math
 from argparse import Namespace
 from typing import Any
@@ -16,9 +17,10 @@ from softmargin.core.protocols import Watcher
 from softmargin.estimators.certify import certify
 from softmargin.estimators.posing.svm import kernel_claim
 from softmargin.matrices.gram import Gram
-from softmargin.models import KernelExpansion, LinearModel
+from softmargin.models import KernelExpansion, LinearRegressor
 from softmargin.run import Result, Status
 from softmargin.run.watchers import ProgressBar
+from softmargin.sets import LowRank
 
 
 class _Listener(Watcher):
@@ -36,14 +38,17 @@ def run(args: Namespace) -> int:
     """Certify as asked and return the exit code."""
     model = rows.read_model(args.model_file)
     is_kernel, asked = isinstance(model, KernelExpansion), _asked(args, model)
-    dataset = rows.load_rows(args.data, args.data_dir)
+    is_number = isinstance(model, LinearRegressor)
+    dataset = rows.load_rows(args.data, args.data_dir, is_number=is_number)
     how = rows.held_out(args, model, dataset.name)
     part = args.part or ("train" if how is not None or dataset.X_test is not None else "all")
-    X, y, which = rows.pick(dataset, part, how)
+    X, y, which = rows.pick(dataset, part, how, by_class=not is_number)
     known = rows.trained_on(model, dataset.name).get("rows")
     if known is not None and known != len(y):
         note(args, f"the model was trained on {known} rows of {dataset.name}; these are {len(y)}.")
-    rows.check_labels_match(model, y, dataset.name)
+    if not isinstance(model, LinearRegressor):
+        rows.check_labels_match(model, y, dataset.name)
+    classes = None if isinstance(model, LinearRegressor) else model.classes
     X, model = _as_trained(model, X, dataset.name)
     listener = _Listener()
     watchers = [listener, ProgressBar()] if wants_progress(args) else [listener]
@@ -53,11 +58,11 @@ def run(args: Namespace) -> int:
             model,
             X,
             y,
-            C=asked["C"],
-            # A kernel model is measured by the problem it was trained for, and `certify` says so.
+            C=asked.get("C"),
+            # A kernel model and one in a ball are measured by the problem they were trained for; `certify` says so.
             multiclass=args.multiclass if is_kernel else asked.get("multiclass"),
-            loss=args.loss if is_kernel else asked.get("loss"),
-            class_weight=rows.class_weights(args.class_weight, model.classes),
+            loss=args.loss if is_kernel or "radius" in asked else asked.get("loss"),
+            class_weight=rows.class_weights(args.class_weight, classes),
             bound_tol=args.bound_tol,
             max_seconds=math.inf if args.max_seconds is None else args.max_seconds,
             watchers=watchers,
@@ -105,9 +110,14 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _asked(args: Namespace, model: rows.Model) -> dict[str, Any]:
+def _asked(args: Namespace, model: rows.Model | LinearRegressor) -> dict[str, Any]:
     """Return the problem to measure by, as a model remembers it: the options, else what it was trained for."""
     info = model.info
+    if "radius" in info and args.multiclass is None and (args.loss is None or isinstance(model, LinearRegressor)):
+        known = {name: info[name] for name in ("problem", "loss", "radius", "l2")}
+        return known if args.C is None else {**known, "C": args.C}
+    if isinstance(model, LinearRegressor):
+        raise IncompatibleError(f"{args.model_file!r} does not say what it was trained for, so that nothing is proven.")
     if model.has_probabilities and args.multiclass is None and args.loss is None:
         C = info["C"] if args.C is None else args.C
         return {"problem": "softmax", "penalty": info["penalty"], "C": float(C)}
@@ -128,18 +138,23 @@ def _asked(args: Namespace, model: rows.Model) -> dict[str, Any]:
     return {**kernel, "multiclass": str(multiclass), "loss": str(loss), "C": float(C)}
 
 
-def _as_trained(model: rows.Model, X: Any, source: str) -> tuple[Any, rows.Model]:
+def _as_trained(model: Any, X: Any, source: str) -> tuple[Any, Any]:
     """Return rows and model as the training problem had them: scaled, and in its precision."""
     info = model.info
     if not isinstance(X, np.ndarray) and X.shape[1] < model.n_features:
         X = model.fit_columns(X)  # a LIBSVM file that ends early; a wider one `certify` refuses
     if X.shape[1] == model.n_features:
         X = rows.normalized(model, X, source)
-        if info.get("normalize") == "maxabs" and isinstance(model, LinearModel):
+        if info.get("normalize") == "maxabs" and not isinstance(model, KernelExpansion):
             scales = np.asarray(info["column_scales"], dtype=np.float64)
             X = rows.scaled_columns(X, scales)
-            model = LinearModel(model.classes, model.coef * scales, model.intercept, info)
+            model = dataclasses.replace(model, coef=_times(model.coef, scales))
     return (X.astype(np.float32) if info.get("float32") else X), model
+
+
+def _times(coef: Any, scales: Any) -> Any:
+    """Return weights (k, d) with every column times its scale; factors stay factors."""
+    return LowRank(coef.U, coef.s, coef.V * scales[:, np.newaxis]) if isinstance(coef, LowRank) else coef * scales
 
 
 def _sentence(certificate: Certificate, *, is_proof: bool) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 BALLS = ("l1-ball", "trace-ball")
 REGRESSORS = ("l1-ball-regressor", "trace-ball-regressor")
 PATH_MODELS = ("softmax", *BALLS, *REGRESSORS)
-MODELS = ("linear-svc", "kernel-svc", "softmax")
+MODELS = ("linear-svc", "kernel-svc", *PATH_MODELS)
 LOSSES = ("hinge", "squared_hinge")
 BALL_LOSSES = ("smooth_hinge", "squared_hinge", "logistic", "multinomial", "crammer_singer", "weston_watkins")
 BENCHES = ("quick", "walrus", "large-scale-svms", "softmax", "balls", "scs", "peers", "scaling")

@@ -4,6 +4,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.cli.choices import (
@@ -22,6 +23,14 @@ from softmargin.cli.choices import (
 from softmargin.cli.rows import find_label
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
+from softmargin.estimators.posing.ball import (
+    ball_claim,
+    ball_problem,
+    class_target,
+    factors_of,
+    number_target,
+    shares,
+)
 from softmargin.estimators.posing.fit import loss_prices, model_info
 from softmargin.estimators.posing.softmax import pinned_column, priced_penalty, softmax_claim
 from softmargin.estimators.posing.svm import (
@@ -34,10 +43,11 @@ from softmargin.estimators.posing.svm import (
     kernel_task,
     linear_problem,
 )
-from softmargin.models import KernelExpansion, LinearModel
+from softmargin.models import KernelExpansion, LinearModel, LinearRegressor
 from softmargin.penalties import PENALTIES
-from softmargin.problems import softmax_problem
+from softmargin.problems import Constrained, softmax_problem
 from softmargin.run import Status
+from softmargin.sets import LowRank, TraceBall
 
 Array = NDArray[Any]
 # Whose options they are, what others lack, the models that have them, the options with their defaults.
@@ -118,10 +128,31 @@ def softmax_penalty(args: Namespace, classes: Array) -> tuple[float, Any]:
     return float(price), penalty
 
 
+def _norm(args: Namespace) -> str:
+    """Return the norm of the ball that a model lies in."""
+    return str(args.model.partition("-")[0])
+
+
+def _in_ball(args: Namespace, X: Any, codes: Array, classes: Array | None, class_weight: Any) -> Any:
+    """Build the problem of a classifier, or of a regressor whose numbers ``codes`` are."""
+    if classes is None:
+        target, parts = number_target(codes.astype(np.float64)), shares(len(codes))
+    else:
+        target = class_target(args.loss, codes, len(classes))
+        parts = shares(len(codes), codes, classes, class_weight)
+    settings = {"radius": args.radius, "l2": args.l2, "fit_intercept": not args.no_intercept}
+    return ball_problem(X, target, parts, norm=_norm(args), **settings)
+
+
 def build_problem(
-    args: Namespace, X: Any, codes: Array, classes: Array, class_weight: Any
+    args: Namespace, X: Any, codes: Array, classes: Any, class_weight: Any
 ) -> tuple[Any, KernelTask | None]:
-    """Build the problem from rows that are ready to be trained on; with a kernel, also what makes models of points."""
+    """Build the problem from rows that are ready to be trained on; with a kernel, also what makes models of points.
+
+    A regressor has no classes: its ``codes`` are numbers.
+    """
+    if args.model in (*BALLS, *REGRESSORS):
+        return _in_ball(args, X, codes, classes, class_weight), None
     n_classes, prices = len(classes), loss_prices(codes, classes, args.C, class_weight)
     if args.model == "softmax":
         _, penalty = softmax_penalty(args, classes)
@@ -153,6 +184,8 @@ def train_info(
     if args.model == "softmax":
         own = {"l1_ratio": args.l1_ratio} if args.penalty is None else {}
         claim = {**softmax_claim(args.C, problem.penalty), **own}
+    elif args.model in (*BALLS, *REGRESSORS):
+        claim = ball_claim(_norm(args), args.loss or "squared", args.radius, args.l2)
     else:
         claim = svm_settings(args).claim(args.C)
     own = {"fit_intercept": fit_intercept(args), "class_weight": class_weight, "tol": args.tol}
@@ -161,8 +194,8 @@ def train_info(
 
 
 def build_model(
-    problem: Any, task: KernelTask | None, point: Any, classes: Array, info: Mapping[str, Any], scales: Array | None
-) -> LinearModel | KernelExpansion:
+    problem: Any, task: KernelTask | None, point: Any, classes: Any, info: Mapping[str, Any], scales: Array | None
+) -> LinearModel | KernelExpansion | LinearRegressor:
     """Make a model of a point; ``scales`` are those of the columns it was trained on, if they were scaled."""
     # Kept, so that `certify` finds the problem that was solved.
     info = dict(info) if scales is None else {**info, "column_scales": scales}
@@ -171,5 +204,11 @@ def build_model(
         how = {} if task.landmarks is None else {"approximation": "nystroem"}
         return KernelExpansion(classes, *expansion, {**info, **kernel_claim(expansion.kernel), **how})
     coef, intercept = problem.coef_and_intercept(point)
-    # Folded in, so that the model takes raw columns.
-    return LinearModel(classes, coef if scales is None else coef / scales, intercept, info)
+    if isinstance(problem, Constrained) and isinstance(problem.ball, TraceBall):
+        found = factors_of(point.weights)
+        coef = LowRank(found.V, found.s, found.U if scales is None else found.U / scales[:, np.newaxis])
+    elif scales is not None:
+        coef = coef / scales  # folded in, so that the model takes raw columns
+    if classes is None:
+        return LinearRegressor(coef, intercept, len(intercept) == 1, info)
+    return LinearModel(classes, coef, intercept, info)

@@ -5,11 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from softmargin.cli.choices import BALLS, REGRESSORS
 from softmargin.cli.rows import Measured
 from softmargin.cli.show import print_json, print_table, problem_name, status_line
 from softmargin.data import Dataset
 from softmargin.estimators.posing.svm import kernel_claim
 from softmargin.run import Result
+from softmargin.sets import LowRank
 
 
 class Outcome(NamedTuple):
@@ -40,6 +42,8 @@ def _problem_fields(args: Namespace, outcome: Outcome) -> dict[str, Any]:
     if args.model == "softmax":
         info = outcome.model.info
         return {"penalty": info["penalty"], "l1_ratio": info.get("l1_ratio"), "C": args.C, "pinned": args.pinned}
+    if args.model in (*BALLS, *REGRESSORS):
+        return {name: outcome.model.info[name] for name in ("loss", "radius", "l2")}
     kernel = {**kernel_claim(outcome.model.kernel), "cache_size": args.cache_size} if args.model == "kernel-svc" else {}
     fields = {"multiclass": outcome.model.info["multiclass"], "loss": args.loss, "C": args.C}
     return {**kernel, **fields, "intercept_scaling": args.intercept_scaling}
@@ -53,8 +57,21 @@ def _size(args: Namespace, outcome: Outcome) -> tuple[dict[str, int], tuple[str,
         entries, features = int(np.count_nonzero(coef)), int(np.count_nonzero(coef.any(axis=0)))
         line = ("nonzero weights", f"{entries} of {coef.size}, in {features} of {d} features")
         return {"nonzero_weights": entries, "features_used": features}, line
+    if args.model in (*BALLS, *REGRESSORS):
+        return _ball_size(outcome)
     support = int(np.count_nonzero(outcome.problem.dual_columns(outcome.result.point).any(axis=1)))
     return {"support_vectors": support}, ("support vectors", f"{support} of {n} rows")
+
+
+def _ball_size(outcome: Outcome) -> tuple[dict[str, Any], tuple[str, str]]:
+    """Return how many weights, or which rank, a ball leaves, and whether its boundary is touched."""
+    coef, is_inside = outcome.model.coef, outcome.problem.is_inactive(outcome.result.point)
+    where = "inside the ball: a larger radius changes nothing" if is_inside else "on the boundary of the ball"
+    own: dict[str, Any] = {"is_on_boundary": not is_inside}
+    if isinstance(coef, LowRank):
+        return {**own, "rank": len(coef.s)}, ("rank", f"{len(coef.s)} of {min(coef.shape)}, {where}")
+    used = int(np.count_nonzero(coef))
+    return {**own, "nonzero_weights": used}, ("nonzero weights", f"{used} of {coef.size}, {where}")
 
 
 def _for_machines(args: Namespace, outcome: Outcome) -> dict[str, Any]:
@@ -64,7 +81,7 @@ def _for_machines(args: Namespace, outcome: Outcome) -> dict[str, Any]:
         "data": outcome.dataset.name,
         "rows": n,
         "features": d,
-        "classes": len(outcome.model.classes),
+        **({"classes": len(outcome.model.classes)} if hasattr(outcome.model, "classes") else {}),
         "test_rows": 0 if test is None else test.n,
         "model": args.model,
         **_problem_fields(args, outcome),
@@ -80,8 +97,8 @@ def _for_machines(args: Namespace, outcome: Outcome) -> dict[str, Any]:
         "is_proof": outcome.is_proof,
         **_size(args, outcome)[0],
         **(log_losses if args.model == "softmax" else {}),
-        "train_accuracy": train.accuracy,
-        "accuracy": None if test is None else test.accuracy,
+        f"train_{_score_name(args)}": train.accuracy,
+        _score_name(args): None if test is None else test.accuracy,
         **({} if outcome.cv is None else {"cv": outcome.cv}),
         "model_file": outcome.saved,
     }
@@ -93,7 +110,7 @@ def _for_people(args: Namespace, outcome: Outcome) -> list[tuple[str, str]]:
     sign = "<=" if certificate.meets(args.tol) else ">"
     doubt = "" if outcome.is_proof else " (no proof: the kernel is indefinite)"
     fields = [
-        ("data", f"{outcome.dataset.name}: {n} rows, {d} features, {len(outcome.model.classes)} classes"),
+        ("data", f"{outcome.dataset.name}: {n} rows, {d} features{_classes(outcome)}"),
         ("problem", problem_name(outcome.model.info)),
         ("status", status_line(result.status)),
         ("passes", str(result.n_iter)),
@@ -105,8 +122,8 @@ def _for_people(args: Namespace, outcome: Outcome) -> list[tuple[str, str]]:
             f"{certificate.residual:.2e} {sign} tol {args.tol:g}{doubt}",
         ),
         _size(args, outcome)[1],
-        ("train accuracy", f"{outcome.train.accuracy:.4f}"),
-        ("test accuracy", accuracy_line(test)),
+        (f"train {_score_name(args)}", f"{outcome.train.accuracy:.4f}"),
+        (f"test {_score_name(args)}", accuracy_line(test)),
     ]
     if test is not None and test.log_loss is not None:
         fields.append(("test log loss", f"{test.log_loss:.4f}"))
@@ -120,6 +137,14 @@ def _for_people(args: Namespace, outcome: Outcome) -> list[tuple[str, str]]:
     return fields
 
 
+def _score_name(args: Namespace) -> str:
+    return "r2" if args.model in REGRESSORS else "accuracy"
+
+
+def _classes(outcome: Outcome) -> str:
+    return f", {len(outcome.model.classes)} classes" if hasattr(outcome.model, "classes") else ""
+
+
 def accuracy_line(test: Measured | None) -> str:
-    """Say how many of the test rows were labelled right."""
+    """Say how many of the test rows were labelled right, or which R^2 a regressor has there."""
     return "not measured: no rows were held out" if test is None else f"{test.accuracy:.4f} ({test.n} rows)"

@@ -12,6 +12,7 @@ from softmargin.cli.show import check_writable, note, print_json
 from softmargin.core.errors import IncompatibleError, visible
 from softmargin.core.files import atomic_write
 from softmargin.data import source_files
+from softmargin.models import LinearRegressor
 from softmargin.models.shapes import log_probabilities
 
 Array = NDArray[Any]
@@ -22,6 +23,8 @@ def run(args: Namespace) -> int:
     if args.output is not None:
         check_writable(args.output, [args.model_file, *source_files(args.data, data_dir=args.data_dir)])
     model = rows.read_model(args.model_file)
+    if isinstance(model, LinearRegressor):
+        return _numbers(args, model)
     if args.probabilities and not model.has_probabilities:
         raise IncompatibleError(
             f"{args.model_file!r} has no probabilities, as it is no softmax model. Give --scores, or train one."
@@ -67,6 +70,31 @@ def run(args: Namespace) -> int:
         note(args, f"{n_unknown} rows carry labels the model does not know; they count as errors.")
     if part == "all" and rows.trained_on(model, dataset.name):
         note(args, f"the model was trained on rows of {dataset.name}; --part test takes those held out.")
+    return 0
+
+
+def _numbers(args: Namespace, model: LinearRegressor) -> int:
+    """Write one prediction per line, the targets of a row with tabs between them; tell R^2."""
+    if args.scores or args.probabilities:
+        raise IncompatibleError(f"{args.model_file!r} holds a regressor: it has numbers only. Leave out the option.")
+    dataset = rows.load_rows(args.data, args.data_dir, is_number=True)
+    how = rows.held_out(args, model, dataset.name)
+    part = args.part or ("all" if dataset.X_test is None else "test")
+    X, y, which = rows.pick(dataset, part, how, by_class=False)
+    found = rows.numbers_of(model, X, dataset.name)
+    table = found[:, np.newaxis] if found.ndim == 1 else found
+    text = "".join("\t".join(map(repr, row)) + "\n" for row in table.tolist())
+    if args.output is not None:
+        with atomic_write(args.output) as file:
+            file.write(text.encode())
+    elif not args.json:
+        sys.stdout.write(text)
+    r2 = rows.measured_numbers(model, X, y, dataset.name).accuracy
+    if args.json:
+        fields = {"data": dataset.name, "rows_used": which, "rows": len(y), "model_file": args.model_file, "r2": r2}
+        print_json({**fields, "output": args.output, **({"numbers": found} if args.output is None else {})})
+    elif not args.quiet:
+        sys.stderr.write(f"r2 {r2:.4f} on {which}\n")
     return 0
 
 

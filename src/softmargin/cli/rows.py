@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from softmargin.cli.choices import DEFAULT_SEED, DEFAULT_TEST_SIZE
-from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.errors import DataError
 from softmargin.core.files import blaming
 from softmargin.data import Dataset, load, split
 from softmargin.matrices.operator import row_slices, row_squares
@@ -63,6 +63,8 @@ def _check(X: Any, source: str) -> None:
 
 
 def _check_labels(y: Array, source: str) -> None:
+    if y.ndim != 1:
+        raise DataError(f"{source}: y has shape {y.shape}; a classifier needs one label per row, shape ({len(y)},).")
     if y.dtype.kind == "f":
         strange = ~(np.isfinite(y) & (np.floor(y) == y))
         if strange.any():
@@ -102,7 +104,7 @@ def hold_out(dataset: Dataset, how: HeldOut, *, by_class: bool = True) -> Datase
         raise DataError(f"{problem} Give --test-size 0 to train on all rows, or a --test file.") from problem
 
 
-def held_out(args: Namespace, model: Model, name: str) -> HeldOut | None:
+def held_out(args: Namespace, model: Model | LinearRegressor, name: str) -> HeldOut | None:
     """Say how the rows of `name` were split for training: by the options, else by what the model remembers."""
     known = trained_on(model, name)
     known_size, known_seed = known.get("test_size"), known.get("seed", DEFAULT_SEED)
@@ -114,13 +116,13 @@ def held_out(args: Namespace, model: Model, name: str) -> HeldOut | None:
     return HeldOut(float(size), int(known_seed if args.seed is None else args.seed))
 
 
-def trained_on(model: Model, name: str) -> Mapping[str, Any]:
+def trained_on(model: Model | LinearRegressor, name: str) -> Mapping[str, Any]:
     """Return what the model remembers of its training rows if they had this name, else nothing."""
     known = model.info.get("data")
     return known if isinstance(known, Mapping) and known.get("name") == name else {}
 
 
-def pick(dataset: Dataset, part: str, how: HeldOut | None) -> tuple[Any, Array, str]:
+def pick(dataset: Dataset, part: str, how: HeldOut | None, *, by_class: bool = True) -> tuple[Any, Array, str]:
     """Return X, y and a phrase that says which rows they are."""
     name = dataset.name
     if part == "all":
@@ -136,7 +138,7 @@ def pick(dataset: Dataset, part: str, how: HeldOut | None) -> tuple[Any, Array, 
                 f"{name} has no test part, and nothing says how it was split. Give --test-size and --seed as in "
                 "training, or --part all."
             )
-        dataset = hold_out(dataset, how)
+        dataset = hold_out(dataset, how, by_class=by_class)
         source += f" ({how.test_size:.0%} held out, seed {how.seed})"
     if part == "train":
         return dataset.X, dataset.y, f"the {len(dataset.y)} training rows {source}"
@@ -144,7 +146,7 @@ def pick(dataset: Dataset, part: str, how: HeldOut | None) -> tuple[Any, Array, 
     return dataset.X_test, dataset.y_test, f"the {len(dataset.y_test)} test rows {source}"
 
 
-def class_weights(asked: str | Mapping[str, float] | None, classes: Array) -> Any:
+def class_weights(asked: str | Mapping[str, float] | None, classes: Any) -> Any:
     """Turn weights by text into weights by label."""
     if not isinstance(asked, Mapping):
         return asked
@@ -176,15 +178,7 @@ def _is_label(text: str, label: Any) -> bool:
         return False
 
 
-def read_model(path: str) -> Model:
-    """Read a classifier of ours, or a LIBLINEAR file."""
-    model = read_any_model(path)
-    if isinstance(model, LinearRegressor):
-        raise IncompatibleError(f"{path!r} holds a regressor, whose predictions are no labels. Load it in Python.")
-    return model
-
-
-def read_any_model(path: str) -> Model | LinearRegressor:
+def read_model(path: str) -> Model | LinearRegressor:
     """Read a model of ours, or a LIBLINEAR file."""
     model = read_liblinear(path) if looks_like_liblinear(path) else load_model(path)
     with blaming(path, advice="Train again."):
@@ -254,7 +248,7 @@ def _divided(X: Any, scales: Array) -> Any:
     return type(X)(((X.data / scales).astype(X.dtype, copy=False), X.indices, X.indptr), shape=X.shape)
 
 
-def normalized(model: Model, X: Any, source: str) -> Any:
+def normalized(model: Model | LinearRegressor, X: Any, source: str) -> Any:
     """Return rows as the weights or vectors of the model expect them: scales of columns are folded into weights."""
     how = model.info.get("normalize")
     if how == "rows":
@@ -280,7 +274,7 @@ class Measured(NamedTuple):
     """How well a model does on some rows."""
 
     n: int
-    accuracy: float  # share of rows labelled right
+    accuracy: float  # share of rows labelled right; R^2 of a regressor
     n_unknown: int  # rows with a label the model does not know: errors
     log_loss: float | None  # mean over the rows with a known label; None where the model has no probabilities
 
@@ -300,6 +294,19 @@ def measured(model: Model, X: Any, y: Array, source: str) -> Measured:
     n_known = int(is_known.sum())
     log_loss = loss / n_known if model.has_probabilities and n_known else None
     return Measured(len(y), right / len(y), len(y) - n_known, log_loss)
+
+
+def numbers_of(model: LinearRegressor, X: Any, source: str) -> Array:
+    """Return the predictions for raw rows, normalised where the training rows were; (n,) or (n, k)."""
+    return model.predict(normalized(model, model.fit_columns(X), source))
+
+
+def measured_numbers(model: LinearRegressor, X: Any, y: Array, source: str) -> Measured:
+    """Compare predictions with numbers: R^2, the share of the variance that they explain."""
+    y = y.astype(np.float64)
+    error, spread = ((y - other) ** 2 for other in (numbers_of(model, X, source).reshape(y.shape), y.mean(axis=0)))
+    total = float(spread.sum())
+    return Measured(len(y), 1.0 - float(error.sum()) / total if total > 0.0 else 0.0, 0, None)
 
 
 def is_same_kind(labels: Array, others: Array) -> bool:

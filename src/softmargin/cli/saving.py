@@ -13,7 +13,7 @@ from softmargin.cli.show import check_writable, json_line
 from softmargin.core.errors import IncompatibleError, SoftmarginError
 from softmargin.core.files import atomic_write
 from softmargin.data import source_files
-from softmargin.models import KernelExpansion, LinearModel, write_liblinear
+from softmargin.models import KernelExpansion, LinearModel, LinearRegressor, write_liblinear
 from softmargin.run import Trace
 
 
@@ -30,8 +30,9 @@ def check_outputs(args: Namespace) -> None:
         raise IncompatibleError("-o, --checkpoint and --trace name the same file. Give each its own.")
     if _is_liblinear(args) and args.model != "linear-svc":
         whys = {"kernel-svc": "is its support vectors", "softmax": "has probabilities, which LIBLINEAR would get wrong"}
+        why = whys.get(args.model, "is none")
         raise IncompatibleError(
-            f"a LIBLINEAR file holds one weight per column of an SVM; a {args.model} model {whys[args.model]}. "
+            f"a LIBLINEAR file holds one weight per column of an SVM; a {args.model} model {why}. "
             "Leave out --format, or train --model linear-svc."
         )
 
@@ -59,7 +60,7 @@ def _is_liblinear(args: Namespace) -> bool:
 
 
 def save(
-    args: Namespace, model: LinearModel | KernelExpansion, trace: Trace
+    args: Namespace, model: LinearModel | KernelExpansion | LinearRegressor, trace: Trace
 ) -> tuple[str | None, SoftmarginError | None]:
     """Write model and trace; where that fails, rescue the model and return the trouble."""
     saved = trouble = None
@@ -80,7 +81,7 @@ def save(
     return saved, trouble
 
 
-def _rescued(args: Namespace, model: LinearModel | KernelExpansion) -> str | None:
+def _rescued(args: Namespace, model: LinearModel | KernelExpansion | LinearRegressor) -> str | None:
     """Write the model to a fresh private file in the temporary folder, and return its name; None where that fails."""
     try:
         # A name that could be guessed might be there already, as somebody else's link to another file.
@@ -96,7 +97,7 @@ def _rescued(args: Namespace, model: LinearModel | KernelExpansion) -> str | Non
     return path
 
 
-def _write_model(args: Namespace, model: LinearModel | KernelExpansion, path: str) -> None:
+def _write_model(args: Namespace, model: LinearModel | KernelExpansion | LinearRegressor, path: str) -> None:
     if isinstance(model, LinearModel) and args.format == "liblinear":
         write_liblinear(model, path)
     else:

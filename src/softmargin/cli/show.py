@@ -85,6 +85,9 @@ def problem_name(info: Mapping[str, Any]) -> str:
     """Name a problem for people, by what a model remembers of it."""
     if info.get("problem") == "softmax":
         return f"softmax regression, {_penalty_name(info['penalty'])}, C = {info['C']:g}"
+    if str(info.get("problem")).endswith(" ball"):
+        norm, loss = info["problem"].removesuffix(" ball"), info["loss"].replace("_", " ")
+        return f"{loss} loss in the {norm} ball of radius {info['radius']:g}, l2 = {info['l2']:g}"
     shown = [f"{name} = {info[name]:g}" for name in ("gamma", "degree", "coef0") if name in info]
     words = [f"{info.get('kernel', 'linear')} SVM" + (f" ({', '.join(shown)})" if shown else "")]
     words += [_MULTICLASS[info["multiclass"]], *(["squared hinge"] if info.get("loss") == "squared_hinge" else [])]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.cli import fit_rows, models, rows, saving
+from softmargin.cli.choices import REGRESSORS
 from softmargin.cli.exit_codes import INTERRUPTED, NOT_CERTIFIED
 from softmargin.cli.outcome import Outcome, report
 from softmargin.cli.show import note, status_line, wants_progress, warn
@@ -17,6 +18,7 @@ from softmargin.core.errors import DataError
 from softmargin.data import Dataset
 from softmargin.estimators.posing.fit import find_solver, fit_problem
 from softmargin.estimators.posing.svm import KernelTask
+from softmargin.models import LinearRegressor
 from softmargin.run import Result, Status, Stop
 from softmargin.run.watchers import Checkpoint, ProgressBar, load_checkpoint
 
@@ -32,12 +34,7 @@ def run(args: Namespace) -> int:
     models.fill_defaults(args)
     saving.check_outputs(args)
     dataset, data_info = fit_rows.load(args)
-    classes, codes = np.unique(dataset.y, return_inverse=True)
-    if len(classes) < 2:
-        found = f"{len(dataset.y)} training rows have 1 class ({classes[0]!s})"
-        raise DataError(f"{dataset.name}: {found}; a classifier needs at least 2.")
-    fit_rows.check_test_rows(args, dataset, classes)
-    saving.check_format(args, classes)
+    classes, codes = _labels(args, dataset)
     class_weight = rows.class_weights(args.class_weight, classes)
     X, scales = fit_rows.prepared(dataset.X, args, dataset.name)
     chosen = _chosen(args, X, dataset.y)
@@ -62,6 +59,19 @@ def run(args: Namespace) -> int:
     if result.status is Status.INTERRUPTED:
         return INTERRUPTED
     return 0 if result.status in (Status.CONVERGED, Status.DECAYED) else NOT_CERTIFIED
+
+
+def _labels(args: Namespace, dataset: Dataset) -> tuple[Any, Array]:
+    """Return the classes and the code of every label, checked; None and the numbers of a regressor."""
+    if args.model in REGRESSORS:
+        return None, dataset.y
+    classes, codes = np.unique(dataset.y, return_inverse=True)
+    if len(classes) < 2:
+        found = f"{len(dataset.y)} training rows have 1 class ({classes[0]!s})"
+        raise DataError(f"{dataset.name}: {found}; a classifier needs at least 2.")
+    fit_rows.check_test_rows(args, dataset, classes)
+    saving.check_format(args, classes)
+    return classes, codes
 
 
 def _chosen(args: Namespace, X: Any, y: Array) -> dict[str, Any] | None:
@@ -120,10 +130,11 @@ def _fit(args: Namespace, problem: Any, solver: Any, resume: Any) -> tuple[Resul
 
 def _measured(args: Namespace, model: Any, dataset: Dataset) -> tuple[rows.Measured, rows.Measured | None]:
     """Measure the model as it is saved, on the raw rows for training and, where there are any, for testing."""
-    train = rows.measured(model, dataset.X, dataset.y, dataset.name)
+    measured = rows.measured_numbers if isinstance(model, LinearRegressor) else rows.measured
+    train = measured(model, dataset.X, dataset.y, dataset.name)
     if dataset.X_test is None or dataset.y_test is None:
         return train, None
-    test = rows.measured(model, dataset.X_test, dataset.y_test, fit_rows.test_name(args, dataset))
+    test = measured(model, dataset.X_test, dataset.y_test, fit_rows.test_name(args, dataset))
     if test.n_unknown:
         note(args, f"{test.n_unknown} test rows carry labels that training never saw; they count as errors.")
     return train, test

@@ -118,8 +118,10 @@ def _as_floats(X: np.ndarray, source: str) -> np.ndarray:
 
 
 def _as_labels(y: np.ndarray, n: int, source: str) -> np.ndarray:
-    if y.ndim != 1:
-        raise DataError(f"{source}: y has shape {y.shape}; one label per row, shape ({n},), is needed.")
+    if y.ndim != 1 and not (y.ndim == 2 and y.shape[1] > 0 and y.dtype.kind in "biuf"):
+        raise DataError(
+            f"{source}: y has shape {y.shape}; one label per row, shape ({n},), is needed, or numbers (n, k)."
+        )
     if len(y) != n:
         raise DataError(f"{source}: X has {n} rows and y has {len(y)} labels. Give one label per row.")
     if y.dtype.kind not in "biufUS":

@@ -4,16 +4,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import svd
 
 from softmargin.estimators.frame.ball import BallClassifier, BallEstimator, BallRegressor
+from softmargin.estimators.posing.ball import factors_of
 from softmargin.matrices.operator import product
 from softmargin.sets import LowRank
 
 __all__ = ["TraceBallClassifier", "TraceBallRegressor"]
 
 Array = NDArray[Any]
-_ROUNDING = 1e-12  # singular values below this share of the largest are rounding
 
 
 class _FactoredWeights(BallEstimator):
@@ -31,16 +30,8 @@ class _FactoredWeights(BallEstimator):
         return coef[0] if self._is_flat else coef
 
     def _stored(self, weights: Any, is_flat: bool) -> dict[str, Any]:
-        if isinstance(weights, LowRank):
-            weights = weights.orthogonal()
-        elif not weights.any():
-            weights = LowRank.zero(weights.shape)
-        else:
-            left, s, right = svd(weights, full_matrices=False)
-            weights = LowRank(left, s, right.T)
-        r = int((weights.s > _ROUNDING * weights.s.max(initial=0.0)).sum())
-        U, Vt = np.ascontiguousarray(weights.V[:, :r]), np.ascontiguousarray(weights.U[:, :r].T)
-        return {"coef_factors_": (U, weights.s[:r].copy(), Vt)}
+        found = factors_of(weights)
+        return {"coef_factors_": (found.V, found.s, np.ascontiguousarray(found.U.T))}
 
     def _weights(self) -> LowRank:
         U, s, Vt = self.coef_factors_

@@ -183,6 +183,14 @@ class Constrained(LinearLosses):
         other.ball = ball
         return other
 
+    def small_problem(self) -> "Constrained | None":
+        """Return a problem of two rows that needs the same compiled loops; None where SciPy narrowed the indices."""
+        X = self.X[:2]
+        if not isinstance(X, np.ndarray) and X.indices.dtype != self.X.indices.dtype:
+            return None
+        settings = {"loss": self.loss, "ball": self.ball, "l2": self.l2, "fit_intercept": self.fit_intercept}
+        return Constrained(X, self.target[:2], **settings)
+
     def fingerprint(self) -> str:
         """Return a hash of the data, the loss, the ball and the ridge penalty."""
         settings = ("constrained", self.loss, self.ball, self.l2, self.fit_intercept)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import svd
 
 from softmargin.estimators.posing.fit import loss_prices
 from softmargin.losses.entrywise import ENTRYWISE, Hinge
@@ -14,14 +15,15 @@ from softmargin.losses.joint import JOINT
 from softmargin.losses.multinomial import one_hot
 from softmargin.losses.observed import Observed
 from softmargin.problems import Constrained
-from softmargin.sets import L1Ball, TraceBall
+from softmargin.sets import L1Ball, LowRank, TraceBall
 from softmargin.sets.balls import checked_radius
 
-__all__ = ["BALLS", "MARGINS", "ball_claim", "ball_problem", "class_target", "number_target", "shares"]
+__all__ = ["BALLS", "MARGINS", "ball_claim", "ball_problem", "class_target", "factors_of", "number_target", "shares"]
 
 Array = NDArray[Any]
 BALLS: dict[str, Any] = {"l1": L1Ball, "trace": TraceBall}
 MARGINS = tuple(name for name, loss in ENTRYWISE.items() if loss.is_margin)
+_ROUNDING = 1e-12  # singular values below this share of the largest are rounding
 _OF_TWO = {"multinomial": ENTRYWISE["logistic"]}  # what a joint loss is for two classes; the others are the hinge
 
 
@@ -54,6 +56,19 @@ def ball_problem(
     """Build the problem of targets with their loss, and of the shares of the samples."""
     ball = BALLS[norm](checked_radius(radius))
     return Constrained(X, target[0], loss=target[1], ball=ball, l2=l2, weights=parts, fit_intercept=bool(fit_intercept))
+
+
+def factors_of(weights: Any) -> LowRank:
+    """Return weights (d, k) as orthogonal factors, without singular values that are rounding."""
+    if isinstance(weights, LowRank):
+        weights = weights.orthogonal()
+    elif not weights.any():
+        weights = LowRank.zero(weights.shape)
+    else:
+        left, s, right = svd(weights, full_matrices=False)
+        weights = LowRank(left, s, right.T)
+    r = int((weights.s > _ROUNDING * weights.s.max(initial=0.0)).sum())
+    return LowRank(np.ascontiguousarray(weights.U[:, :r]), weights.s[:r].copy(), np.ascontiguousarray(weights.V[:, :r]))
 
 
 def ball_claim(norm: str, loss: str, radius: float, l2: float) -> dict[str, Any]:
