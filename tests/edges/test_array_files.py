@@ -73,7 +73,7 @@ def test_unsorted_and_repeated_csr_entries_are_made_canonical(tmp_path):
         ({"features": X, "labels": Y}, "found 'features', 'labels', but no 'y'"),
         ({"y": Y}, "found 'y', but neither 'X' nor CSR parts"),
         ({"X": X, "y": Y[:1]}, "X has 2 rows and y has 1 labels"),
-        ({"X": X, "y": Y[:, np.newaxis]}, r"y has shape \(2, 1\)"),
+        ({"X": X, "y": Y[:, np.newaxis, np.newaxis]}, r"y has shape \(2, 1, 1\)"),
         ({"X": X[0], "y": Y}, r"X has shape \(3,\)"),
         ({"X": X * 1j, "y": Y}, "X has type complex128; real numbers"),
         ({"X": X.astype(str), "y": Y}, "real numbers are needed"),

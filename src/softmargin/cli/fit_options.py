@@ -38,6 +38,9 @@ DATA_HELP = (
     ".npy with NAME.y.npy beside it"
 )
 
+# Problems with a penalty of another library's model are judged by `certify`, and not trained here.
+_TRAINED = {kind: names for kind, names in SOLVERS.items() if kind != "penalized"}
+
 
 def add_problem(parser: Any, models: tuple[str, ...]) -> Any:
     """Add what the problem may be; return the group."""
@@ -160,10 +163,10 @@ def add_effort(parser: Any) -> Any:
     effort.add_argument(
         "--solver",
         metavar="NAME",
-        choices=tuple(dict.fromkeys(["auto", *(name for names in SOLVERS.values() for name in names)])),
+        choices=tuple(dict.fromkeys(["auto", *(name for names in _TRAINED.values() for name in names)])),
         default="auto",
         help="auto is the fastest (default). "
-        + ". ".join(f"{kind}: {', '.join(names)}" for kind, names in SOLVERS.items()),
+        + ". ".join(f"{kind}: {', '.join(names)}" for kind, names in _TRAINED.items()),
     )
     return effort
 
