@@ -12,6 +12,7 @@ from softmargin.estimators.kernel_svc import KernelSVC as KernelSVC
 from softmargin.estimators.l1_ball import L1BallClassifier as L1BallClassifier
 from softmargin.estimators.l1_ball import L1BallRegressor as L1BallRegressor
 from softmargin.estimators.linear_svc import LinearSVC as LinearSVC
+from softmargin.estimators.matrix_sensing import MatrixSensing as MatrixSensing
 from softmargin.estimators.radius_path import RadiusPath as RadiusPath
 from softmargin.estimators.radius_path import radius_path as radius_path
 from softmargin.estimators.softmax_path import SoftmaxPath as SoftmaxPath

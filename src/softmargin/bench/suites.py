@@ -110,6 +110,11 @@ SUITES: dict[str, tuple[Script, ...]] = {
             "paper 001, Table 2 and Figures 1 to 3",
             "papers/ball_figures.py -o {out}/figures.jsonl --plots {out} --cap 2",
         ),
+        _script(
+            "classes",
+            "softmax of low rank, 100 classes",
+            "papers/low_rank_classes.py -o {out}/classes.jsonl",
+        ),
     ),
     "scs": (
         _script(

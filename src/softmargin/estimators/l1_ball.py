@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from softmargin.estimators.frame.ball import BallClassifier, BallEstimator, BallRegressor
 from softmargin.matrices.operator import product
 
-__all__ = ["L1BallClassifier", "L1BallRegressor"]
+__all__ = ["EntryWeights", "L1BallClassifier", "L1BallRegressor"]
 
 Array = NDArray[Any]
 
 
-class _EntryWeights(BallEstimator):
+class EntryWeights(BallEstimator):
     """Weights kept as an array, in a ball of their l1 norm."""
 
     _norm = "l1"
@@ -35,7 +35,7 @@ class _EntryWeights(BallEstimator):
         return product(X, self._weights())
 
 
-class L1BallClassifier(_EntryWeights, BallClassifier):
+class L1BallClassifier(EntryWeights, BallClassifier):
     r"""Classifier with few weights: a margin loss over the l1 ball, trained to a certificate.
 
     Minimises the mean loss + l2 / 2 \|W\|^2 over all W with sum \|W_jc\| <= radius; the intercept is free. Two classes
@@ -73,7 +73,7 @@ class L1BallClassifier(_EntryWeights, BallClassifier):
     """
 
 
-class L1BallRegressor(_EntryWeights, BallRegressor):
+class L1BallRegressor(EntryWeights, BallRegressor):
     r"""Least squares with few weights: over the l1 ball, trained to a certificate.
 
     Minimises mean of (s - y)^2 / 2 + l2 / 2 \|W\|^2 over all W with sum \|W_jc\| <= radius; the intercept is free. It

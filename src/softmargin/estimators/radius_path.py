@@ -12,7 +12,6 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.parameters import checked
 from softmargin.estimators.frame.ball import BallEstimator
 from softmargin.estimators.frame.warnings import warn_of_path
-from softmargin.estimators.posing.ball import BALLS
 from softmargin.estimators.posing.parameters import PARAMETERS
 from softmargin.sets.balls import checked_radius
 
@@ -93,7 +92,7 @@ def radius_path(
     point, fitted, results = None, [], []
     for radius in grid:
         model.radius = float(radius)
-        result = model._solve(data, model._posed(problem.within(BALLS[model._norm](model.radius)), data), point)
+        result = model._solve(data, model._posed(problem.within(model._ball(model.radius)), data), point)
         point = result.point
         results.append(result._replace(point=None))
         fitted.append(copy.copy(model))

@@ -39,6 +39,7 @@ def certify_ball(model: LinearModel | LinearRegressor, training: Training) -> Ce
     if training.C is not None:
         raise DataError(f"a model over a ball has no C, but C={training.C} was asked for; leave it out.")
     settings = {name: info[name] for name in ("radius", "l2", "fit_intercept")}
+    settings["shape"] = info.get("shape")
     problem = ball_problem(training.X, target, parts, norm=_NORMS[info["problem"]], **settings)
     coef = model.coef
     weights = LowRank(coef.V, coef.s, coef.U) if isinstance(coef, LowRank) else dense(coef).astype(np.float64).T

@@ -43,11 +43,11 @@ from softmargin.estimators.frame.fit import (
 )
 from softmargin.estimators.frame.warnings import InactiveBallWarning, inactive_ball
 from softmargin.estimators.posing.ball import (
-    BALLS,
     MARGINS,
     ball_claim,
     ball_problem,
     class_target,
+    make_ball,
     number_target,
     shares,
 )
@@ -118,8 +118,15 @@ class BallEstimator(CertifiedEstimator):
     def _products(self, X: Any) -> Array:
         raise NotImplementedError
 
+    def _shape(self) -> Any:
+        """Return the shape of matrices whose entries are the features; None where features are no matrices."""
+        return None
+
+    def _ball(self, radius: float) -> Any:
+        return make_ball(self._norm, radius, self._shape())
+
     def _pose(self, data: Data) -> Posed:
-        settings = {"radius": self.radius, "l2": self.l2, "fit_intercept": self.fit_intercept}
+        settings = {"radius": self.radius, "l2": self.l2, "fit_intercept": self.fit_intercept, "shape": self._shape()}
         return self._posed(ball_problem(data.X, *self._target(data), norm=self._norm, **settings), data)
 
     def _posed(self, problem: Constrained, data: Data) -> Posed:
@@ -149,7 +156,7 @@ class BallEstimator(CertifiedEstimator):
         return Posed(problem, attributes, warm_point, doubt=doubt)
 
     def _is_optimal_in_wider_ball(self, problem: Constrained, point: BallPoint) -> bool:
-        wider = problem.within(BALLS[self._norm](self._tuning.wider * problem.ball.radius))
+        wider = problem.within(self._ball(self._tuning.wider * problem.ball.radius))
         return wider.certificate(point).meets(self._tuning.slack * max(self.tol, self._tuning.finest))
 
     def _scores(self, X: Any) -> Array:
@@ -300,7 +307,7 @@ class BallRegressor(MultiOutputMixin, RegressorMixin, BallEstimator):
         return number_target(data.y), shares(len(data.y), sample_weight=data.sample_weight)
 
     def _claim(self) -> dict[str, Any]:
-        return ball_claim(self._norm, "squared", self.radius, self.l2)
+        return ball_claim(self._norm, "squared", self.radius, self.l2, self._shape())
 
     def _predictor(self, info: dict[str, Any]) -> Any:
         return LinearRegressor(self._coef(), np.atleast_1d(self.intercept_), self._is_flat, info)

@@ -15,10 +15,20 @@ from softmargin.losses.joint import JOINT
 from softmargin.losses.multinomial import one_hot
 from softmargin.losses.observed import Observed
 from softmargin.problems import Constrained
-from softmargin.sets import L1Ball, LowRank, TraceBall
+from softmargin.sets import L1Ball, LowRank, Shaped, TraceBall
 from softmargin.sets.balls import checked_radius
 
-__all__ = ["BALLS", "MARGINS", "ball_claim", "ball_problem", "class_target", "factors_of", "number_target", "shares"]
+__all__ = [
+    "BALLS",
+    "MARGINS",
+    "ball_claim",
+    "ball_problem",
+    "class_target",
+    "factors_of",
+    "make_ball",
+    "number_target",
+    "shares",
+]
 
 Array = NDArray[Any]
 BALLS: dict[str, Any] = {"l1": L1Ball, "trace": TraceBall}
@@ -50,11 +60,25 @@ def shares(
     return prices / (n if sample_weight is None else np.sum(sample_weight))
 
 
+def make_ball(norm: str, radius: Any, shape: Any = None) -> Any:
+    """Return the ball of that norm; with a shape, of matrices that X holds row by row."""
+    ball = BALLS[norm](checked_radius(radius))
+    return ball if shape is None else Shaped(ball, tuple(shape))
+
+
 def ball_problem(
-    X: Any, target: tuple[Array, Any], parts: Array, *, norm: str, radius: Any, l2: Any, fit_intercept: bool
+    X: Any,
+    target: tuple[Array, Any],
+    parts: Array,
+    *,
+    norm: str,
+    radius: Any,
+    l2: Any,
+    fit_intercept: bool,
+    shape: Any = None,
 ) -> Constrained:
     """Build the problem of targets with their loss, and of the shares of the samples."""
-    ball = BALLS[norm](checked_radius(radius))
+    ball = make_ball(norm, radius, shape)
     return Constrained(X, target[0], loss=target[1], ball=ball, l2=l2, weights=parts, fit_intercept=bool(fit_intercept))
 
 
@@ -71,6 +95,7 @@ def factors_of(weights: Any) -> LowRank:
     return LowRank(np.ascontiguousarray(weights.U[:, :r]), weights.s[:r].copy(), np.ascontiguousarray(weights.V[:, :r]))
 
 
-def ball_claim(norm: str, loss: str, radius: float, l2: float) -> dict[str, Any]:
+def ball_claim(norm: str, loss: str, radius: float, l2: float, shape: Any = None) -> dict[str, Any]:
     """Return what a model remembers of its problem: enough for ``certify`` to build it again."""
-    return {"problem": f"{norm} ball", "loss": loss, "radius": float(radius), "l2": float(l2)}
+    claim = {"problem": f"{norm} ball", "loss": loss, "radius": float(radius), "l2": float(l2)}
+    return claim if shape is None else {**claim, "shape": [int(side) for side in shape]}

@@ -44,6 +44,11 @@ def _is_splitter(value: Any) -> bool:
     return hasattr(value, "split") or isinstance(value, Iterable)
 
 
+def _is_shape(value: Any) -> bool:
+    is_pair = isinstance(value, tuple | list) and len(value) == 2
+    return is_pair and all(isinstance(side, int | np.integer) and side > 0 for side in value)
+
+
 PARAMETERS: dict[str, tuple[Any, ...]] = {
     "C": (POSITIVE,),
     "Cs": (Whole(1, _MOST_POINTS), Numbers(above=0.0, is_finite=False)),
@@ -69,6 +74,7 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "approximation": (NONE, OneOf(*[name for name in APPROXIMATIONS if name is not None])),
     "n_components": (Whole(1),),
     "radius": (POSITIVE,),
+    "shape": (Given("two whole numbers above zero (rows, columns)", _is_shape),),
     "radii": (Whole(1, _MOST_POINTS), Numbers(above=0.0)),
     "l2": (NOT_NEGATIVE,),
     "multiclass": (OneOf(*MULTICLASS),),

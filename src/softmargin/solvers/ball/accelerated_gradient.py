@@ -25,7 +25,7 @@ from softmargin.core.deadline import check_time
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.constrained import BallPoint
-from softmargin.sets import Box, L1Ball, Simplex
+from softmargin.sets import Box, Hull, L1Ball, Shaped, Simplex
 from softmargin.solvers.ball import _objective as objective
 from softmargin.solvers.ball._iterate import BallSolver, check_smooth
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
@@ -90,7 +90,7 @@ class BallGradient(BallSolver):
         return BallGradientState(W, S, W.copy(), S.copy(), point.intercept, first, ceiling)
 
     def _check(self, problem: Any) -> None:
-        objective.checked_ball(problem, "BallGradient", "LowRankGradient", L1Ball, Simplex, Box)
+        objective.checked_ball(problem, "BallGradient", "LowRankGradient", L1Ball, Simplex, Box, Shaped, Hull)
 
     def _ridge(self, problem: Any) -> float:
         """Return the curvature that is known beside that of the losses."""
