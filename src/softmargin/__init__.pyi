@@ -27,15 +27,19 @@ from softmargin.matrices.gram import Gram as Gram
 from softmargin.models import KernelExpansion as KernelExpansion
 from softmargin.models import LinearModel as LinearModel
 from softmargin.models import LinearRegressor as LinearRegressor
+from softmargin.models import OneVsOne as OneVsOne
 from softmargin.models import load_model as load_model
 from softmargin.models import read_liblinear as read_liblinear
+from softmargin.models import read_libsvm_model as read_libsvm_model
 from softmargin.models import write_liblinear as write_liblinear
+from softmargin.models import write_libsvm_model as write_libsvm_model
 from softmargin.problems import L2SVM as L2SVM
 from softmargin.problems import Constrained as Constrained
 from softmargin.problems import KernelHinge as KernelHinge
 from softmargin.problems import KernelMulticlassSVM as KernelMulticlassSVM
 from softmargin.problems import MulticlassSVM as MulticlassSVM
 from softmargin.problems import OneVsRest as OneVsRest
+from softmargin.problems import Penalized as Penalized
 from softmargin.problems import softmax_problem as softmax_problem
 from softmargin.problems.hinge_svm import HingeSVM as HingeSVM
 from softmargin.run import Status as Status
@@ -69,6 +73,7 @@ from softmargin.solvers import MMDescent as MMDescent
 from softmargin.solvers import NewtonCG as NewtonCG
 from softmargin.solvers import PairwiseFrankWolfe as PairwiseFrankWolfe
 from softmargin.solvers import Pegasos as Pegasos
+from softmargin.solvers import PenalizedGradient as PenalizedGradient
 from softmargin.solvers import PrimalDualBFW as PrimalDualBFW
 from softmargin.solvers import PrimalNewton as PrimalNewton
 from softmargin.solvers import ProjectedGradient as ProjectedGradient

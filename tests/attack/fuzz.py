@@ -37,10 +37,21 @@ from softmargin.core.errors import SoftmarginError
 from softmargin.data import read_libsvm, read_npy, read_npz, write_libsvm
 from softmargin.data.libsvm import read_libsvm_chunks
 from softmargin.kernels import make_kernel
-from softmargin.models import KernelExpansion, LinearModel, load_model, read_liblinear, write_liblinear
+from softmargin.models import (
+    KernelExpansion,
+    LinearModel,
+    LinearRegressor,
+    OneVsOne,
+    load_model,
+    read_liblinear,
+    read_libsvm_model,
+    write_liblinear,
+    write_libsvm_model,
+)
 from softmargin.problems import MulticlassSVM
 from softmargin.run import Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
+from softmargin.sets import LowRank
 from softmargin.solvers.linear_svm.block_descent import DualBlockDescent
 
 MEMORY = 1 << 30  # address space beyond what the process has when it begins
@@ -273,7 +284,8 @@ def _models() -> list[bytes]:
             (make_kernel("precomputed"), None),
         )
     ]
-    return [_bytes_of(model.save) for model in (linear, *kernels)]
+    factored = LinearRegressor(LowRank(X[:2, :1], X[0, :1], X[:3, :1]), X[0, :2], info={"problem": "trace ball"})
+    return [_bytes_of(model.save) for model in (linear, factored, *kernels)]
 
 
 def _read_model(path: Path) -> None:
@@ -291,6 +303,18 @@ def _liblinear() -> list[bytes]:
 def _read_liblinear(path: Path) -> None:
     model = read_liblinear(path)
     if model.n_features == X.shape[1]:
+        model.predict(X)
+
+
+def _libsvm_models() -> list[bytes]:
+    three = OneVsOne(np.arange(3), make_kernel("rbf"), csr_matrix(X[:6]), [2, 2, 2], X[:6, :2], X[0])
+    two = OneVsOne([1, -1], make_kernel("polynomial", degree=2), csr_matrix(X[:3]), [1, 2], X[:3, :1], X[0, :1])
+    return [_bytes_of(lambda path, model=model: write_libsvm_model(model, path)) for model in (three, two)]
+
+
+def _read_libsvm_model(path: Path) -> None:
+    model = read_libsvm_model(path)
+    if model.n_features <= X.shape[1]:
         model.predict(X)
 
 
@@ -319,6 +343,7 @@ def readers() -> dict[str, Callable[[], Reader]]:
         "npy": lambda: Reader(_npy(), _read_npy, _strange_array, ".npy"),
         "model": lambda: Reader(_models(), _read_model, repacked_archive),
         "liblinear": lambda: Reader(_liblinear(), _read_liblinear),
+        "libsvm_model": lambda: Reader(_libsvm_models(), _read_libsvm_model),
         "checkpoint": lambda: Reader(_checkpoints(), _read_checkpoint, repacked_archive),
     }
 

@@ -148,9 +148,24 @@ def test_svc_on_sparse_rows_and_on_a_kernel_matrix(pair):
         assert certify(model.fit(rows, y), rows, y).residual < 1e-6
 
 
-def test_svc_of_more_classes_has_no_objective_of_its_own(data, pair):
-    with pytest.raises(ValueError, match=r"3 classes: it is 3 models .* every pair of classes, or fit a KernelSVC"):
-        certify(SVC().fit(*data), *data)
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "precomputed"])
+def test_svc_of_more_classes_is_the_sum_of_its_pairs(data, kernel):
+    X, y = data
+    rows = rbf_kernel(X, X) if kernel == "precomputed" else X
+    settings = {"kernel": kernel, "gamma": 0.5, "tol": 1e-8, "class_weight": {0: 2.0, 1: 1.0, 2: 0.5}}
+    whole = certify(SVC(**settings).fit(rows, y), rows, y)
+    parts = []
+    for c, e in ((0, 1), (0, 2), (1, 2)):
+        mine = np.flatnonzero((y == c) | (y == e))
+        pair = rows[mine][:, mine] if kernel == "precomputed" else rows[mine]
+        own = {**settings, "class_weight": {c: settings["class_weight"][c], e: settings["class_weight"][e]}}
+        parts.append(certify(SVC(**own).fit(pair, y[mine]), pair, y[mine]))
+    assert whole.residual < 1e-6
+    assert whole.primal == pytest.approx(sum(part.primal for part in parts), rel=1e-6)
+    assert whole.bound == pytest.approx(sum(part.bound for part in parts), rel=1e-6)
+
+
+def test_svc_on_other_data_or_before_a_fit_is_refused(pair):
     with pytest.raises(ValueError, match="Fit it first"):
         certify(SVC(), *pair)
     with pytest.raises(ValueError, match="does not hold the model's support vectors"):

@@ -6,6 +6,7 @@ from softmargin.core.errors import ModelFileError
 from softmargin.core.files import archive_kind
 from softmargin.models.kernel_expansion import KernelExpansion
 from softmargin.models.liblinear import looks_like_liblinear, read_liblinear, write_liblinear
+from softmargin.models.libsvm import OneVsOne, looks_like_libsvm_model, read_libsvm_model, write_libsvm_model
 from softmargin.models.linear import LinearModel
 from softmargin.models.regressor import LinearRegressor
 
@@ -13,10 +14,14 @@ __all__ = [
     "KernelExpansion",
     "LinearModel",
     "LinearRegressor",
+    "OneVsOne",
     "load_model",
     "looks_like_liblinear",
+    "looks_like_libsvm_model",
     "read_liblinear",
+    "read_libsvm_model",
     "write_liblinear",
+    "write_libsvm_model",
 ]
 
 _MODELS: dict[str, type[LinearModel] | type[LinearRegressor] | type[KernelExpansion]] = {

@@ -26,7 +26,7 @@ from softmargin.models.shapes import (
     require_arrays,
 )
 
-__all__ = ["KernelExpansion"]
+__all__ = ["KernelExpansion", "kernel_sums"]
 
 _KIND = "KernelExpansion"
 _ARRAYS = ("classes", "coef", "intercept", "support")
@@ -107,36 +107,12 @@ class KernelExpansion(Classifier):
         check_columns(X, self.n_features)
         if isinstance(self.kernel, Linear):
             return self.as_linear.decision_function(X)
-        scores = np.zeros((X.shape[0], self.coef.shape[1]))
-        # checked_scores reports non-finite scores, with the row; NumPy's own warning names none.
-        with np.errstate(over="ignore", invalid="ignore"):
-            add_sums = self._add_given if self.vectors is None else self._add_computed
-            add_sums(scores, X, self.coef.astype(np.float64))
-        return checked_scores(scores + self.intercept, len(self.classes))
-
-    def _add_given(self, scores: np.ndarray, X: Any, coef: np.ndarray) -> None:
-        """Add the columns of X that belong to support vectors, times their weights."""
-        height, width = tile_shape(1)
-        for right in slices(len(self.support), width):
-            for left in slices(X.shape[0], height):
-                tile = X[left][:, self.support[right]]
-                add_product(scores[left], tile if isinstance(tile, np.ndarray) else tile.toarray(), coef[right])
-
-    def _add_computed(self, scores: np.ndarray, X: Any, coef: np.ndarray) -> None:
-        """Add kernel values between X and the support vectors, times the weights of these."""
-        dtype = np.dtype(np.float32 if np.result_type(X.dtype, self.vectors.dtype) == np.float32 else np.float64)
-        take = rows_of_X = _points_like(X, self.vectors, dtype)
-        vectors = Points(self.vectors)
-        origin = self.kernel.origin(vectors) if hasattr(self.kernel, "origin") else None
-        if origin is not None:
-            vectors, rows_of_X = vectors.moved(origin), lambda rows: take(rows).moved(origin)
-        height, width = tile_shape(max(vectors.numbers_per_row, Points(X).numbers_per_row))
-        for right in slices(len(vectors), width):
-            part = vectors.take(right)
-            if part.X.dtype != dtype:
-                part = part.widened()
-            for left in slices(X.shape[0], height):
-                add_product(scores[left], self.kernel.block(rows_of_X(left), part), coef[right])
+        coef = self.coef.astype(np.float64)
+        if self.vectors is None:
+            sums = _given_sums(X, self.support, coef)
+        else:
+            sums = kernel_sums(self.kernel, self.vectors, X, coef)
+        return checked_scores(sums + self.intercept, len(self.classes))
 
     def fit_columns(self, X: Any) -> Any:
         """Return sparse `X` with exactly the model's columns; a precomputed kernel refuses any other number."""
@@ -177,6 +153,38 @@ class KernelExpansion(Classifier):
             vectors = _stored_vectors(arrays, (len(arrays["support"]), meta["n_features"]))
             values = {each: arrays[each] for each in _ARRAYS}
             return cls(kernel=kernel, vectors=vectors, n_samples=meta["n_samples"], info=dict(meta["info"]), **values)
+
+
+def _given_sums(X: Any, support: np.ndarray, coef: np.ndarray) -> np.ndarray:
+    """Return the columns of X that belong to support vectors, times their weights; (n, k)."""
+    scores, (height, width) = np.zeros((X.shape[0], coef.shape[1])), tile_shape(1)
+    # checked_scores reports non-finite scores, with the row; NumPy's own warning names none.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for right in slices(len(support), width):
+            for left in slices(X.shape[0], height):
+                tile = X[left][:, support[right]]
+                add_product(scores[left], tile if isinstance(tile, np.ndarray) else tile.toarray(), coef[right])
+    return scores
+
+
+def kernel_sums(kernel: Any, vectors: Any, X: Any, coef: np.ndarray) -> np.ndarray:
+    """Return the kernel values between X and some vectors, times the weights of these, tile by tile; (n, k)."""
+    scores = np.zeros((X.shape[0], coef.shape[1]))
+    dtype = np.dtype(np.float32 if np.result_type(X.dtype, vectors.dtype) == np.float32 else np.float64)
+    take = rows_of_X = _points_like(X, vectors, dtype)
+    points = Points(vectors)
+    origin = kernel.origin(points) if hasattr(kernel, "origin") else None
+    if origin is not None:
+        points, rows_of_X = points.moved(origin), lambda rows: take(rows).moved(origin)
+    height, width = tile_shape(max(points.numbers_per_row, Points(X).numbers_per_row))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for right in slices(len(points), width):
+            part = points.take(right)
+            if part.X.dtype != dtype:
+                part = part.widened()
+            for left in slices(X.shape[0], height):
+                add_product(scores[left], kernel.block(rows_of_X(left), part), coef[right])
+    return scores
 
 
 def _checked_vectors(vectors: Any, kernel: Any, n_support: int) -> Any:

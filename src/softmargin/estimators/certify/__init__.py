@@ -16,17 +16,19 @@ import numpy as np
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
 from softmargin.estimators.certify.ball import certify_ball, is_of_ball
-from softmargin.estimators.certify.kernel import certify_expansion, certify_svc
+from softmargin.estimators.certify.kernel import certify_expansion, certify_one_vs_one, certify_svc
 from softmargin.estimators.certify.linear import certify_linear, certify_sgd
 from softmargin.estimators.certify.regression import REGRESSORS, certify_regression
 from softmargin.estimators.certify.softmax import certify_softmax, softmax_model_of
 from softmargin.estimators.certify.training import Training
 from softmargin.estimators.posing.parameters import QUESTIONS, check_parameters
 from softmargin.matrices.operator import canonical
-from softmargin.models import KernelExpansion, LinearRegressor
+from softmargin.models import KernelExpansion, LinearRegressor, OneVsOne
 from softmargin.run import Stop
 
 __all__ = ["certify"]
+
+_KERNEL_JUDGES: dict[type, Any] = {KernelExpansion: certify_expansion, OneVsOne: certify_one_vs_one}
 
 
 def certify(
@@ -50,7 +52,7 @@ def certify(
     model : LinearModel, LinearRegressor, KernelExpansion, or a fitted estimator
         Of softmargin: all. Of scikit-learn: LinearSVC, SVC, LogisticRegression, SGDClassifier, RidgeClassifier; Lasso,
         ElasticNet, Ridge, their forms MultiTask... and ...CV, LassoLars, SGDRegressor; a Pipeline that ends in one of
-        these. ``softmargin.models.read_liblinear`` and ``read_libsvm`` make models of files.
+        these. ``softmargin.models.read_liblinear`` and ``read_libsvm_model`` make models of files.
     X, y
         The data it was trained on; X is the kernel matrix where it was precomputed, and what goes into the first step
         of a pipeline.
@@ -80,11 +82,10 @@ def certify(
     X = canonical(X if hasattr(X, "tocsr") else np.asarray(X))
     training = Training(X, y, C, class_weight, sample_weight, Stop(bound_tol, max_seconds=max_seconds), watchers)
     names, is_asked = {base.__name__ for base in type(model).__mro__}, (multiclass, loss) != (None, None)
-    if isinstance(model, KernelExpansion) or "SVC" in names:
+    if isinstance(model, KernelExpansion | OneVsOne) or "SVC" in names:
         _leave_out(is_asked, "a kernel model")
-        return (
-            certify_expansion(model, training) if isinstance(model, KernelExpansion) else certify_svc(model, training)
-        )
+        judge = certify_svc if "SVC" in names else _KERNEL_JUDGES[type(model)]
+        return judge(model, training)
     if isinstance(model, LinearRegressor) or (names & set(REGRESSORS) and "RidgeClassifier" not in names):
         _leave_out(is_asked, "a regressor")
     if is_of_ball(model) and not is_asked:

@@ -1,24 +1,26 @@
-"""Kernel models: KernelExpansion, and scikit-learn's SVC with two classes."""
+"""Kernel models: KernelExpansion, scikit-learn's SVC, and LIBSVM's files."""
 
 import warnings
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
-from softmargin.core.certificate import Certificate
+from softmargin.core.certificate import Certificate, summed
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.estimators.certify.training import Training
 from softmargin.estimators.posing.svm import SvmData, SvmSettings, kernel_of, kernel_problem
 from softmargin.matrices.gram import Gram
-from softmargin.models import KernelExpansion
+from softmargin.models import KernelExpansion, OneVsOne
 from softmargin.models.shapes import dense
-from softmargin.problems.free_bias import BiasPoint
 from softmargin.problems.hinge_svm import HingeSVM
 
-__all__ = ["certify_expansion", "certify_svc"]
+__all__ = ["certify_expansion", "certify_one_vs_one", "certify_svc"]
 
 Array = NDArray[Any]
+_DIGITS = 1e-7  # relative: LIBSVM writes the entries of support vectors with 8 digits
 
 
 def certify_expansion(model: KernelExpansion, training: Training) -> Certificate:
@@ -39,29 +41,92 @@ def certify_expansion(model: KernelExpansion, training: Training) -> Certificate
 
 
 def certify_svc(model: Any, training: Training) -> Certificate:
-    """Certify an SVC of two classes as the problem of LIBSVM."""
+    """Certify an SVC as the problems of LIBSVM, one for every pair of classes."""
     if not hasattr(model, "dual_coef_"):
         raise IncompatibleError("certify needs a fitted SVC; this one has no dual_coef_. Fit it first.")
-    n_classes = len(model.classes_)
-    if n_classes > 2:
-        raise IncompatibleError(
-            f"this SVC has {n_classes} classes: it is {n_classes * (n_classes - 1) // 2} models of one class against "
-            "another, which minimise no objective together. Fit and certify an SVC on every pair of classes, or fit a "
-            "KernelSVC."
-        )
     X = training.X.astype(np.float64, copy=False)  # as scikit-learn does
     vectors = model.support_vectors_ if model.support_vectors_.shape[0] == len(model.support_) else None
     _check_support(vectors, model.support_, model.shape_fit_[0], X)
     codes = training.codes(model.classes_)
-    gram = Gram(kernel_of(model.kernel, model.gamma, model.degree, model.coef0, X), X)
-    _warn_if_indefinite(gram)
+    kernel = kernel_of(model.kernel, model.gamma, model.degree, model.coef0, X)
     # The class weights it was fitted with, not those a later set_params names.
     weight = dict(zip(model.classes_.tolist(), model.class_weight_, strict=True))
-    signs = 2.0 * codes - 1.0
-    problem = HingeSVM(gram, signs, C=training.prices(codes, model.classes_, training.price(model.C), weight))
-    dual = np.zeros(len(codes))
-    dual[model.support_] = dense(model.dual_coef_)[0]
-    return problem.certificate(BiasPoint(signs * dual, float(model.intercept_[0])))
+    prices = training.prices(codes, model.classes_, training.price(model.C), weight)
+    # Of two classes scikit-learn turns the sign, so that the score of the second is positive.
+    sign = -1.0 if len(model.classes_) == 2 else 1.0
+    coef = np.zeros((X.shape[0], len(model.classes_) - 1))
+    coef[model.support_] = sign * dense(model.dual_coef_).T
+    return _certified_pairs(training._replace(X=X), kernel, codes, prices, coef, sign * model.intercept_)
+
+
+def certify_one_vs_one(model: OneVsOne, training: Training) -> Certificate:
+    """Certify a LIBSVM file; its support vectors are rows that agree with them in the digits that LIBSVM writes."""
+    if model.info.get("svm_type", "c_svc") != "c_svc":
+        raise IncompatibleError(
+            f"the file was trained as {model.info['svm_type']}, whose nu stands for a C that it does not hold; gaps "
+            "are proven for c_svc."
+        )
+    X = model.fit_columns(training.X).astype(np.float64, copy=False)
+    order = np.argsort(model.classes)
+    codes = order[training.codes(model.classes[order])]
+    price = training.price(None)
+    prices = training.prices(np.argsort(order)[codes], model.classes[order], price, None)
+    coef = np.zeros((X.shape[0], model.coef.shape[1]))
+    coef[_rows_of(model, X, codes)] = model.coef
+    return _certified_pairs(training._replace(X=X), model.kernel, codes, prices, coef, model.intercept)
+
+
+def _rows_of(model: OneVsOne, X: Any, codes: Array) -> Array:
+    """Return which row every support vector is; they stand in the order of the rows, class by class; (n_support,)."""
+    rows, vectors = csr_matrix(X, copy=True), model.vectors.copy()
+    rows.eliminate_zeros()
+    vectors.eliminate_zeros()
+    owners, found = np.repeat(np.arange(len(model.counts)), model.counts), []
+    ahead = [iter(np.flatnonzero(codes == c).tolist()) for c in range(len(model.counts))]
+    for i, c in enumerate(owners.tolist()):
+        row = next((row for row in ahead[c] if _is_alike(_entries(rows, row), _entries(vectors, i))), None)
+        if row is None:
+            raise DataError(
+                f"support vector {i + 1} of the file is no row of class {model.classes[c]}, or not in this order; pass "
+                "the training data, in the same order."
+            )
+        found.append(row)
+    return np.array(found, dtype=np.intp)
+
+
+def _entries(X: Any, i: int) -> tuple[Array, Array]:
+    part = slice(X.indptr[i], X.indptr[i + 1])
+    return X.indices[part], X.data[part]
+
+
+def _is_alike(row: tuple[Array, Array], vector: tuple[Array, Array]) -> bool:
+    is_there = np.array_equal(row[0], vector[0])
+    return is_there and bool((np.abs(row[1] - vector[1]) <= _DIGITS * np.abs(vector[1])).all())
+
+
+def _certified_pairs(
+    training: Training, kernel: Any, codes: Array, prices: Array, coef: Array, intercept: Array
+) -> Certificate:
+    """Certify the SVMs of all pairs of classes; the gap is the sum of theirs.
+
+    ``coef`` (n, k - 1) and ``intercept`` are in LIBSVM's order, ``models.libsvm``; scores above zero mean the first
+    class of a pair. Where a pair's own dual point proves too little, so does a run that starts at it.
+    """
+    pairs = list(combinations(range(coef.shape[1] + 1), 2))
+    part, certificates = training.among(len(pairs)), []
+    for (c, e), bias in zip(pairs, intercept.tolist(), strict=True):
+        rows = np.flatnonzero((codes == c) | (codes == e))
+        is_first = codes[rows] == c
+        X = training.X[rows] if kernel.name != "precomputed" else training.X[rows][:, rows]
+        problem = HingeSVM(Gram(kernel, X), np.where(is_first, 1.0, -1.0), C=prices[rows])
+        _warn_if_indefinite(problem.gram)
+        point = problem.expansion_point(np.where(is_first, coef[rows, e - 1], coef[rows, c])[:, None], np.array([bias]))
+        certificate = problem.certificate(point)
+        if kernel.is_psd and not certificate.meets(training.stop.tol):
+            start = problem.point(problem.feasible(point.alpha))
+            certificate = certificate.with_bound(part.bound(problem, start))
+        certificates.append(certificate)
+    return certificates[0] if len(certificates) == 1 else summed(certificates, 1.0)
 
 
 def _check_support(vectors: Any, support: Array, n_samples: int, X: Any) -> None:

@@ -51,7 +51,9 @@ class Training(NamedTuple):
         """Return the C of the user, or else the model's own; refuse where neither is known."""
         price = own if self.C is None else self.C
         if price is None:
-            raise DataError("the model does not say which C it was trained with; pass C=... (LIBLINEAR's -c).")
+            raise DataError(
+                "the model does not say which C it was trained with; pass C=... (-c of LIBLINEAR and LIBSVM)."
+            )
         return price
 
     def prices(self, codes: Array, classes: Array, C: float, class_weight: Any) -> Array:
