@@ -64,6 +64,7 @@ from softmargin.solvers import DualBlockDescent as DualBlockDescent
 from softmargin.solvers import DualProxGradient as DualProxGradient
 from softmargin.solvers import EachClass as EachClass
 from softmargin.solvers import FrankWolfe as FrankWolfe
+from softmargin.solvers import FreePairDescent as FreePairDescent
 from softmargin.solvers import KernelBlockDescent as KernelBlockDescent
 from softmargin.solvers import KernelPairDescent as KernelPairDescent
 from softmargin.solvers import Lbfgs as Lbfgs
@@ -73,6 +74,7 @@ from softmargin.solvers import MMDescent as MMDescent
 from softmargin.solvers import NewtonCG as NewtonCG
 from softmargin.solvers import PairwiseFrankWolfe as PairwiseFrankWolfe
 from softmargin.solvers import Pegasos as Pegasos
+from softmargin.solvers import PenalizedGradient as PenalizedGradient
 from softmargin.solvers import PenalizedGradient as PenalizedGradient
 from softmargin.solvers import PrimalDualBFW as PrimalDualBFW
 from softmargin.solvers import PrimalNewton as PrimalNewton

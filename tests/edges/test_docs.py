@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import softmargin
+from softmargin.solvers.names import SOLVERS
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,6 +42,10 @@ def test_the_interface_page_has_every_public_name():
         room, _, last = name.rpartition(".")
         assert hasattr(importlib.import_module(f"softmargin.{room}".rstrip(".")), last), name
     assert set(softmargin.__all__) - {"penalties", "__version__"} <= {name.rpartition(".")[2] for name in listed}
+
+
+def test_every_solver_that_has_a_name_is_public():
+    assert {each.home for names in SOLVERS.values() for each in names.values()} <= set(softmargin.__all__)
 
 
 SECTION, EQUATION = r"^## (\d+)\. ", r"(?:  |\| )\((\d+)\)(?: \|)?$"
