@@ -73,6 +73,15 @@ def test_a_path_of_regressors_scores_by_r2(from_json, numbers):
     assert found["points"][0]["score"] < 0.5 < found["points"][1]["score"] <= 1.0
 
 
+def test_a_path_takes_any_penalty_and_a_pinned_class(from_json, data):
+    asked = ("path", data, "--penalty", "group:0.5", "--pinned", "2", "--points", "3")
+    found, part = from_json(*asked, "--solver", "accelerated_gradient"), parts(data)
+    settings = {"pinned": 2, "solver": "accelerated_gradient", "random_state": 0}
+    path = softmargin.softmax_path(part.X, part.y, Cs=3, penalty=softmargin.penalties.Group(0.5), **settings)
+    assert [point["residual"] for point in found["points"]] == [each.residual for each in path.certificates]
+    assert not path.coefs[:, 1].any()
+
+
 def test_cross_validation_chooses_what_the_library_chooses(from_json, data):
     grid = [0.003, 0.03, 3.0]
     how = ("--model", "softmax", "--solver", "lbfgs", "--cv", "3", "--grid", ",".join(map(str, grid)))
@@ -94,6 +103,8 @@ def test_cross_validation_chooses_what_the_library_chooses(from_json, data):
         (("path", "--radius", "2"), "--radius is an option of models in a ball; softmax is none"),
         (("path", "--model", "l1-ball", "--loss", "hinge"), "l1-ball takes smooth_hinge"),
         (("path", "--loss", "logistic"), "softmax has one loss"),
+        (("path", "--penalty", "l1:1", "--l1-ratio", "0.5"), "Leave out one of the two"),
+        (("path", "--pinned", "7"), "--pinned names the label '7'"),
         (("path", "--model", "l1-ball-regressor", "--class-weight", "balanced"), "has no classes"),
         (("train", "--model", "softmax", "--cv", "60"), "60 folds cannot be made of 90 rows"),
     ],

@@ -118,12 +118,13 @@ def path_points(args: Namespace, X: Any, y: Array, grid: Any = None) -> list[Poi
         fitted = path_of_radii(ESTIMATORS[args.model](**own), X, y, radii=asked).estimators
         return [Point(each.radius, each, each.certificate_, each.status_, each.n_iter_) for each in fitted]
     classes = np.unique(y)
+    models.softmax_penalty(args, classes)  # refuses what does not go together
     pinned = None if args.pinned is None else rows.find_label(args.pinned, classes, "--pinned")
     found = path_of_prices(
         X,
         y,
         Cs=asked,
-        l1_ratio=args.l1_ratio,
+        **({"l1_ratio": args.l1_ratio} if args.penalty is None else {}),
         penalty=models.asked_penalty(args),
         pinned=pinned,
         class_weight=rows.class_weights(args.class_weight, classes),
