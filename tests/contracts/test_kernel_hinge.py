@@ -8,18 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
+from sklearn.datasets import make_classification
 
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.kernels import make_kernel
-from softmargin.problems import ExpansionPoint, KernelHinge
+from softmargin.kernels import Rbf, make_kernel
+from softmargin.problems import ExpansionPoint, KernelHinge, OneVsRest
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
-from softmargin.solvers.sampled_kernel._line_search import HingeLine, HingeSearchTuning, exact_search, wolfe_search
+from softmargin.solvers import EachClass
+from softmargin.solvers.sampled_kernel._line_search import (
+    HingeLine,
+    HingeSearchTuning,
+    WolfeSlopes,
+    exact_search,
+    wolfe_search,
+)
 from softmargin.solvers.sampled_kernel.conjugate_subgradient import ConjugateSubgradient, draw_outside
 from softmargin.solvers.sampled_kernel.pegasos import Pegasos
 from softmargin.solvers.sampled_kernel.wolfe import Wolfe
 
-PAPER = ConjugateSubgradient(geometry="euclidean", search="wolfe", reset=False, test_size=None)
+PAPER = ConjugateSubgradient(geometry="euclidean", search="wolfe", reset=False, settle=False, test_size=None)
 SOLVERS = {
     "scs": ConjugateSubgradient(),
     "scs paper": PAPER,
@@ -99,7 +107,7 @@ def test_share_of_the_loss_at_a_kink_makes_the_slope_zero(seed):
 def test_step_of_wolfes_search_falls_enough_and_is_not_too_short(seed):
     line = random_line(seed)
     if line.derivative(0.0) < -0.5 * line.bend:
-        t = wolfe_search(line, 0.1, math.inf, 0.0, line.bend, HingeSearchTuning())
+        t = wolfe_search(line, 0.1, math.inf, 0.0, line.bend, WolfeSlopes(), HingeSearchTuning())
         assert t > 0.0
         assert line.value(t) - line.value(0.0) <= -0.2 * line.bend * t + 1e-12
         assert line.derivative(t) >= -0.4 * line.bend - 1e-9
@@ -111,7 +119,7 @@ def test_wolfes_search_where_the_papers_constants_have_no_answer():
         0.0, 0.0, 1.0, np.array([1.0, 20.0, 1e9]), np.array([0.7, 1.3, -1e-300]), np.array([1.0, 1.0, 0.0])
     )
     line = line._replace(margins=np.array([0.7, 26.0, 1e9]))
-    t = wolfe_search(line, 0.5, math.inf, 0.0, 1.0, HingeSearchTuning())
+    t = wolfe_search(line, 0.5, math.inf, 0.0, 1.0, WolfeSlopes(), HingeSearchTuning())
     assert t > 0.0
 
 
@@ -245,3 +253,68 @@ def test_senseless_settings_are_refused():
         KernelHinge(kernel, X, y, lam=1.0, weights=np.zeros(10))
     with pytest.raises(IncompatibleError, match="geometry='flat' is unknown; choose one of kernel, euclidean"):
         solve(make(10), Wolfe(geometry="flat"))
+
+
+def test_a_full_sample_is_solved_to_its_end_unless_fresh_ones_are_to_reject():
+    """Make_classification, 2000 rows, most = 500: without ``settle`` the gap on S stands still above a half."""
+    X, y = make_classification(2000, 20, random_state=0)
+    problem = KernelHinge(Rbf(0.05), X, 2.0 * y - 1.0, lam=1.0 / 2000)
+    found = {
+        settle: solve(problem, ConjugateSubgradient(most=500, settle=settle), stop=Stop(5e-2, 400), rng=0)
+        for settle in (True, False)
+    }
+    assert found[True].status is Status.CONVERGED
+    assert found[True].certificate.kind == "sample gap"
+    assert found[False].certificate.residual > 0.3
+
+
+def test_the_papers_rule_stops_a_run():
+    problem = make(120)
+    result = solve(problem, ConjugateSubgradient(eps=1e-2), stop=Stop(0.0, 2000), rng=0)
+    assert result.status is Status.STOPPED
+    assert 0 < result.n_iter < 2000
+    longer = solve(problem, ConjugateSubgradient(eps=1e-3), stop=Stop(0.0, 2000), rng=0)
+    assert longer.n_iter > result.n_iter
+    assert longer.certificate.residual < result.certificate.residual
+    whole = OneVsRest([problem, problem])
+    both = solve(whole, EachClass(ConjugateSubgradient(eps=1e-2)), stop=Stop(0.0, 2000), rng=0)
+    assert both.status is Status.STOPPED
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *({"delta_0": 0.1}, {"delta_min": 0.2}, {"delta_max": 0.3}, {"gamma": 2.0}, {"eta_1": 0.9}, {"eta_2": 1.0}),
+        *({"search": "wolfe", "m_R": 0.21}, {"search": "wolfe", "m_L": 0.01}),
+    ],
+    ids=str,
+)
+def test_every_letter_of_the_paper_is_a_setting(setting):
+    problem = make(300, lam=1e-2)
+    plain = {"settle": False, "first_size": 16, "search": setting.get("search", "exact")}
+
+    def path(**own):
+        solver = ConjugateSubgradient(**{**plain, **own})
+        state = solver.start(problem, None, np.random.default_rng(0))
+        for _ in range(25):
+            state = solver.step(problem, state)
+        return state.radius, len(state.index), float(np.abs(state.alpha).sum())
+
+    assert path(**setting) != path()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"m_L": 0.4, "m_R": 0.3}, "m_L must be below m_R"),
+        ({"m_R": 0.5}, "m_R must be"),
+        ({"delta_0": 5.0}, "the radii must be in order"),
+        ({"gamma": 1.0}, "gamma must be"),
+        ({"eta_1": 1.0}, "eta_1 must be"),
+        ({"eta_2": 0.0}, "eta_2 must be"),
+        ({"eps": -1.0}, "eps must be"),
+    ],
+)
+def test_letters_out_of_range_are_refused(settings, words):
+    with pytest.raises(IncompatibleError, match=words):
+        ConjugateSubgradient(**settings)

@@ -420,6 +420,40 @@ def test_stream_goes_on_from_a_fit():
     assert again._n_samples == 600
 
 
+@pytest.mark.parametrize("k", [2, 3])
+def test_conjugate_subgradients_on_a_stream(k):
+    X, y = blobs(1500, 4, k, seed=0, separation=1.5)
+    clf = KernelSVC(**OVR, solver=ConjugateSubgradient(first_size=16, test_size=50), n_components=40, random_state=0)
+    other, held = clone(clf), []
+    for first in range(0, 1500, 300):
+        part = slice(first, first + 300)
+        held.append(clf.score(X[part], y[part]) if first else 0.0)
+        clf.partial_fit(X[part], y[part], classes=np.arange(k))
+        other.partial_fit(csr_matrix(X[part]), y[part], classes=np.arange(k))
+    best = KernelSVC(**OVR, gamma=clf.gamma_).fit(X, y)
+    assert held[-1] > best.score(X, y) - 0.06
+    assert len(clf.support_) <= 40 * (1 if k == 2 else k)
+    assert np.all(clf.support_ < 1500)
+    np.testing.assert_array_equal(clf.support_vectors_, X[clf.support_])  # also rows of the last chunk
+    assert clf.support_.max() >= 1200
+    assert clf.certificate_.kind == "sample gap"
+    assert abs(other.score(X, y) - clf.score(X, y)) < 0.05  # a step is accepted or not by the last digits
+    again = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(again.partial_fit(X, y).dual_coef_, clf.partial_fit(X, y).dual_coef_)
+
+
+def test_a_stream_of_conjugate_subgradients_goes_on_from_a_fit():
+    X, y = blobs(700, 4, 2, seed=1, separation=1.5)
+    clf = KernelSVC(**OVR, solver="scs", n_components=60, random_state=0).fit(X[:500], y[:500])
+    before = clf.score(X, y)
+    clf.partial_fit(X[500:], y[500:])
+    assert clf.n_iter_ == 700
+    assert len(clf.support_) <= 60
+    assert clf.score(X, y) > before - 0.05
+    with pytest.raises(ValueError, match="does not know"):
+        clf.partial_fit(X, y + 9)
+
+
 def test_sparse_chunks_and_weights_of_a_stream():
     dense, sparse, weighted = (KernelSVC(gamma=2.0, n_components=50, random_state=0, **OVR) for _ in range(3))
     for chunk in range(3):

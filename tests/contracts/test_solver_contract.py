@@ -187,7 +187,7 @@ def sampled_problem(form=np.asarray):
 for form in (np.asarray, csr_matrix):
     for solver, tol in (
         (ConjugateSubgradient(), 1e-3),
-        (ConjugateSubgradient(geometry="euclidean", search="wolfe", reset=False, test_size=None), 0.9),
+        (ConjugateSubgradient(geometry="euclidean", search="wolfe", reset=False, settle=False, test_size=None), 0.9),
         (Wolfe(), 1e-3),
         (Wolfe("euclidean", "wolfe"), 0.9),
         (Pegasos(block=32), 0.2),

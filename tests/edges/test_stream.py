@@ -118,6 +118,48 @@ def test_stream_options(from_json, tmp_path, small_chunks):
     assert from_json("train", path, *STREAM, "--test-size", "0", "--n-components", "40")["accuracy"] is None
 
 
+LINEAR = {
+    "linear-svc": ("--multiclass", "crammer_singer", "-C", "0.01"),
+    "softmax": ("-C", "0.1", "--normalize", "rows"),
+}
+
+
+@pytest.mark.parametrize("model", LINEAR)
+def test_linear_streams_are_certified_on_all_training_rows(from_json, tmp_path, small_chunks, model):
+    path, file = written(tmp_path / "rows.libsvm", k=3), tmp_path / "m"
+    found = from_json("train", path, "--model", model, "--stream", *LINEAR[model], "-o", file)
+    gap = found["certificate"]
+    assert (gap["kind"], found["status"]) == ("duality gap", "max_iter")
+    assert 0.0 < gap["residual"] < 0.3
+    assert 0.8 < found["accuracy"] <= 1.0
+    again = from_json("certify", file, path)  # the same rows: all that were not held out
+    assert again["rows"] == found["rows"] == 600 - found["test_rows"]
+    assert again["primal"] == pytest.approx(gap["primal"], rel=1e-9)
+    assert gap["bound"] <= again["bound"] * (1.0 + 1e-9)
+    text = from_json("predict", path, file, "--part", "test")
+    assert text["rows"] == found["test_rows"]
+    assert text["accuracy"] == found["accuracy"]
+
+
+@pytest.mark.parametrize("solver", ["pegasos", "scs"])
+def test_kernel_streams_can_be_certified(from_json, tmp_path, small_chunks, solver):
+    path, file = written(tmp_path / "rows.libsvm"), tmp_path / "m"
+    found = from_json("train", path, *STREAM, "--solver", solver, "--n-components", "60", "-o", file)
+    assert found["certificate"]["kind"] == "sample gap"
+    assert found["support_vectors"] <= 60
+    assert found["accuracy"] > 0.85
+    again = from_json("certify", file, path)
+    assert again["rows"] == found["rows"]
+    assert again["kind"] == "duality gap"
+
+
+def test_a_linear_stream_tells_people(softmargin_, tmp_path, small_chunks):
+    code, out, _ = softmargin_("train", written(tmp_path / "rows"), "--stream", "--test-size", "0")
+    assert code == 0
+    found = dict(line.split("  ", 1) for line in out.splitlines())
+    assert "on all 600 training rows" in found["duality gap"]
+
+
 def test_held_out_rows_are_few(tmp_path, from_json, small_chunks, monkeypatch):
     monkeypatch.setattr(cli_stream, "HELD_ROWS", 30)
     found = from_json("train", written(tmp_path / "rows"), *STREAM, "--n-components", "20")
@@ -127,10 +169,15 @@ def test_held_out_rows_are_few(tmp_path, from_json, small_chunks, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--stream",), "--stream trains kernel models; linear-svc"),
+        (("--stream", "--loss", "squared_hinge"), "--stream learns from the hinge or the softmax"),
+        (("--stream", "--solver", "newton"), "by --solver auto"),
+        (("--stream", "--free-intercept"), "--free-intercept needs all rows at once"),
+        (("--stream", "--cv", "3"), "--cv needs all rows at once"),
+        (("--stream", "--model", "l1-ball", "--radius", "1"), "l1-ball needs all rows"),
+        (("--model", "softmax", "--stream", "--l1-ratio", "0.5"), "needs the hinge, or a softmax with a ridge"),
         ((*STREAM, "--multiclass", "crammer_singer"), "found --multiclass crammer_singer"),
-        ((*STREAM, "--loss", "squared_hinge"), "Pegasos steps on the hinge"),
-        ((*STREAM, "--solver", "frank_wolfe"), "Pegasos steps on the hinge"),
+        ((*STREAM, "--loss", "squared_hinge"), "--stream learns from the hinge,"),
+        ((*STREAM, "--solver", "frank_wolfe"), "by --solver auto or pegasos or scs"),
         ((*STREAM, "--normalize", "maxabs"), "--normalize maxabs looks at all rows at once"),
         ((*STREAM, "--class-weight", "balanced"), "--class-weight balanced looks at all rows"),
         ((*STREAM, "--checkpoint", "c"), "--checkpoint needs a run"),

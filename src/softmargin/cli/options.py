@@ -51,8 +51,10 @@ def _train(parser: Any) -> None:
     problem.add_argument(
         "--stream",
         action="store_true",
-        help="kernel-svc: read a LIBSVM file in chunks, twice, in memory that does not grow with its length; at "
-        "most --n-components vectors are kept, and nothing is trained to --tol (multiclass: one_vs_rest by default)",
+        help="read a LIBSVM file in chunks, in memory that does not grow with its length; nothing is trained to --tol. "
+        "linear-svc (hinge) and softmax (ridge): in three passes, with the duality gap on all training rows. "
+        "kernel-svc: in two, with at most --n-components vectors (multiclass: one_vs_rest by default; --solver scs for "
+        "conjugate subgradients, with so many for each class)",
     )
 
     grid = add_grid(parser, "choosing C or the radius (--model softmax, or a ball)")

@@ -33,6 +33,19 @@ class HeldOut(NamedTuple):
 
     test_size: float
     seed: int
+    is_streamed: bool = False  # row by row, as it reads them
+
+
+class StreamMask:
+    """Which rows `train --stream` holds out: each by its own draw, so that chunks of any size give the same ones."""
+
+    def __init__(self, test_size: float, seed: int) -> None:
+        self.test_size, self.rng = test_size, np.random.default_rng(seed)
+
+    def following(self, n: int) -> Array:
+        """Say for the next n rows whether each is held out; (n,)."""
+        is_held: Array = self.rng.random(n) < self.test_size
+        return is_held
 
 
 def load_rows(name: str, data_dir: str | None, *, is_number: bool = False) -> Dataset:
@@ -98,6 +111,10 @@ def _first_not_finite(X: Any) -> tuple[int, int, float] | None:
 
 def hold_out(dataset: Dataset, how: HeldOut, *, by_class: bool = True) -> Dataset:
     """Split a data set without a test part."""
+    if how.is_streamed:
+        is_held = StreamMask(how.test_size, how.seed).following(len(dataset.y))
+        X, y = dataset.X, dataset.y
+        return dataset._replace(X=X[~is_held], y=y[~is_held], X_test=X[is_held], y_test=y[is_held])
     try:
         return split(dataset, test_size=how.test_size, seed=how.seed, by_class=by_class)
     except DataError as problem:
@@ -113,7 +130,8 @@ def held_out(args: Namespace, model: Model | LinearRegressor, name: str) -> Held
         size = known_size if known_size or args.seed is None else DEFAULT_TEST_SIZE
     if not size:
         return None
-    return HeldOut(float(size), int(known_seed if args.seed is None else args.seed))
+    seed = int(known_seed if args.seed is None else args.seed)
+    return HeldOut(float(size), seed, is_streamed=bool(known.get("is_streamed")))
 
 
 def trained_on(model: Model | LinearRegressor, name: str) -> Mapping[str, Any]:

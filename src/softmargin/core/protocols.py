@@ -411,6 +411,7 @@ class SampledProblem(Problem, Protocol):
     y: Array  # (n,) -1 and +1
     weights: Array  # (n,)
     lam: float
+    first_fresh: int  # samples from it on may test a step
 
     def points(self, index: Array) -> Any:
         """Return some samples in the form that kernels take."""
@@ -432,7 +433,10 @@ class SampledProblem(Problem, Protocol):
 
 
 class Solver(Protocol[P_contra, Point, State]):
-    """Settings and methods. ``step`` is about one pass over the data: coarse enough that Python costs nothing."""
+    """Settings and methods. ``step`` is about one pass over the data: coarse enough that Python costs nothing.
+
+    A solver may have a stopping rule of its own, ``is_over(problem, state) -> bool``: the run then ends as stopped.
+    """
 
     needs: ClassVar[tuple[type, ...]]
 

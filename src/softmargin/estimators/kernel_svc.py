@@ -12,7 +12,7 @@ from softmargin.estimators.frame.fit import Data, Posed
 from softmargin.estimators.frame.stream import StreamClassifier
 from softmargin.estimators.frame.svm import SvmClassifier
 from softmargin.estimators.frame.warnings import indefinite_kernel
-from softmargin.estimators.posing.stream import Stream
+from softmargin.estimators.posing.scs_stream import KernelStream, stream_of
 from softmargin.estimators.posing.svm import (
     KernelSettings,
     kernel_claim,
@@ -111,7 +111,9 @@ class KernelSVC(SvmClassifier, StreamClassifier):
     landmarks, and these the features of a linear model. Every row of a chunk makes one step of averaged Pegasos on it,
     with the regularisation of all rows seen, lam = 1 / (C n), and steps 1 / (R + lam t / 4) at the t-th row, R the mean
     \|z\|^2; iterates are averaged with weights like t^3, so that early ones fade. ``certificate_`` is a gap on rows of
-    the last chunk, for the problem on these features. ``gamma="scale"`` looks at the first chunk.
+    the last chunk, for the problem on these features. With ``solver="scs"``, or such an object, chunks feed the sample
+    of conjugate subgradients and test its steps instead: at most ``n_components`` rows are kept for each class, and
+    ``certificate_`` is the gap on these. ``gamma="scale"`` looks at the first chunk.
 
     Examples
     --------
@@ -223,7 +225,7 @@ class KernelSVC(SvmClassifier, StreamClassifier):
             "kernel than 'precomputed'."
         )
 
-    def _learn(self, data: Data) -> tuple[Stream, Certificate, Status, dict[str, Any]]:
+    def _learn(self, data: Data) -> tuple[KernelStream, Certificate, Status, dict[str, Any]]:
         n_classes = len(data.classes)
         stream = getattr(self, "_stream", None) or self._open_stream(data.X, n_classes, data.sample_weight)
         prices = self._prices(data, self.C)
@@ -231,21 +233,11 @@ class KernelSVC(SvmClassifier, StreamClassifier):
         certificate, status = stream.take(data.X, data.codes, prices, **how)
         return stream, certificate, status, self._attributes(stream.expansion(), stream.labels, n_classes)
 
-    def _open_stream(self, X: Any, n_classes: int, sample_weight: Array | None) -> Stream:
+    def _open_stream(self, X: Any, n_classes: int, sample_weight: Array | None) -> KernelStream:
         """Begin with nothing, or with the model of the last fit."""
         bias = self._settings().bias
         if not hasattr(self, "classes_"):
-            return Stream(self._kernel_for(X, sample_weight), n_classes, bias)
+            return stream_of(self.solver, self._kernel_for(X, sample_weight), n_classes, bias)
         n = self._n_samples
-        return Stream(
-            self._kernel,
-            n_classes,
-            bias,
-            self.support_vectors_,
-            self._support_codes,
-            self.dual_coef_.T,
-            self.support_,
-            n_seen=n,
-            price=self.C * n,
-            n_steps=n,
-        )
+        own = (self.support_vectors_, self._support_codes, self.dual_coef_.T, self.support_)
+        return stream_of(self.solver, self._kernel, n_classes, bias, *own, n_seen=n, price=self.C * n)

@@ -73,6 +73,8 @@ class KernelHinge(MarginModels):
     most_values : int, default=0
         Kernel values that a certificate may compute: where n times the size of S is no more, the gap is that of the
         whole problem.
+    first_fresh : int, default=0
+        Samples before it have been looked at: none of them is drawn to test a step.
     scale : float, default=1.0
         Multiplies primal and bound of certificates, to give them in the units of the objective that users know.
     """
@@ -91,6 +93,7 @@ class KernelHinge(MarginModels):
         weights: Array | None = None,
         bias: float = 0.0,
         most_values: int = 0,
+        first_fresh: int = 0,
         scale: float = 1.0,
     ) -> None:
         self.kernel, self.X = kernel, canonical(X)
@@ -101,7 +104,7 @@ class KernelHinge(MarginModels):
         if not (np.isfinite(lam) and lam > 0.0):
             raise DataError(f"lam must be positive and finite; found {lam}.")
         self.lam, self.bias, self.most_values = float(lam), float(bias), int(most_values)
-        self.scale = float(scale)
+        self.scale, self.first_fresh = float(scale), int(first_fresh)
         self.weights = checked_prices(1.0 if weights is None else weights, self.n)
         if not self.weights.any():
             raise DataError("all sample weights are zero; nothing can be learnt.")

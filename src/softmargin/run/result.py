@@ -31,7 +31,7 @@ _SENTENCES = {
     Status.DECAYED: "The gap fell to the share of the first one that was asked for: the certificate tells where it is.",
     Status.MAX_ITER: "The pass budget ran out first: raise max_iter, or scale the features to similar ranges.",
     Status.MAX_SECONDS: "The time budget ran out first: raise max_seconds, or ask for a looser tol.",
-    Status.STOPPED: "A watcher asked to stop: the certificate tells how far the fit had come.",
+    Status.STOPPED: "A watcher or the solver's own rule asked to stop: the certificate tells how far the fit had come.",
     Status.INTERRUPTED: "Interrupted by the user: the point reached so far is returned with its certificate.",
     Status.ROUNDING: (
         "Rounding errors alone exceed tol, whatever the solver does: use float64, centre and scale the features, "

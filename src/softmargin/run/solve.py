@@ -264,7 +264,13 @@ class _Run:
         moments = [gram.moment for gram in self.watched]  # before the certificate, which may cache more
         if self.schedule.is_due(self.iteration, estimate):
             self.schedule.note(self.evaluate())
-        return self.shown(estimate, moments) if self.watchers else None
+        asked = self.shown(estimate, moments) if self.watchers else None
+        return asked or (Status.STOPPED if self.has_own_end() else None)
+
+    def has_own_end(self) -> bool:
+        """Say whether a rule of the solver's own ends the run, where it has one."""
+        rule = getattr(self.solver, "is_over", None)
+        return rule is not None and bool(rule(self.problem, self.state))
 
     def keep_point(self) -> None:
         """Keep the point before a step that may be given up."""

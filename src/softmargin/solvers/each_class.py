@@ -71,6 +71,11 @@ class EachClass(CheckedFields):
         """Return the largest estimate of the classes."""
         return max(state.estimates)
 
+    def is_over(self, problem: ManyProblems, state: EachState) -> bool:
+        """Say whether the solver's own rule, if it has one, ends the run of every class."""
+        rule = getattr(self.solver, "is_over", None)
+        return rule is not None and all(map(rule, problem.parts, state.states))
+
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> EachState:
         """Rebuild the state from a checkpoint, class by class: "3.alpha" is the alpha of class 3."""
         parts: list[tuple[dict[str, Any], dict[str, Any]]] = [({}, {}) for _ in plain["estimates"]]

@@ -15,7 +15,7 @@ from softmargin.solvers.sampled_kernel.wolfe import Wolfe
 
 METHODS = {
     "scs": ConjugateSubgradient(),
-    "scs-paper": ConjugateSubgradient(geometry="euclidean", search="wolfe", reset=False, test_size=None),
+    "scs-paper": ConjugateSubgradient(geometry="euclidean", search="wolfe", reset=False, settle=False, test_size=None),
     "wolfe": Wolfe(),
     "wolfe-paper": Wolfe("euclidean", "wolfe"),
     "pegasos": Pegasos(),

@@ -27,7 +27,7 @@ from softmargin.problems import Expansion
 from softmargin.run import Status
 from softmargin.solvers.sampled_kernel._stream_loop import pass_over_features
 
-__all__ = ["Stream"]
+__all__ = ["Stream", "in_form_of", "stacked"]
 
 Array = NDArray[Any]
 BLOCK_NUMBERS = 1 << 22  # features held at once: 16 MB of float32
@@ -50,8 +50,8 @@ class Stream:
     n_seen : int
     price : float
         Sum of C_i over all rows seen: lam is its inverse.
-    n_steps : int
-        Rows of a positive C_i that were seen.
+    n_steps : int, optional
+        Rows of a positive C_i that were seen; by default all of ``n_seen``.
     """
 
     kernel: Any
@@ -63,11 +63,15 @@ class Stream:
     positions: Array = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     n_seen: int = 0
     price: float = 0.0
-    n_steps: int = 0
+    n_steps: int = -1
     reach: float = 0.0  # largest mean of |weight z|^2 in a block
     landmarks: Landmarks | None = field(default=None, init=False)
     W: Array = field(init=False)  # (k, r)
     average: Array = field(init=False)  # (k, r)
+
+    def __post_init__(self) -> None:
+        """Count the rows of a model to begin with."""
+        self.n_steps = self.n_seen if self.n_steps < 0 else self.n_steps
 
     def take(
         self, X: Any, codes: Array, prices: Array, *, budget: int, tol: float, seed: int
@@ -86,7 +90,7 @@ class Stream:
         return certificate, Status.CONVERGED if certificate.meets(tol) else Status.MAX_ITER
 
     def _learn(self, X: Any, codes: Array, prices: Array, budget: int, rng: np.random.Generator) -> Certificate:
-        X = X if self.vectors is None else _in_form_of(self.vectors, X)
+        X = X if self.vectors is None else in_form_of(self.vectors, X)
         if self.landmarks is None or len(self.labels) != budget:
             self._choose_landmarks(X, codes, prices, budget, rng)
         assert self.landmarks is not None
@@ -119,7 +123,7 @@ class Stream:
             kept = np.sort(np.argsort(-np.abs(self.coef).max(axis=1), kind="stable")[:budget])
         size = min(budget - len(kept), int(np.count_nonzero(prices)))
         drawn = np.sort(rng.choice(len(codes), size, replace=False, p=prices / prices.sum()))
-        self.vectors = X[drawn] if old is None else _stacked(old[kept], X[drawn])
+        self.vectors = X[drawn] if old is None else stacked(old[kept], X[drawn])
         self.labels = np.concatenate([self.labels[kept], codes[drawn]])
         self.positions = np.concatenate([self.positions[kept], self.n_seen + drawn])
         self.landmarks = choose_landmarks(self.kernel, self.vectors, len(self.labels), rng, bias=self.bias)
@@ -164,7 +168,7 @@ def _sample_gap(Z: Array, signs: Array, prices: Array, W: Array, price: float) -
     return duality_gap(primal, bound)._replace(kind="sample gap")
 
 
-def _in_form_of(vectors: Any, X: Any) -> Any:
+def in_form_of(vectors: Any, X: Any) -> Any:
     """Return a chunk in the form of the vectors: a dense array, or a CSR matrix."""
     if isinstance(vectors, np.ndarray):
         return X if isinstance(X, np.ndarray) else X.toarray()
@@ -173,7 +177,8 @@ def _in_form_of(vectors: Any, X: Any) -> Any:
     return csr_matrix(X)
 
 
-def _stacked(vectors: Any, X: Any) -> Any:
+def stacked(vectors: Any, X: Any) -> Any:
+    """Return the vectors and, after them, the rows of a chunk in the same form."""
     if isinstance(vectors, np.ndarray):
         return np.concatenate([vectors, X.astype(vectors.dtype, copy=False)])
     from scipy.sparse import vstack

@@ -15,13 +15,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from softmargin.core.certificate import relative_gap
-from softmargin.core.parameters import OneOf
+from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import Number, OneOf
 from softmargin.core.protocols import Array, SampledProblem
 from softmargin.problems.kernel_hinge import ExpansionPoint
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.sampled_kernel._line_search import (
     HingeLine,
     HingeSearchTuning,
+    WolfeSlopes,
     active_losses,
     exact_search,
     wolfe_search,
@@ -59,14 +61,30 @@ class SampleState:
 
 
 class SubgradientMethod(Resumable):
-    """The parts of the methods; a method has these two settings."""
+    """The parts of the methods; a method has these settings."""
 
     geometry: str
     search: str
+    m_L: float
+    m_R: float
+    tuning: HingeSearchTuning
 
-    allowed: ClassVar = {"geometry": (OneOf(KERNEL, EUCLIDEAN),), "search": (OneOf("exact", "wolfe"),)}
+    allowed: ClassVar = {
+        "geometry": (OneOf(KERNEL, EUCLIDEAN),),
+        "search": (OneOf("exact", "wolfe"),),
+        "m_L": (Number(above=0.0, below=0.5),),
+        "m_R": (Number(above=0.0, below=0.5),),
+    }
     needs: ClassVar[tuple[type, ...]] = (SampledProblem,)
     state_type: ClassVar = SampleState
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        super().__post_init__()
+        if not self.m_L < self.m_R:
+            raise IncompatibleError(
+                f"m_L must be below m_R, or no step may satisfy both; found m_L={self.m_L:g} and m_R={self.m_R:g}."
+            )
 
     def start_at(self, problem: SampledProblem, index: Array, alpha: Array, *, radius: float, seed: int) -> SampleState:
         """Return the state at some coefficients, with no direction yet."""
@@ -105,9 +123,7 @@ class SubgradientMethod(Resumable):
         """Return |d|."""
         return math.sqrt(max(float(state.d @ (state.v if self.geometry == KERNEL else state.d)), 0.0))
 
-    def search_along(
-        self, problem: SampledProblem, state: SampleState, radius: float, tuning: HingeSearchTuning
-    ) -> tuple[float, Array]:
+    def search_along(self, problem: SampledProblem, state: SampleState, radius: float) -> tuple[float, Array]:
         """Return the step along d, and which losses are active after it."""
         y, shares = problem.y[state.index], problem.shares(state.index)
         margins, falls, length = 1.0 - y * state.u, y * state.v, self.direction_length(state)
@@ -117,9 +133,9 @@ class SubgradientMethod(Resumable):
         most = radius / length
         if self.search == "exact":
             return exact_search(line, most)
-        first = 0.5 * min(most, tuning.first_length / math.sqrt(problem.lam * line.bend))
-        least = most / tuning.n_trials if math.isfinite(most) else 0.0
-        t = wolfe_search(line, first, most, least, length**2, tuning)
+        first = 0.5 * min(most, self.tuning.first_length / math.sqrt(problem.lam * line.bend))
+        least = most / self.tuning.n_trials if math.isfinite(most) else 0.0
+        t = wolfe_search(line, first, most, least, length**2, WolfeSlopes(self.m_L, self.m_R), self.tuning)
         return t, active_losses(margins - t * falls, falls).astype(np.float64)
 
     def point(self, problem: SampledProblem, state: SampleState) -> ExpansionPoint:

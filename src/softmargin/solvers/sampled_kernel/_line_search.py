@@ -22,8 +22,6 @@ class HingeSearchTuning(NamedTuple):
     # The first trial is at most half of it, in units of 1 / sqrt(lam): delta_0 of maths: sampled kernel, section 7
     first_length: float = 0.3
     n_trials: int = 20  # give up below radius / n_trials: n_ls of maths: sampled kernel, section 7
-    sufficient: float = 0.2  # m_L, and
-    steep: float = 0.4  # m_R, with m_L < m_R < 1/2: maths: sampled kernel, eq. 14
     max_trials: int = 60  # guard against an endless search; by hand
 
 
@@ -85,8 +83,21 @@ def exact_search(line: HingeLine, most: float) -> tuple[float, Array]:
     return float(t), result
 
 
+class WolfeSlopes(NamedTuple):
+    """How much a step must fall, m_L, and how flat it must end, m_R: maths: sampled kernel, eq. 14."""
+
+    m_L: float = 0.2
+    m_R: float = 0.4
+
+
 def wolfe_search(
-    line: HingeLine, first: float, most: float, least: float, square: float, tuning: HingeSearchTuning
+    line: HingeLine,
+    first: float,
+    most: float,
+    least: float,
+    square: float,
+    slopes: WolfeSlopes,
+    tuning: HingeSearchTuning,
 ) -> float:
     """Return a step from ``least`` to ``most`` that falls enough and is not too short, or 0 (Algorithm 2).
 
@@ -95,8 +106,8 @@ def wolfe_search(
     start, t = line.value(0.0), first
     low, high = 0.0, np.inf
     for _ in range(tuning.max_trials):
-        if line.value(t) - start <= -tuning.sufficient * square * t:
-            if line.derivative(t) >= -tuning.steep * square:
+        if line.value(t) - start <= -slopes.m_L * square * t:
+            if line.derivative(t) >= -slopes.m_R * square:
                 return t
             low = t
             t = 2.0 * t if np.isinf(high) else 0.5 * (low + high)

@@ -16,7 +16,7 @@ import numpy as np
 from softmargin.core.protocols import SampledProblem
 from softmargin.problems.kernel_hinge import ExpansionPoint
 from softmargin.solvers.sampled_kernel._direction import KERNEL, SampleState, SubgradientMethod
-from softmargin.solvers.sampled_kernel._line_search import HingeSearchTuning
+from softmargin.solvers.sampled_kernel._line_search import HingeSearchTuning, WolfeSlopes
 
 __all__ = ["Wolfe"]
 
@@ -29,10 +29,14 @@ class Wolfe(SubgradientMethod):
     ----------
     geometry : {"kernel", "euclidean"}
     search : {"exact", "wolfe"}
+    m_L, m_R : float
+        Of Wolfe's search, 0 < m_L < m_R < 1/2.
     """
 
     geometry: str = KERNEL
     search: str = "exact"
+    m_L: float = WolfeSlopes().m_L
+    m_R: float = WolfeSlopes().m_R
     tuning: HingeSearchTuning = HingeSearchTuning()
 
     def start(self, problem: SampledProblem, init: ExpansionPoint | None, rng: np.random.Generator) -> SampleState:
@@ -45,7 +49,7 @@ class Wolfe(SubgradientMethod):
     def step(self, problem: SampledProblem, state: SampleState) -> SampleState:
         """Update the direction and move along it; where no step decreases f, take the subgradient ahead on the line."""
         self.update_direction(problem, state)
-        t, state.act = self.search_along(problem, state, math.inf, self.tuning)
+        t, state.act = self.search_along(problem, state, math.inf)
         if t > 0.0:
             state.alpha += t * state.d
             state.u += t * state.v
