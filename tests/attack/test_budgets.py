@@ -112,7 +112,7 @@ def quietly(make, *args, **more):
 def assert_in_time(kind, name, shape, budget):
     n_classes = 2 if name == "pair_descent" else shape[2]
     for limit in (None, 10.0):  # compiles, also what only a budget needs
-        quietly(estimator(kind, name, max_iter=2, max_seconds=limit), *data(60, 5, min(n_classes, 3)))
+        quietly(estimator(kind, name, max_iter=2, max_seconds=limit), *data(60, 5, min(n_classes, 20)))
     X, y = data(*shape[:2], n_classes)
     fitted = estimator(kind, name, max_seconds=budget)
     assert seconds_of(lambda: quietly(fitted, X, y)) <= 1.5 * budget + 0.5

@@ -62,6 +62,8 @@ class BudgetTuning(NamedTuple):
     most: float = 0.5  # share of the budget that is kept for a certificate that can leave out the bound
     risky: float = 0.1  # a step that takes this share of the time left may be the one that is given up
     grace: float = 0.25  # share of the budget by which a step may exceed it before it is given up
+    late: float = 0.4  # share of the budget by which a certificate may exceed it before it leaves out the bound
+    slack: float = 0.25  # seconds that it has beyond that: a fit may take half a second more than 1.5 budgets
     cheap: float = 0.05  # share of a step up to which its point is always kept
 
 
@@ -88,7 +90,7 @@ class Clock:
 
     @property
     def grace(self) -> float:
-        """By how many seconds a step or a certificate may exceed the budget before it is given up."""
+        """By how many seconds a step may exceed the budget before it is given up."""
         return self.tuning.grace * self.max_seconds if self.is_limited else 0.0
 
     def expect(self, point: Any) -> None:
@@ -146,8 +148,8 @@ class Clock:
 
     def judging(self) -> AbstractContextManager[None]:
         """Give a certificate that can leave out the bound a deadline, and no other."""
-        left = self.max_seconds + self.grace - (time.perf_counter() - self.began)
-        return deadline(left if self.can_skip_bound else math.inf)
+        last = (1.0 + self.tuning.late) * self.max_seconds + self.tuning.slack
+        return deadline(last - (time.perf_counter() - self.began) if self.can_skip_bound else math.inf)
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
