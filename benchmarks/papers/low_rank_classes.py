@@ -32,9 +32,7 @@ HINGE_RADII = (25.0, 50.0)
 
 def main(arguments: list[str] | None) -> int:
     """Fit what is not known yet, and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", "--output", type=Path, metavar="OUT.jsonl", help="file of fits, appended to")
-    options = parser.parse_args(arguments)
+    options = parser().parse_args(arguments)
     records = Records(options.output)
     with one_thread():
         records.start()
@@ -51,6 +49,13 @@ def main(arguments: list[str] | None) -> int:
     head = ["model", "setting", "test accuracy", "rank", "numbers stored", "gap", "seconds"]
     write(markdown(head, [row["cells"] for row in known if row["table"] == "whole"]))
     return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-o", "--output", type=Path, metavar="OUT.jsonl", help="file of fits, appended to")
+    return parser
 
 
 def measure(records: Records, table: str, cases: list[tuple[str, float]], fit: Any) -> None:

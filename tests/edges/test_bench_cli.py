@@ -97,8 +97,8 @@ def test_scripts_are_told_what_they_know(folder, tmp_path, capsys):
     words = ["bench", "balls", "-o", str(tmp_path), "--benchmarks", str(folder), "--quiet"]
     more = ["--more=--cap=3", "--more=--rows", "--more=-5", "--more=6"]
     asked, _ = asked_for([*words, *more], capsys)
-    assert ["'--cap=3'" in line for line in asked] == [True, True, False]
-    assert ["'--rows', '-5', '6'" in line for line in asked] == [False, False, True]
+    assert ["'--cap=3'" in line for line in asked] == [True, True, False, True]
+    assert ["'--rows', '-5', '6'" in line for line in asked] == [False, False, True, False]
 
 
 @pytest.mark.parametrize(
