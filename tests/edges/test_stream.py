@@ -172,7 +172,7 @@ def test_held_out_rows_are_few(tmp_path, from_json, small_chunks, monkeypatch):
         (("--stream", "--loss", "squared_hinge"), "--stream learns from the hinge or the softmax"),
         (("--stream", "--solver", "newton"), "by --solver auto"),
         (("--stream", "--free-intercept"), "--free-intercept needs all rows at once"),
-        (("--stream", "--cv", "3"), "--cv needs all rows at once"),
+        (("--model", "softmax", "--stream", "--cv", "3"), "--cv needs all rows at once"),
         (("--stream", "--model", "l1-ball", "--radius", "1"), "l1-ball needs all rows"),
         (("--model", "softmax", "--stream", "--l1-ratio", "0.5"), "needs the hinge, or a softmax with a ridge"),
         ((*STREAM, "--multiclass", "crammer_singer"), "found --multiclass crammer_singer"),
