@@ -84,7 +84,8 @@ def test_trained_predicted_and_certified_alike(from_json, data, ratio, more):
     assert found["primal"] == pytest.approx(trained["certificate"]["primal"], rel=1e-9)
     assert found["residual"] <= 1e-4
     assert found["bound"] >= trained["certificate"]["bound"] * (1 - 1e-9)
-    assert (found["problem"], found["C"], found["bound_status"]) == ("softmax", 0.7, "converged")
+    assert (found["problem"], found["C"]) == ("softmax", 0.7)
+    assert found["bound_status"] in ("converged", None)  # None: the model itself proves a bound that is tight enough
 
 
 @RATIOS
@@ -205,7 +206,7 @@ def test_a_fit_may_end_at_a_share_of_its_first_gap(from_json, data):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((*SOFTMAX, "--loss", "hinge"), "--loss is an option of SVMs; softmax is none. Add --model linear-svc"),
+        ((*SOFTMAX, "--loss", "hinge"), "--loss hinge was asked for; softmax has one loss"),
         ((*SOFTMAX, "--multiclass", "one_vs_rest"), "--multiclass is an option of SVMs"),
         ((*SOFTMAX, "--intercept-scaling", "2"), "--intercept-scaling is an option of SVMs"),
         ((*SOFTMAX, "--kernel", "rbf"), "--kernel is an option of kernel models; softmax has no kernel"),

@@ -1,21 +1,5 @@
-"""Convex sets: their nearest points and corners."""
+"""Convex sets: their nearest points and corners. Each is imported when it is first used: models need no compiler."""
 
-from softmargin.sets.atoms import LowRank, SingleEntry
-from softmargin.sets.balanced import BALANCERS, project_balanced
-from softmargin.sets.balls import Box, L1Ball, Simplex
-from softmargin.sets.hull import Hull
-from softmargin.sets.shaped import Shaped
-from softmargin.sets.trace_ball import TraceBall
+from softmargin._lazy import lazy_names
 
-__all__ = [
-    "BALANCERS",
-    "Box",
-    "Hull",
-    "L1Ball",
-    "LowRank",
-    "Shaped",
-    "Simplex",
-    "SingleEntry",
-    "TraceBall",
-    "project_balanced",
-]
+__getattr__, __dir__, __all__ = lazy_names(globals())

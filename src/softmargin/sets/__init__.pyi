@@ -1,0 +1,10 @@
+from softmargin.sets.atoms import LowRank as LowRank
+from softmargin.sets.atoms import SingleEntry as SingleEntry
+from softmargin.sets.balanced import BALANCERS as BALANCERS
+from softmargin.sets.balanced import project_balanced as project_balanced
+from softmargin.sets.balls import Box as Box
+from softmargin.sets.balls import L1Ball as L1Ball
+from softmargin.sets.balls import Simplex as Simplex
+from softmargin.sets.hull import Hull as Hull
+from softmargin.sets.shaped import Shaped as Shaped
+from softmargin.sets.trace_ball import TraceBall as TraceBall
