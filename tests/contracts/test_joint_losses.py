@@ -24,6 +24,7 @@ from softmargin.solvers import (
     BallSvrg,
     BallWorkingSet,
     LowRankGradient,
+    LowRankPDBFW,
     PrimalDualBFW,
     Scgs,
     Storc,
@@ -178,6 +179,10 @@ def test_solvers_that_cannot_say_so():
     for solver in (BallPrimalDual(), PrimalDualBFW(), BallDualDescent()):
         with pytest.raises(IncompatibleError, match=r"dual step|compiled form"):
             solve(softmax, solver, stop=Stop(max_iter=1))
+    with pytest.raises(IncompatibleError, match="dual step"):
+        solve(make("multinomial", "trace"), LowRankPDBFW(), stop=Stop(max_iter=1))
+    with pytest.raises(IncompatibleError, match="conjugate is smooth"):
+        solve(make("weston_watkins", "trace"), LowRankPDBFW(steps="paper"), stop=Stop(max_iter=1))
     with pytest.raises(IncompatibleError, match="entrywise"):
         solve(softmax, BallPairwise(), stop=Stop(max_iter=1))
 

@@ -57,6 +57,7 @@ class _Joint:
 
     is_margin: ClassVar[bool] = False
     is_joint: ClassVar[bool] = True
+    dual_curvature: ClassVar[float] = np.inf
     sums_to_one: Any  # are the dual variables off the label at most 1 together, or each?
 
     def feasible(self, u: Array, target: Array) -> Array:

@@ -5,7 +5,7 @@
     best_intercept, fill_slopes,     of the losses at S + b, by one compiled pass over the entries where the loss has a
     slope_rise, losses, conjugates   compiled form (``losses.compiled_entries``), else by the methods of the problem
     square_of_norm, smoothness       how large the gradient's Lipschitz constant is
-    checked_ball, check_dual         refuse problems that a solver is not made for
+    checked_ball, check_dual, ...    refuse problems that a solver is not made for
 
 A compiled pass allocates no array of the size of the scores. It reads rows in tiles of four classes (``_products``);
 lanes that the last tile repeats have no weight in sums. With fewer than four classes, four samples make one row.
@@ -54,13 +54,18 @@ def check_dual(problem: ConstrainedProblem, name: str) -> L1Ball:
     ball = checked_ball(problem, name, "BallGradient", L1Ball)
     if problem.l2 == 0.0:
         raise IncompatibleError(f"{name} needs l2 > 0; found 0. Use BallGradient or BallWorkingSet.")
-    if not hasattr(problem.loss, "dual_step"):
-        raise IncompatibleError(f"{name} needs a loss with a dual step; {problem.loss!r} has none. Use BallGradient.")
+    check_dual_step(problem, name, "BallGradient")
     if problem.fit_intercept:
         raise IncompatibleError(
             f"{name} fits no intercept; fit_intercept is True. Use BallGradient or BallWorkingSet, or centre the data."
         )
     return ball
+
+
+def check_dual_step(problem: ConstrainedProblem, name: str, use: str) -> None:
+    """Refuse a loss without a dual step."""
+    if not hasattr(problem.loss, "dual_step"):
+        raise IncompatibleError(f"{name} needs a loss with a dual step; {problem.loss!r} has none. Use {use}.")
 
 
 def square_of_norm(problem: ConstrainedProblem, rng: np.random.Generator) -> float:

@@ -34,7 +34,7 @@ from softmargin.sets import LowRank
 from softmargin.sets.truncated import TruncationTuning, first_basis
 from softmargin.solvers.ball import _low_rank as factors
 from softmargin.solvers.ball._low_rank import FactorSolver, FactorState
-from softmargin.solvers.ball._objective import square_of_norm
+from softmargin.solvers.ball._objective import check_dual_step, square_of_norm
 from softmargin.solvers.ball._paper_steps import ETA, check_steps, paper_delta
 from softmargin.solvers.ball.primal_dual_bfw import DualStepTuning, keep_largest_rows
 
@@ -115,6 +115,7 @@ class LowRankPDBFW(FactorSolver):
                 f"LowRankPDBFW needs l2 > 0 and no intercept; found l2={problem.l2} and "
                 f"fit_intercept={problem.fit_intercept}. Use LowRankGradient."
             )
+        check_dual_step(problem, "LowRankPDBFW", "LowRankGradient")
         ball = self.ball(problem)
         W, _ = factors.first_factors(problem, ball, init)
         scores = problem.scores(W)

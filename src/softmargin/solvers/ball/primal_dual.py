@@ -21,12 +21,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from softmargin.core.certificate import relative_gap
-from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import adjoint_product
 from softmargin.problems.constrained import BallPoint
 from softmargin.solvers.ball._iterate import BallSolver
-from softmargin.solvers.ball._objective import square_of_norm
+from softmargin.solvers.ball._objective import check_dual_step, square_of_norm
 
 __all__ = ["BallPrimalDual", "BallPrimalDualState", "BallPrimalDualTuning"]
 
@@ -86,10 +85,7 @@ class BallPrimalDual(BallSolver):
         self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator
     ) -> BallPrimalDualState:
         """Allocate, from a first point with its own dual variables, or from zero."""
-        if not hasattr(problem.loss, "dual_step"):
-            raise IncompatibleError(
-                f"BallPrimalDual needs a loss with a dual step; {problem.loss!r} has none. Use BallGradient."
-            )
+        check_dual_step(problem, "BallPrimalDual", "BallGradient or LowRankGradient")
         point = problem.checked_point(init)
         W, b = np.array(point.weights, dtype=np.float64), np.array(point.intercept, dtype=np.float64)
         S = np.ascontiguousarray(problem.scores(W))
