@@ -91,7 +91,7 @@ class Trail:
 
         off = []
         for problem, least, (coef, intercept) in zip(self.problems[points], self.optima[points], models, strict=True):
-            primal = problem.primal(CompositePoint(coef.T, np.broadcast_to(intercept, len(coef))))
+            primal = problem.primal(CompositePoint(coef.T, np.broadcast_to(intercept, len(coef)))).value
             off.append(max(primal - least, 0.0) / least)
         return PathRun(seconds, off, [int(np.count_nonzero(coef)) for coef, _ in models])
 

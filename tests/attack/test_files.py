@@ -247,6 +247,8 @@ def test_a_checkpoint_of_another_shape_is_refused(checkpoint, name, change):
         ({"n_open": lambda _: "x"}, "n_open is x, not a whole number"),
         ({"gap": lambda _: [1]}, "gap is .*not a number"),
         ({"next_pass": lambda _: 0}, "damaged"),  # once an endless loop
+        ({"first_gap": lambda _: {}}, "schedule.first_gap is {}, not a number"),
+        ({"n_scheduled": lambda _: None}, "schedule.n_scheduled is None, not a whole number"),
     ],
 )
 def test_a_checkpoint_with_places_out_of_range_is_refused(checkpoint, changes, message):

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
+from attack import exact
 from softmargin import KernelSVC, LinearSVC, certify
+from softmargin.kernels import Rbf
+from softmargin.matrices.gram import Gram
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -36,6 +39,18 @@ def test_two_clusters_far_apart_keep_their_digits():
     alone = KernelSVC(gamma=0.3, tol=1e-6, fit_intercept=False).fit(far, y).certificate_
     assert found.status_ == "converged"
     assert alone.primal == pytest.approx(halves[0].primal + halves[1].primal, rel=1e-5)  # K is 0 between them
+
+
+@pytest.mark.parametrize("distance", [1e5, 1e8])
+def test_values_of_an_rbf_kernel_are_within_their_allowance(distance):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((12, 4)) + np.where(np.arange(12)[:, None] % 2 == 0, 0.0, distance)
+    gram = Gram(Rbf(3.0), X)
+    judged = gram.judged(np.eye(12), 0)
+    true = np.array([[float(v) for v in row] for row in exact.gram(Rbf(3.0), X, 0.0)])
+    allowed = judged.errors.rows @ judged.errors.slope + judged.errors.level
+    assert (np.abs(judged.scores - true) <= allowed + 1e-16).all()
+    assert allowed.max() < 1e-9
 
 
 @pytest.mark.parametrize(

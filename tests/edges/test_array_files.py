@@ -91,6 +91,7 @@ def test_unsorted_and_repeated_csr_entries_are_made_canonical(tmp_path):
         ({**PARTS, "indices": np.array([1, 0, -1]), "y": Y}, "the CSR parts do not fit together"),
         ({**PARTS, "indptr": np.array([0, 2, 1]), "y": Y}, "the CSR parts do not fit together"),
         ({**PARTS, "indptr": np.array([0, 3]), "y": Y}, "the CSR parts do not fit together"),
+        ({**PARTS, "indptr": np.array([0, 10**6, 0]), "y": Y}, "the CSR parts do not fit together"),  # once a crash
         ({**PARTS, "shape": np.array([2]), "y": Y}, "shape .two numbers. must be whole numbers"),
         ({**PARTS, "indices": np.array([1.0, 0.0, 2.0]), "y": Y}, "must be whole numbers"),
         ({**PARTS, "y": Y[:1]}, "X has 2 rows and y has 1 labels"),

@@ -14,6 +14,7 @@ from benchopt import BaseObjective
 from benchmark_utils.bounds import BOUND_SECONDS, ProvenBound, proven_bound
 from benchmark_utils.racing import GapReached
 from softmargin.core.certificate import duality_gap
+from softmargin.core.rounding import Rounded
 from softmargin.problems import MulticlassSVM
 
 
@@ -54,7 +55,7 @@ class Objective(BaseObjective):
         """Evaluate weights of shape (d, k), by their own dual variables (n, k) where there are any."""
         if alpha is None:
             with_bias = np.vstack([weights, np.zeros((1, weights.shape[1]))])
-            certificate = duality_gap(self.problem.primal(with_bias), self.bound.bound)
+            certificate = duality_gap(self.problem.primal(with_bias), Rounded(self.bound.bound))
         else:
             point = self.problem.point(alpha)
             weights = point.weights[:-1]

@@ -58,12 +58,12 @@ class Objective(BaseObjective):
 
     def suboptimality(self, point: CompositePoint) -> float:
         """Return (F - F*) / F*, never below zero."""
-        return self.bound.relative(self.problem.primal(point))
+        return self.bound.relative(self.problem.primal(point).value)
 
     def evaluate_result(self, weights: np.ndarray, intercept: np.ndarray) -> dict[str, float]:
         """Evaluate weights of shape (d, k) and intercepts of shape (k,); k = 1 for two classes."""
         point = CompositePoint(weights, intercept)
-        primal = self.problem.primal(point)
+        primal = self.problem.primal(point).value
         return {
             "value": self.bound.relative(primal),
             "primal": primal,

@@ -11,6 +11,7 @@ import numpy as np
 from softmargin.core import npy
 from softmargin.core.errors import DataError
 from softmargin.core.files import blaming, open_binary, open_zip, read_member
+from softmargin.core.sparse import checked_sparse
 
 __all__ = ["read_npy", "read_npz"]
 
@@ -154,8 +155,8 @@ def _csr(parts: dict[str, np.ndarray], source: str) -> Any:
     values = _as_floats(data[np.newaxis, :], source)[0]
     try:
         X = csr_matrix((values, indices.astype(np.int64), indptr.astype(np.int64)), shape=(n, d))
-        X.check_format(full_check=True)
-    except (ValueError, IndexError) as problem:
+        X = checked_sparse(X)  # SciPy's own check overlooks a bad indptr that ends at 0
+    except (ValueError, IndexError, DataError) as problem:
         raise DataError(f"{source}: the CSR parts do not fit together ({problem}). {_WHAT_TO_SAVE}") from problem
     X.sum_duplicates()
     if max(d, X.nnz) <= np.iinfo(np.int32).max:

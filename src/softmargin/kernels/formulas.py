@@ -5,6 +5,7 @@ Each is a frozen dataclass: ``block(left, right)`` has k(a, b) for all pairs of 
 ``errors(points)`` bounds the rounding of float64 values (maths: rounding, section 4).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -127,11 +128,11 @@ class Rbf(_OfDistance):
     name: ClassVar[str] = "rbf"
 
     def origin(self, points: Points) -> Array | None:
-        """Return the mean of dense points, where the distances from zero are too long and those from it shorter."""
+        """Return the mean of dense points, where the distances from zero are too long and those from it are not."""
         if points.is_sparse or not self._lost(points) > _LOST:
             return None
         mean: Array = points.X.mean(axis=0, dtype=np.float64)
-        return mean if self._lost(points.moved(mean)) < 0.5 * self._lost(points) else None
+        return mean if self._lost(points.moved(mean)) <= _LOST else None
 
     def block(self, left: Points, right: Points) -> Array:
         """Return k(a, b) for all pairs."""
@@ -163,6 +164,8 @@ class Rbf(_OfDistance):
         either, parts = super().errors(points), self._parts(points)
         # No two values of an rbf kernel differ by more than 1; below the limit, e^t - 1 is about t.
         parts = np.minimum(parts, _LOST) if _has_differences(points) else np.where(parts > 2.0**-21, 1.0, parts)
+        if points.is_moved:  # by one rounding of every coordinate; no slope of e^(-gamma d^2) exceeds sqrt(2 gamma / e)
+            parts = parts + math.sqrt(2.0 * self.gamma / math.e) * UNIT * np.sqrt(points.sqnorms)
         return either._replace(rows=either.rows + parts)
 
 

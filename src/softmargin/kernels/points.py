@@ -69,10 +69,13 @@ class Points:
     X : array or CSR matrix of shape (n, d)
     sqnorms : array of shape (n,), optional
         |x_i|^2, where they are known already.
+    is_moved : bool, default=False
+        Whether the rows are differences from an origin, each coordinate rounded.
     """
 
-    def __init__(self, X: Any, sqnorms: Array | None = None) -> None:
+    def __init__(self, X: Any, sqnorms: Array | None = None, *, is_moved: bool = False) -> None:
         self.X = X
+        self.is_moved = is_moved
         if sqnorms is not None:
             self.sqnorms = sqnorms
 
@@ -124,7 +127,7 @@ class Points:
 
     def moved(self, origin: Array) -> "Points":
         """Return dense points relative to another origin, in float64."""
-        return Points(np.subtract(self.X, origin, dtype=np.float64))
+        return Points(np.subtract(self.X, origin, dtype=np.float64), is_moved=True)
 
     @property
     def longest(self) -> int:

@@ -23,7 +23,7 @@ from softmargin.core.errors import ModelFileError, SoftmarginError
 from softmargin.core.files import blaming, read_archive, write_archive
 from softmargin.core.protocols import Progress, Watcher
 from softmargin.matrices.gram import GramMemory
-from softmargin.run.restored import kernel_matrices
+from softmargin.run.restored import check_restored, kernel_matrices
 from softmargin.run.schedule import Schedule
 
 __all__ = ["Checkpoint", "CheckpointTuning", "EarlyStop", "ProgressBar", "SavedState", "load_checkpoint"]
@@ -276,6 +276,7 @@ def load_checkpoint(path: str | Path, solver: Any) -> SavedState:
             memories.append(GramMemory(rows, ends, square, int(square_after), int(ordered_after)))
         state = solver.restore(arrays, meta["state"])
         schedule = Schedule(**meta["schedule"])
+        check_restored(schedule, Schedule(0.0, 0.0), "schedule")
         iteration, seconds, problem = int(meta["iteration"]), float(meta["seconds"]), str(meta["problem"])
         # The schedule doubles next_pass until it lies ahead.
         if not (iteration >= 0 and 0 <= seconds < math.inf and schedule.next_pass >= 1):

@@ -23,6 +23,7 @@ from benchmark_utils.bounds import data_key
 from benchmark_utils.folders import cache_folder
 from benchmark_utils.racing import CONVERGED, OVER_CAP, STOPPED_SHORT, GapReached, Lap
 from softmargin.core.certificate import duality_gap
+from softmargin.core.rounding import Rounded
 from softmargin.data import write_libsvm
 from softmargin.models.liblinear import read_liblinear
 
@@ -88,7 +89,7 @@ class Solver(BaseSolver):
         bound = objective.bound.bound
         last, count, residual = _Pass(0.0, math.inf), 0, math.inf
         for count, last in enumerate(self._passes(cap), start=1):
-            residual = duality_gap(last.primal, bound).residual
+            residual = duality_gap(Rounded(last.primal), Rounded(bound)).residual
             if last.seconds > cap:
                 break
             while pending and residual <= pending[0]:
