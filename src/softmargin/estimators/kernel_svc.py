@@ -12,7 +12,8 @@ from softmargin.estimators.frame.fit import Data, Posed
 from softmargin.estimators.frame.stream import StreamClassifier
 from softmargin.estimators.frame.svm import SvmClassifier
 from softmargin.estimators.frame.warnings import indefinite_kernel
-from softmargin.estimators.posing.scs_stream import KernelStream, stream_of
+from softmargin.estimators.posing.scs_stream import stream_of
+from softmargin.estimators.posing.stream import KernelStream
 from softmargin.estimators.posing.svm import (
     KernelSettings,
     kernel_claim,

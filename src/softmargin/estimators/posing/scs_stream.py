@@ -9,8 +9,6 @@ that of all rows seen, 1 / sum_i C_i; radii are in units of 1 / sqrt(lam). Every
 """
 
 import math
-from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -18,17 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, summed
-from softmargin.core.errors import DataError
 from softmargin.core.rounding import UNIT
-from softmargin.estimators.posing.stream import Stream, in_form_of, stacked
+from softmargin.estimators.posing.stream import KernelStream, Stream, in_form_of, stacked
 from softmargin.estimators.posing.svm import binary_labels
 from softmargin.kernels import Points
-from softmargin.models import KernelExpansion
-from softmargin.problems import Expansion, ExpansionPoint, KernelHinge
-from softmargin.run import Status
+from softmargin.problems import ExpansionPoint, KernelHinge
 from softmargin.solvers.sampled_kernel.conjugate_subgradient import ConjugateSubgradient
 
-__all__ = ["KernelStream", "ScsStream", "stream_of"]
+__all__ = ["ScsStream", "stream_of"]
 
 Array = NDArray[Any]
 JITTER = 1e-6  # share of the largest kernel value that keeps equations of near rows solvable; by hand
@@ -60,53 +55,11 @@ class _Sample(NamedTuple):
 
 
 @dataclass
-class ScsStream:
-    """A kernel SVM that takes one chunk of rows after the other, and keeps at most ``budget`` of them for each class.
+class ScsStream(KernelStream):
+    """Samples of at most ``budget`` rows, one for each class, and conjugate subgradients on them."""
 
-    Parameters
-    ----------
-    kernel : kernel object
-    n_classes : int
-    bias : float
-        Value of the constant feature.
-    vectors, labels, coef, positions
-        (m, d), (m,) codes, (m, 1 or k) and (m,) places in the stream: a model to begin with; None for nothing yet.
-    n_seen : int
-    price : float
-        Sum of C_i over all rows seen: lam is its inverse.
-    n_steps : int
-        Iterations made, of all classes.
-    solver : ConjugateSubgradient
-    """
-
-    kernel: Any
-    n_classes: int
-    bias: float
-    vectors: Any = None
-    labels: Array = field(default_factory=lambda: np.empty(0, dtype=np.intp))
-    coef: Array | None = None
-    positions: Array = field(default_factory=lambda: np.empty(0, dtype=np.intp))
-    n_seen: int = 0
-    price: float = 0.0
-    n_steps: int = 0
     solver: ConjugateSubgradient = ConjugateSubgradient()
     samples: list[_Sample] = field(default_factory=list, init=False)
-
-    def take(
-        self, X: Any, codes: Array, prices: Array, *, budget: int, tol: float, seed: int
-    ) -> tuple[Certificate, Status]:
-        """Learn from a chunk; return the certificate on the samples, and whether that meets the tolerance.
-
-        A chunk that fails, or is interrupted, leaves all as it was.
-        """
-        if not prices.any():
-            raise DataError("all sample weights are zero; nothing can be learnt.")
-        later, rng = copy(self), np.random.default_rng([seed, self.n_seen])
-        certificate = later._learn(X, codes, prices, budget, rng)
-        if not math.isfinite(certificate.residual):
-            raise DataError(f"learning from rows {self.n_seen}.. of the stream failed. {Status.FAILED.sentence}")
-        vars(self).update(vars(later))
-        return certificate, Status.CONVERGED if certificate.meets(tol) else Status.MAX_ITER
 
     def _learn(self, X: Any, codes: Array, prices: Array, budget: int, rng: np.random.Generator) -> Certificate:
         X = X if self.vectors is None else in_form_of(self.vectors, X)
@@ -156,7 +109,6 @@ class ScsStream:
         per_step = len(state.index) if solver.test_size is None else solver.test_size
         for _ in range(max(len(chunk.alpha) // per_step, 1)):
             state = solver.step(problem, state)
-            self.n_steps += 1
         certificate = problem.certificate(solver.point(problem, state))
         learnt = rows.take(state.index)
         return learnt._replace(alpha=state.alpha, radius=state.radius * root), certificate
@@ -187,19 +139,6 @@ class ScsStream:
         for c, sample in enumerate(self.samples):
             self.coef[inverse[begin : begin + len(sample.alpha)], c] = sample.alpha
             begin += len(sample.alpha)
-
-    def model(self, classes: Array, info: Mapping[str, Any]) -> KernelExpansion:
-        """Return the model learnt so far."""
-        return KernelExpansion(classes, *self.expansion(), info)
-
-    def expansion(self) -> Expansion:
-        """Return the model learnt so far, without labels."""
-        assert self.coef is not None
-        intercept = self.bias**2 * self.coef.sum(axis=0)
-        return Expansion(self.kernel, self.vectors, self.positions, self.n_seen, self.coef, intercept)
-
-
-KernelStream = Stream | ScsStream
 
 
 def stream_of(solver: Any, kernel: Any, n_classes: int, bias: float, *known: Any, **seen: Any) -> KernelStream:

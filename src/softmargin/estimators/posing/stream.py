@@ -27,17 +27,15 @@ from softmargin.problems import Expansion
 from softmargin.run import Status
 from softmargin.solvers.sampled_kernel._stream_loop import pass_over_features
 
-__all__ = ["Stream", "in_form_of", "stacked"]
+__all__ = ["KernelStream", "Stream", "in_form_of", "stacked"]
 
 Array = NDArray[Any]
 BLOCK_NUMBERS = 1 << 22  # features held at once: 16 MB of float32
 
 
 @dataclass
-class Stream:
-    """A kernel SVM that takes one chunk of rows after the other, and keeps ``budget`` landmarks.
-
-    Landmarks are drawn, by price, from the first chunk, and from later ones while there are fewer than the budget.
+class KernelStream:
+    """A kernel SVM that takes one chunk of rows after the other, in memory that does not grow.
 
     Parameters
     ----------
@@ -50,8 +48,6 @@ class Stream:
     n_seen : int
     price : float
         Sum of C_i over all rows seen: lam is its inverse.
-    n_steps : int, optional
-        Rows of a positive C_i that were seen; by default all of ``n_seen``.
     """
 
     kernel: Any
@@ -63,20 +59,11 @@ class Stream:
     positions: Array = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     n_seen: int = 0
     price: float = 0.0
-    n_steps: int = -1
-    reach: float = 0.0  # largest mean of |weight z|^2 in a block
-    landmarks: Landmarks | None = field(default=None, init=False)
-    W: Array = field(init=False)  # (k, r)
-    average: Array = field(init=False)  # (k, r)
-
-    def __post_init__(self) -> None:
-        """Count the rows of a model to begin with."""
-        self.n_steps = self.n_seen if self.n_steps < 0 else self.n_steps
 
     def take(
         self, X: Any, codes: Array, prices: Array, *, budget: int, tol: float, seed: int
     ) -> tuple[Certificate, Status]:
-        """Learn from a chunk; return the certificate on rows of it, and whether that meets the tolerance.
+        """Learn from a chunk; return the certificate on some rows, and whether that meets the tolerance.
 
         A chunk that fails, or is interrupted, leaves all as it was.
         """
@@ -86,8 +73,41 @@ class Stream:
             raise DataError("all sample weights are zero; nothing can be learnt.")
         later = copy(self)
         certificate = later._learn(X, codes, prices, budget, np.random.default_rng([seed, self.n_seen]))
+        if not (np.isfinite(certificate.primal) and np.isfinite(later.expansion().coef).all()):
+            raise DataError(f"learning from rows {self.n_seen}.. of the stream failed. {Status.FAILED.sentence}")
         vars(self).update(vars(later))
         return certificate, Status.CONVERGED if certificate.meets(tol) else Status.MAX_ITER
+
+    def _learn(self, X: Any, codes: Array, prices: Array, budget: int, rng: np.random.Generator) -> Certificate:
+        raise NotImplementedError
+
+    def model(self, classes: Array, info: Mapping[str, Any]) -> KernelExpansion:
+        """Return the model learnt so far."""
+        return KernelExpansion(classes, *self.expansion(), info)
+
+    def expansion(self) -> Expansion:
+        """Return the model learnt so far, without labels."""
+        assert self.coef is not None
+        intercept = self.bias**2 * self.coef.sum(axis=0)
+        return Expansion(self.kernel, self.vectors, self.positions, self.n_seen, self.coef, intercept)
+
+
+@dataclass
+class Stream(KernelStream):
+    """Landmarks, as many as the budget, and averaged Pegasos on their features.
+
+    Landmarks are drawn, by price, from the first chunk, and from later ones while there are fewer than the budget.
+    """
+
+    reach: float = 0.0  # largest mean of |weight z|^2 in a block
+    n_steps: int = field(init=False)  # rows of a positive C_i that were seen
+    landmarks: Landmarks | None = field(default=None, init=False)
+    W: Array = field(init=False)  # (k, r)
+    average: Array = field(init=False)  # (k, r)
+
+    def __post_init__(self) -> None:
+        """Count the rows of a model to begin with."""
+        self.n_steps = self.n_seen
 
     def _learn(self, X: Any, codes: Array, prices: Array, budget: int, rng: np.random.Generator) -> Certificate:
         X = X if self.vectors is None else in_form_of(self.vectors, X)
@@ -105,8 +125,6 @@ class Stream:
                 Z, signs, weights[block], self.W, self.average, 1.0 / self.price, self.reach, self.n_steps
             )
             self.n_steps += len(block)
-        if not (np.isfinite(self.W).all() and np.isfinite(self.average).all()):
-            raise DataError(f"learning from rows {self.n_seen}.. of the stream failed. {Status.FAILED.sentence}")
         self.n_seen += len(codes)
         self.coef = self.landmarks.expanded(self.average.T)
         return _sample_gap(Z, signs, prices[block], self.average, self.price)
@@ -134,16 +152,6 @@ class Stream:
         features = self.landmarks.transform(old)
         self.average = self.coef.T @ features
         self.W = self.average.copy() if was is None else was.expanded(self.W.T).T @ features
-
-    def model(self, classes: Array, info: Mapping[str, Any]) -> KernelExpansion:
-        """Return the model learnt so far."""
-        return KernelExpansion(classes, *self.expansion(), info)
-
-    def expansion(self) -> Expansion:
-        """Return the model learnt so far, without labels."""
-        assert self.coef is not None
-        intercept = self.bias**2 * self.coef.sum(axis=0)
-        return Expansion(self.kernel, self.vectors, self.positions, self.n_seen, self.coef, intercept)
 
 
 def _sample_gap(Z: Array, signs: Array, prices: Array, W: Array, price: float) -> Certificate:
