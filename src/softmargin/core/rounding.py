@@ -88,13 +88,15 @@ def total(terms: Array, errors: Any = 0.0) -> Rounded:
 
     Products that all underflow to zero count as zero.
     """
-    value, size, lost = float(terms.sum()), float(np.abs(terms).sum()), terms.size * TINY if terms.any() else 0.0
-    return Rounded(value, SLACK * (gamma(terms.size + 1) * size + lost + float(np.sum(errors))))
+    value, size = float(terms.sum()), float(np.abs(terms).sum())
+    before = float(errors.sum()) if isinstance(errors, np.ndarray) else errors
+    return Rounded(value, SLACK * (gamma(terms.size + 1) * size + (terms.size * TINY if size else 0.0) + before))
 
 
 def squared_norm(V: Array, error: float = 0.0) -> Rounded:
     """Return |V|^2, where V is within ``error`` of the exact one in the Euclidean norm."""
-    square, lost = float(np.vdot(V, V)), V.size * TINY if V.any() else 0.0
+    square = float(np.vdot(V, V))
+    lost = V.size * TINY if square or V.any() else 0.0
     change = error * (2.0 * math.sqrt(square) + error)
     return Rounded(square, SLACK * (gamma(V.size + 1) * square + lost + change))
 

@@ -29,6 +29,7 @@ from softmargin.core.deadline import OutOfTime, check_time, is_time_up, leaving,
 from softmargin.core.errors import DataError
 from softmargin.core.rounding import SLACK, Rounded, column_roundings, column_sums, gamma, norms, total
 from softmargin.losses.multinomial import (
+    at_labels,
     balanced,
     best_intercept,
     entropy,
@@ -161,7 +162,9 @@ class Composite:
         """
         scores = np.empty((len(self.y), self.n_classes), order="F")
         scores[:, : -self.n_columns] = 0.0
-        scores[:, -self.n_columns :] = product(self.X, point.weights) + self.bias * point.intercept
+        own = scores[:, -self.n_columns :]
+        own[:] = product(self.X, point.weights)
+        own += self.bias * point.intercept
         return scores
 
     def primal(self, point: CompositePoint) -> Rounded:
@@ -268,7 +271,8 @@ class Composite:
     def _pulls(self, off: Array, rest: Array) -> Array:
         """Return C (P - Y), given P off the labels; shape (n, n_classes)."""
         U = off * self.C[:, None]
-        U[np.arange(len(U)), self.y] = -self.C * rest
+        flat, labels = at_labels(U, self.y)
+        flat[labels] = -self.C * rest
         return U
 
     @cached_property

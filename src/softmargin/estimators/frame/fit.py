@@ -198,6 +198,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls._defaults = {name: entry.default for name, entry in inspect.signature(cls).parameters.items()}
         if cls.__doc__ is None:
             return
         texts = "\n".join(inspect.cleandoc(base.__doc__ or "") for base in reversed(cls.__mro__))
@@ -209,11 +210,13 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
             flags=re.MULTILINE,
         )
 
+    _defaults: ClassVar[Mapping[str, Any]] = {}  # of the parameters
     _allowed: ClassVar[Mapping[str, tuple[Any, ...]]] = {}  # parameters that mean here what they mean nowhere else
 
     def _check_parameters(self) -> None:
         """Refuse parameters that make no sense; as scikit-learn asks, in ``fit`` and not before."""
-        check_parameters(vars(self), self._allowed)
+        chosen = {name: value for name, value in vars(self).items() if value is not self._defaults.get(name, self)}
+        check_parameters(chosen, self._allowed)
 
     def _take_settings(self, settings: dict[str, Any]) -> None:
         """Keep the parameters of a constructor, its ``locals()``, under their names, as scikit-learn asks for."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import spotrf, spotrs  # as cho_factor and cho_solve, without their layers
 from scipy.sparse import csr_matrix
 
 from softmargin.core.deadline import has_time_for
@@ -57,8 +57,9 @@ def _solve_shared(factor: Any, scales: Array, V: Array) -> Array:
     if not size > 0.0:
         return V
     right /= size  # into the range of float32
-    solved: Array = cho_solve(factor, right.astype(np.float32), check_finite=False) * (size / scales)
-    return solved.ravel()
+    solved, _ = spotrs(factor, right.astype(np.float32))
+    solved = solved * (size / scales)
+    return np.asarray(solved.ravel())
 
 
 def _solve_each(inverses: Array, V: Array) -> Array:
@@ -136,7 +137,8 @@ def _draw(
 def _diagonal(objective: RidgeObjective, rows: WeightedRows, tuning: MetricTuning) -> Array:
     """Return the diagonal of the Hessian of some rows, at least a share of its bound."""
     P, problem = rows.P.reshape(-1, objective.k), objective.problem
-    curvature = P * (1.0 - P) * rows.C[:, None]
+    curvature = P - np.square(P)
+    curvature *= rows.C[:, None]
     diagonal = np.empty((rows.X.shape[1] + 1, objective.k))
     diagonal[:-1] = class_squares(rows.X, curvature) + problem.ridge
     diagonal[-1] = problem.bias * curvature.sum(axis=0)
@@ -179,11 +181,11 @@ def _factored(H: Array) -> Any:
     """Return the Cholesky factor of a matrix with unit diagonal, shifted until it is positive definite."""
     shift = SHIFT
     while shift < 1.0:
-        try:
-            return cho_factor(H + shift * np.eye(len(H), dtype=H.dtype), check_finite=False)
-        except LinAlgError:
-            shift *= 10.0
-    return cho_factor(np.eye(len(H), dtype=H.dtype), check_finite=False)
+        factor, failure = spotrf(H + shift * np.eye(len(H), dtype=H.dtype))
+        if not failure:
+            return factor
+        shift *= 10.0
+    return np.eye(len(H), dtype=H.dtype)
 
 
 def _inverse_grams(objective: RidgeObjective, X: Any, curvature: Array, tuning: MetricTuning) -> Array:

@@ -38,7 +38,7 @@ Array = NDArray[Any]
 State = TypeVar("State", bound="RidgeState")
 ROUNDING = 1e-14  # share of F by which it may rise through rounding
 REFRESH = 20  # steps after which scores are recomputed: rounding accumulates in the sums
-CACHED = 1 << 14  # numbers of X squared at once: they stay in the cache
+CACHED = 1 << 15  # numbers of X squared at once: they stay in the cache
 
 
 @dataclass
