@@ -12,7 +12,7 @@ from softmargin.backends.disk_cache import own_folder
 _sources = sorted((Path(__file__).parents[1] / "src" / "softmargin").rglob("*.py"))
 _digest = hashlib.sha256(b"".join(path.read_bytes() for path in _sources)).hexdigest()[:16]
 if "NUMBA_CACHE_DIR" not in os.environ:
-    os.environ["NUMBA_CACHE_DIR"] = str(own_folder(f"numba-{_digest}"))
+    os.environ["NUMBA_CACHE_DIR"] = str(own_folder("numba", _digest))
 
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402

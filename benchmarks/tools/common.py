@@ -44,7 +44,7 @@ def source_digest() -> str:
 
 
 if "NUMBA_CACHE_DIR" not in os.environ:
-    os.environ["NUMBA_CACHE_DIR"] = str(own_folder(f"numba-{source_digest()}"))
+    os.environ["NUMBA_CACHE_DIR"] = str(own_folder("numba", source_digest()))
 
 
 class UserError(Exception):

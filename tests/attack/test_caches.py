@@ -180,16 +180,29 @@ def test_code_goes_where_only_the_user_can_write(tmp_path, monkeypatch):
 def test_own_folders_are_among_the_users_caches_or_new(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert own_folder("numba-abc") == tmp_path / "softmargin" / "numba-abc"
+    assert own_folder("numba", "abc") == tmp_path / "softmargin" / "numba-abc"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", "/dev/null")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    first, second = own_folder("x"), own_folder("x")
+    first, second = own_folder("x", "y"), own_folder("x", "y")
     assert first != second
     assert stat.S_IMODE(first.stat().st_mode) == 0o700
     monkeypatch.setattr(disk_cache.os.path, "expanduser", lambda path: path)
     with pytest.raises(PermissionError, match="no home folder"):
         private_folder(disk_cache.user_cache())
+
+
+def test_own_folders_of_old_versions_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    other = own_folder("data", "0")
+    for version in range(6):
+        folder = own_folder("numba", str(version))
+        (folder / "code").mkdir()
+        os.utime(folder, (version, version))
+    own_folder("numba", "2")
+    names = sorted(path.name for path in other.parent.iterdir())
+    assert names == ["data-0", "numba-2", "numba-3", "numba-4", "numba-5"]
 
 
 SUM_OF_SQUARES = """

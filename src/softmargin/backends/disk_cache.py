@@ -14,6 +14,7 @@ import contextlib
 import functools
 import hashlib
 import os
+import shutil
 import stat
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from pathlib import Path
 __all__ = ["CodeFiles", "code_folder", "own_folder", "private_folder", "user_cache"]
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
+_KEPT = 4  # folders of one kind
 _SHORT = 16  # characters of a digest that is part of a name
 
 
@@ -56,12 +58,21 @@ def private_folder(path: Path, mode: int = 0o700) -> Path:
     return path
 
 
-def own_folder(name: str) -> Path:
-    """Return the folder of that name among the user's caches, or a fresh temporary one where there can be none."""
+def own_folder(kind: str, version: str) -> Path:
+    """Return the folder ``kind-version`` among the user's caches, or a fresh temporary one where there can be none.
+
+    Of every kind the folders that were used last are kept, and older ones removed.
+    """
     try:
-        return private_folder(user_cache() / name)
+        folder = private_folder(user_cache() / f"{kind}-{version}")
     except OSError:
-        return Path(tempfile.mkdtemp(prefix=f"softmargin-{name}-"))
+        return Path(tempfile.mkdtemp(prefix=f"softmargin-{kind}-{version}-"))
+    with contextlib.suppress(OSError):  # another process may remove the same folders
+        os.utime(folder)
+        others = [path for path in folder.parent.glob(f"{kind}-*") if path != folder and path.is_dir()]
+        for path in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)[_KEPT - 1 :]:
+            shutil.rmtree(path, ignore_errors=True)
+    return folder
 
 
 def _make(path: Path, mode: int) -> None:
