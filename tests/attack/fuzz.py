@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from softmargin.core import files
+from softmargin.core import archive
 from softmargin.core.errors import SoftmarginError
 from softmargin.data import read_libsvm, read_npy, read_npz, write_libsvm
 from softmargin.data.libsvm import read_libsvm_chunks
@@ -201,7 +201,7 @@ def repacked_archive(content: bytes, rng: np.random.Generator) -> bytes:
         members[name] = _strange_array(members[name], rng)
     try:
         loaded = {name: np.load(io.BytesIO(members[f"{name}.npy"])) for name in header["arrays"]}
-        header["sha256"] = files._checksum(loaded, header["meta"])
+        header["sha256"] = archive._checksum(loaded, header["meta"])
     except Exception:  # then the reader cannot check it either
         pass
     text = json.dumps(header).encode()

@@ -21,8 +21,9 @@ import pytest
 import softmargin
 from attack import fuzz
 from softmargin.core import npy
+from softmargin.core.archive import _checksum, read_archive, write_archive
 from softmargin.core.errors import DataError, ModelFileError
-from softmargin.core.files import _checksum, atomic_write, read_archive, write_archive
+from softmargin.core.files import atomic_write
 from softmargin.data import read_npz, write_libsvm
 from softmargin.data.libsvm import read_libsvm_chunks
 from softmargin.models import LinearModel, load_model, read_liblinear

@@ -15,7 +15,7 @@ from scipy.sparse import csc_matrix, csr_matrix
 
 from reference.l2_optimum import nearest_balanced
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import ConvexSet
+from softmargin.core.pieces import ConvexSet
 from softmargin.sets import BALANCERS, Box, L1Ball, LowRank, Simplex, SingleEntry, TraceBall, project_balanced
 from softmargin.sets.balls import checked_radius
 from softmargin.sets.truncated import TruncationTuning, first_basis, is_whole, leading

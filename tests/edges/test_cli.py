@@ -16,8 +16,8 @@ import pytest
 
 import softmargin
 from softmargin.cli import choices, train
+from softmargin.core.archive import read_archive
 from softmargin.core.errors import ModelFileError
-from softmargin.core.files import read_archive
 from softmargin.data import blobs, load, split, write_libsvm
 from softmargin.models import LinearModel
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
+from softmargin.core.archive import archive_kind, read_archive, write_archive
 from softmargin.core.errors import DataError, ModelFileError
-from softmargin.core.files import archive_kind, read_archive, write_archive
 from softmargin.kernels import CallableKernel, Laplacian, Linear, Points, Polynomial, Precomputed, Rbf, Sigmoid
 from softmargin.models import KernelExpansion, LinearModel, load_model
 from softmargin.models import kernel_expansion as module

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from softmargin.core.archive import FORMAT_VERSION, read_archive, write_archive
 from softmargin.core.errors import DataError, ModelFileError
-from softmargin.core.files import FORMAT_VERSION, atomic_write, read_archive, write_archive
+from softmargin.core.files import atomic_write
 from softmargin.models import LinearModel
 
 JSON = st.recursive(

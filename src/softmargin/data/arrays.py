@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from softmargin.core import npy
+from softmargin.core.archive import open_zip, read_member
 from softmargin.core.errors import DataError
-from softmargin.core.files import blaming, open_binary, open_zip, read_member
+from softmargin.core.files import blaming, open_binary
 from softmargin.core.sparse import checked_sparse
 
 __all__ = ["read_npy", "read_npz"]

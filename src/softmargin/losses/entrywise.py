@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit, xlog1py, xlogy
 
-from softmargin.core.protocols import Array, EntrywiseLoss
+from softmargin.core.pieces import Array, EntrywiseLoss
 from softmargin.losses.compiled_entries import MAX_STEPS, ROUNDING, LogisticEntropy, PiecewiseQuadratic
 
 __all__ = ["ENTRYWISE", "Hinge", "Logistic", "SmoothHinge", "Squared", "SquaredHinge"]

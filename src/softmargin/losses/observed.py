@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from softmargin.core.protocols import Array, EntrywiseLoss
+from softmargin.core.pieces import Array, EntrywiseLoss
 
 __all__ = ["Observed"]
 

@@ -2,8 +2,8 @@
 
 import os
 
+from softmargin.core.archive import archive_kind
 from softmargin.core.errors import ModelFileError
-from softmargin.core.files import archive_kind
 from softmargin.models.kernel_expansion import KernelExpansion
 from softmargin.models.liblinear import looks_like_liblinear, read_liblinear, write_liblinear
 from softmargin.models.libsvm import OneVsOne, looks_like_libsvm_model, read_libsvm_model, write_libsvm_model

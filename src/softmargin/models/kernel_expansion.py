@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from softmargin.core.archive import read_archive, write_archive
 from softmargin.core.errors import DataError
-from softmargin.core.files import blaming, read_archive, write_archive
+from softmargin.core.files import blaming
 from softmargin.kernels import KERNELS, Linear, Points, Precomputed, make_kernel
 from softmargin.kernels.points import add_product, slices, tile_shape
 from softmargin.models.linear import LinearModel
@@ -122,7 +123,7 @@ class KernelExpansion(Classifier):
         return super().fit_columns(X)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as one archive (see `softmargin.core.files`), whole or not at all; no pickle."""
+        """Write the model as one archive (see `softmargin.core.archive`), whole or not at all; no pickle."""
         name = getattr(self.kernel, "name", None)
         if type(self.kernel) is not KERNELS.get(str(name)):
             raise DataError(

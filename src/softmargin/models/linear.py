@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from softmargin.core.archive import read_archive, write_archive
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.core.files import blaming, read_archive, write_archive
+from softmargin.core.files import blaming
 from softmargin.models.shapes import (
     Classifier,
     checked_labels,
@@ -81,7 +82,7 @@ class LinearModel(Classifier):
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as one archive (see `softmargin.core.files`), whole or not at all; no pickle."""
+        """Write the model as one archive (see `softmargin.core.archive`), whole or not at all; no pickle."""
         arrays = {**{name: getattr(self, name) for name in _ARRAYS}, **coef_arrays(self.coef)}
         write_archive(path, kind=_KIND, arrays=arrays, meta=self.info)
 

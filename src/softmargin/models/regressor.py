@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from softmargin.core.archive import read_archive, write_archive
 from softmargin.core.errors import DataError
-from softmargin.core.files import blaming, read_archive, write_archive
+from softmargin.core.files import blaming
 from softmargin.models.shapes import Predictor, checked_scores, floats, require_arrays
 from softmargin.models.weights import checked_coef, coef_arrays, linear_scores, stored_coef
 
@@ -59,7 +60,7 @@ class LinearRegressor(Predictor):
         return scores[:, 0] if self.is_flat else scores
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as one archive (see `softmargin.core.files`), whole or not at all; no pickle."""
+        """Write the model as one archive (see `softmargin.core.archive`), whole or not at all; no pickle."""
         arrays = {"intercept": self.intercept, **coef_arrays(self.coef)}
         write_archive(path, kind=_KIND, arrays=arrays, meta={"is_flat": self.is_flat, "info": self.info})
 

@@ -14,7 +14,7 @@ from softmargin.backends.lanes import pointer
 from softmargin.core.errors import DataError
 from softmargin.core.parameters import Number, shown
 from softmargin.core.parameters import checked as checked_value
-from softmargin.core.protocols import Array, Penalty
+from softmargin.core.pieces import Array, Penalty
 
 __all__ = [
     "TINY",

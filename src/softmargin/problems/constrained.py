@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import Certificate, duality_gap, relative_gap
 from softmargin.core.deadline import OutOfTime, check_time, leaving, time_left
 from softmargin.core.parameters import NOT_NEGATIVE, checked
-from softmargin.core.protocols import ConvexSet, EntrywiseLoss
+from softmargin.core.pieces import ConvexSet, EntrywiseLoss
 from softmargin.core.rounding import Rounded, gamma, norms, squared_norm
 from softmargin.problems.checks import digest_of
 from softmargin.problems.linear_losses import BallPoint, LinearLosses

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.deadline import is_time_up
 from softmargin.core.errors import DataError
-from softmargin.core.protocols import EntrywiseLoss
+from softmargin.core.pieces import EntrywiseLoss
 from softmargin.core.rounding import SLACK, TINY, ULPS, UNIT, Rounded, column_roundings, column_sums, gamma, total
 from softmargin.losses.joint import checked_rows, labels_of, with_labels
 from softmargin.losses.multinomial import balanced, off_label

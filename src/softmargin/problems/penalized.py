@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, duality_gap, relative_gap
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import EntrywiseLoss
+from softmargin.core.pieces import EntrywiseLoss
 from softmargin.core.rounding import Rounded, gamma, norms
 from softmargin.penalties import checked
 from softmargin.penalties.rounding import OPERATIONS, outward, rounded_conjugate, rounded_value

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from softmargin.core.archive import read_archive, write_archive
 from softmargin.core.errors import ModelFileError, SoftmarginError
-from softmargin.core.files import blaming, read_archive, write_archive
+from softmargin.core.files import blaming
 from softmargin.core.protocols import Progress, Watcher
 from softmargin.matrices.gram import GramMemory
 from softmargin.run.restored import check_restored, kernel_matrices

@@ -25,7 +25,7 @@ N_SWEPT = 3  # entries of a row
 
 
 def check_penalty(penalty: Any, *, k: int = 5, seed: int = 0) -> None:
-    """Hold a penalty to the contract of ``softmargin.core.protocols.Penalty``.
+    """Hold a penalty to the contract of ``softmargin.core.pieces.Penalty``.
 
     prox            is a global minimiser of its objective, as far as grids and neighbours can tell; leaves V alone;
                     takes one t or one for every row; is non-expansive where the penalty is convex

@@ -15,7 +15,7 @@ RIDGES = (0.0, 1e-3, 1.0, 50.0)
 
 
 def check_set(ball: Any, *, seed: int = 0) -> None:
-    """Hold a set to the contract of ``softmargin.core.protocols.ConvexSet``.
+    """Hold a set to the contract of ``softmargin.core.pieces.ConvexSet``.
 
     project         is in the set and stays there; no point of the set is nearer; two points do not move apart
     lmo             is a corner of the set at which <W, G> is least

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softmargin.core.deadline import is_time_up
-from softmargin.core.protocols import Array, ConstrainedProblem, ConvexSet
+from softmargin.core.pieces import ConvexSet
+from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import adjoint_product, product, row_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.solvers.ball._iterate import BallSolver, check_smooth

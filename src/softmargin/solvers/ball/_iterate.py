@@ -15,7 +15,8 @@ import numpy as np
 
 from softmargin.core.certificate import relative_gap
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import Array, Atom, ConstrainedProblem
+from softmargin.core.pieces import Atom
+from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import adjoint_product, product
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import TraceBall

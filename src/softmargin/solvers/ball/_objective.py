@@ -18,7 +18,8 @@ import numpy as np
 from softmargin.backends.jit import inline, jit
 from softmargin.backends.lanes import WIDTH, load, maximum, pointer, splat, store, total
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import Array, ConstrainedProblem, ConvexSet
+from softmargin.core.pieces import ConvexSet
+from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import adjoint_product, product
 from softmargin.matrices.rows import as_rows
 from softmargin.sets import L1Ball

@@ -19,7 +19,8 @@ import numpy as np
 
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.parameters import NONE, OneOf, Whole
-from softmargin.core.protocols import Array, ConstrainedProblem, ConvexSet
+from softmargin.core.pieces import ConvexSet
+from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import L1Ball, LowRank, TraceBall

@@ -14,7 +14,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from softmargin.core.protocols import Atom, ConstrainedProblem
+from softmargin.core.pieces import Atom
+from softmargin.core.protocols import ConstrainedProblem
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import SingleEntry
 from softmargin.solvers.ball._iterate import BallIterate, BallIterateTuning, BallSolver, line_along

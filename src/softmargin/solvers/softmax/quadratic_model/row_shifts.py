@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import keep, pointer
-from softmargin.core.protocols import Penalty
+from softmargin.core.pieces import Penalty
 
 __all__ = ["best_shifts", "centre", "shifted_rows"]
 
