@@ -126,7 +126,7 @@ def test_rows_of_zeros_have_a_known_optimum(multiclass, k):
 @pytest.mark.parametrize("name", ["blobs", "bias", "weights"])
 @both_losses
 @pytest.mark.parametrize("form", [np.float64, np.float32, csr_matrix])
-def test_settled_rows_are_settled_for_good(name, multiclass, form):
+def test_screened_rows_are_optimal_for_good(name, multiclass, form):
     """What the gap proves about a row holds at the optimum, and a smaller gap proves more."""
     # maths: linear SVM, section 5.
     problem = make_problem(name, multiclass)
@@ -134,7 +134,7 @@ def test_settled_rows_are_settled_for_good(name, multiclass, form):
     solver, counts = DualBlockDescent(), []
     best = solve(problem, solver, stop=Stop(1e-12, 20_000), rng=0).point.alpha
     for tol in (1e-1, 1e-3, 1e-6, 1e-9):
-        rows, alpha = problem.settled(solve(problem, solver, stop=Stop(tol, 20_000), rng=0).point)
+        rows, alpha = problem.screened(solve(problem, solver, stop=Stop(tol, 20_000), rng=0).point)
         np.testing.assert_allclose(alpha, best[rows], rtol=0, atol=1e-4 * problem.C.max())
         counts.append(len(rows))
     assert counts == sorted(counts)
@@ -142,7 +142,7 @@ def test_settled_rows_are_settled_for_good(name, multiclass, form):
 
 
 @both_losses
-def test_settled_rows_survive_a_gap_of_rounding(multiclass):
+def test_screened_rows_survive_a_gap_of_rounding(multiclass):
     """At the optimum the gap may round to zero or below, and margins to 1e-16: free rows must stay free."""
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -150,7 +150,7 @@ def test_settled_rows_survive_a_gap_of_rounding(multiclass):
         problem = MulticlassSVM(X, y, C=10.0, multiclass=multiclass, n_classes=2)
         result = solve(problem, DualBlockDescent(), stop=Stop(0.0, 200), rng=0)
         if result.certificate.residual <= 1e-14:
-            rows, alpha = problem.settled(result.point)
+            rows, alpha = problem.screened(result.point)
             np.testing.assert_allclose(alpha, result.point.alpha[rows], atol=1e-3, err_msg=f"seed {seed}")
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "NOT_NEGATIVE",
     "POSITIVE",
     "RANDOM_STATE",
+    "SOLVER_OBJECT",
     "CheckedFields",
     "Given",
     "Number",
@@ -36,6 +37,7 @@ __all__ = [
     "Truth",
     "Whole",
     "as_numbers",
+    "check_all",
     "checked",
     "is_instance",
     "shown",
@@ -207,6 +209,15 @@ RANDOM_STATE = (
 NOT_NEGATIVE = Number(least=0.0)
 
 
+def _is_solver(value: Any) -> bool:
+    """Say whether a value has what the loop calls; a class is no solver."""
+    called = ("needs", "start", "step", "point", "estimate")
+    return not isinstance(value, type) and all(hasattr(value, name) for name in called)
+
+
+SOLVER_OBJECT = Given("a solver object such as softmargin.solvers.Smo()", _is_solver)
+
+
 def checked(name: str, value: Any, *kinds: Any) -> Any:
     """Return a value as the first kind that takes it reads it; refuse what no kind takes."""
     for kind in kinds:
@@ -221,6 +232,14 @@ def checked(name: str, value: Any, *kinds: Any) -> Any:
     allowed = [kind.words for kind in kinds]
     words = ", or ".join([", ".join(allowed[:-1]), allowed[-1]] if len(allowed) > 1 else allowed)
     raise IncompatibleError(f"{name} must be {words}; found {shown(value)}.")
+
+
+def check_all(values: Mapping[str, Any], *tables: Mapping[str, tuple[Any, ...]]) -> None:
+    """Refuse values that make no sense, by the first table that has the name; other names are left alone."""
+    for name, value in values.items():
+        kinds = next((table[name] for table in tables if name in table), None)
+        if kinds is not None:
+            checked(name, value, *kinds)
 
 
 def shown(value: Any) -> str:

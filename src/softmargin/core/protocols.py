@@ -15,7 +15,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkab
 import numpy as np
 
 from softmargin.core.certificate import Certificate
-from softmargin.core.parameters import Given
 from softmargin.core.pieces import Array, ConvexSet, EntrywiseLoss, Penalty
 
 __all__ = [
@@ -106,7 +105,7 @@ class BlockDualProblem(DualProblem, Protocol):
     multiclass: str
     loss: Any
 
-    def settled(self, point: Any) -> tuple[Array, Array]:
+    def screened(self, point: Any) -> tuple[Array, Array]:
         """Return the rows whose optimum is proven, and their optimal dual variables."""
 
 
@@ -331,15 +330,6 @@ class Solver(Protocol[P_contra, Point, State]):
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> State:
         """Rebuild a state from the arrays and the plain numbers that a checkpoint holds."""
-
-
-def _is_solver(value: Any) -> bool:
-    """Say whether a value has what the loop calls; a class is no solver."""
-    called = ("needs", "start", "step", "point", "estimate")
-    return not isinstance(value, type) and all(hasattr(value, name) for name in called)
-
-
-SOLVER_OBJECT = Given("a solver object such as softmargin.solvers.Smo()", _is_solver)
 
 
 class Progress(NamedTuple):

@@ -11,12 +11,12 @@ from sklearn.utils import check_random_state, check_X_y
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
-from softmargin.core.parameters import checked
+from softmargin.core.parameters import check_all, checked
 from softmargin.core.sparse import checked_sparse
 from softmargin.estimators.frame.fit import FIT_KINDS, checked_weights, encoded
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.fit import demand_modest, fit_problem, loss_prices
-from softmargin.estimators.posing.parameters import PARAMETERS, check_parameters
+from softmargin.estimators.posing.parameters import PARAMETERS
 from softmargin.estimators.posing.softmax import convex_relative, pinned_column, priced_penalty, without_ridge
 from softmargin.losses.multinomial import one_hot, softmax
 from softmargin.matrices.operator import canonical, rmatmul
@@ -84,7 +84,7 @@ def softmax_path(
     SoftmaxPath
         Cs, coefs, intercepts, classes, certificates, n_iters, statuses; by increasing C.
     """
-    check_parameters(locals())
+    check_all(locals(), PARAMETERS)
     X, y = check_X_y(checked_sparse(X), y, **FIT_KINDS)
     demand_modest(X)
     classes, codes = encoded(y)

@@ -293,7 +293,7 @@ class MulticlassSVM(_JointSVM):
         """Return a hash of the data, the prices, the loss and the intercept."""
         return digest_of((self.multiclass, self.n_classes, self.bias), self.X, self.y, self.C)
 
-    def settled(self, point: DualPoint) -> tuple[Array, Array]:
+    def screened(self, point: DualPoint) -> tuple[Array, Array]:
         """Return (rows, alpha rows) proven to be optimal already: gap-safe screening, maths: linear SVM, section 5.
 
         ``|W - W*|^2 <= gap``: no score difference of sample i is further than ``sqrt(2 |x_i|^2 gap)`` from its optimum.

@@ -19,8 +19,8 @@ import numpy as np
 from softmargin.core.certificate import Certificate
 from softmargin.core.deadline import is_time_up
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.core.parameters import NONE, Given, Whole, checked, shown
-from softmargin.core.protocols import SOLVER_OBJECT, Progress, Watcher
+from softmargin.core.parameters import NONE, SOLVER_OBJECT, Given, Whole, checked, shown
+from softmargin.core.protocols import Progress, Watcher
 from softmargin.run.budget import Clock, Stop
 from softmargin.run.restored import kernel_matrices, recall
 from softmargin.run.result import Result, Status, Trace, TraceRow

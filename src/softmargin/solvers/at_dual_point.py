@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from softmargin.core.parameters import CheckedFields
-from softmargin.core.protocols import SOLVER_OBJECT, Solver, SquaredHingeProblem
+from softmargin.core.parameters import SOLVER_OBJECT, CheckedFields
+from softmargin.core.protocols import Solver, SquaredHingeProblem
 
 __all__ = ["AtDualPoint"]
 

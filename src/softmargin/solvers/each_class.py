@@ -9,8 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from softmargin.core.deadline import is_time_up
-from softmargin.core.parameters import CheckedFields
-from softmargin.core.protocols import SOLVER_OBJECT, ManyProblems, Solver
+from softmargin.core.parameters import SOLVER_OBJECT, CheckedFields
+from softmargin.core.protocols import ManyProblems, Solver
 
 __all__ = ["EachClass", "EachClassTuning", "EachState"]
 

@@ -15,13 +15,14 @@ import numpy as np
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import check_all
 from softmargin.estimators.certify.ball import certify_ball, is_of_ball
 from softmargin.estimators.certify.kernel import certify_expansion, certify_one_vs_one, certify_svc
 from softmargin.estimators.certify.linear import certify_linear, certify_sgd
 from softmargin.estimators.certify.regression import REGRESSORS, certify_regression
 from softmargin.estimators.certify.softmax import certify_softmax, softmax_model_of
 from softmargin.estimators.certify.training import Training
-from softmargin.estimators.posing.parameters import QUESTIONS, check_parameters
+from softmargin.estimators.posing.parameters import PARAMETERS, QUESTIONS
 from softmargin.matrices.operator import canonical
 from softmargin.models import KernelExpansion, LinearRegressor, OneVsOne
 from softmargin.run import Stop
@@ -75,7 +76,7 @@ def certify(
         primal = P(model), bound <= optimum, residual = (primal - bound) / primal. A softmax model without a penalty,
         or with one that is not convex, has no bound: its certificate is stationarity.
     """
-    check_parameters(locals(), QUESTIONS)
+    check_all(locals(), QUESTIONS, PARAMETERS)
     X, model = _last_step(model, X)
     if hasattr(model, "model") and hasattr(model, "certificate_"):
         model = model.model()

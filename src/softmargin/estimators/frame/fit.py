@@ -28,7 +28,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
-from softmargin.core.parameters import as_numbers, shown
+from softmargin.core.parameters import as_numbers, check_all, shown
 from softmargin.core.sparse import checked_sparse
 from softmargin.estimators.frame.callbacks import CallbackBridge, CallbackSupportMixin, with_callbacks
 from softmargin.estimators.frame.warnings import NotCertifiedWarning, not_certified
@@ -41,7 +41,7 @@ from softmargin.estimators.posing.fit import (
     sample_weights,
     sum_of_squares,
 )
-from softmargin.estimators.posing.parameters import check_parameters
+from softmargin.estimators.posing.parameters import PARAMETERS
 from softmargin.models import LinearModel
 from softmargin.run import Result, Status, Stop
 
@@ -216,7 +216,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         """Refuse parameters that make no sense; as scikit-learn asks, in ``fit`` and not before."""
         chosen = {name: value for name, value in vars(self).items() if value is not self._defaults.get(name, self)}
-        check_parameters(chosen, self._allowed)
+        check_all(chosen, self._allowed, PARAMETERS)
 
     def _take_settings(self, settings: dict[str, Any]) -> None:
         """Keep the parameters of a constructor, its ``locals()``, under their names, as scikit-learn asks for."""

@@ -15,8 +15,17 @@ from scipy.sparse import issparse
 
 from softmargin import solvers
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.core.parameters import NONE, NOT_NEGATIVE, POSITIVE, Given, OneOf, as_numbers, checked, shown
-from softmargin.core.protocols import SOLVER_OBJECT
+from softmargin.core.parameters import (
+    NONE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SOLVER_OBJECT,
+    Given,
+    OneOf,
+    as_numbers,
+    checked,
+    shown,
+)
 from softmargin.estimators.posing.softmax import convex_relative
 from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import row_squares

@@ -21,7 +21,6 @@ from softmargin.core.parameters import (
     OneOf,
     Truth,
     Whole,
-    checked,
 )
 from softmargin.estimators.posing.fit import CLASS_WEIGHT, SOLVER
 from softmargin.estimators.posing.svm import APPROXIMATIONS, HINGES, INTERCEPT_SCALING, MULTICLASS
@@ -29,7 +28,7 @@ from softmargin.kernels import GAMMA, KERNEL
 from softmargin.run.budget import MAX_ITER, MAX_SECONDS, TOL
 from softmargin.run.solve import WATCHERS
 
-__all__ = ["PARAMETERS", "QUESTIONS", "check_parameters"]
+__all__ = ["PARAMETERS", "QUESTIONS"]
 
 _MOST_POINTS = 100_000  # of a grid
 
@@ -100,11 +99,3 @@ QUESTIONS: dict[str, tuple[Any, ...]] = {
     "max_seconds": MAX_SECONDS,
     "watchers": WATCHERS,
 }
-
-
-def check_parameters(values: Mapping[str, Any], own: Mapping[str, tuple[Any, ...]] | None = None) -> None:
-    """Refuse values that make no sense, by name; names that no table has are left alone."""
-    for name, value in values.items():
-        kinds = (own or {}).get(name) or PARAMETERS.get(name)
-        if kinds is not None:
-            checked(name, value, *kinds)

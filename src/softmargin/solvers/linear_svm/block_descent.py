@@ -201,7 +201,7 @@ class DualBlockDescent(Resumable):
     def _screen(self, problem: BlockDualProblem, state: DescentState) -> None:
         """Set the rows whose optimum is proven to it, and visit them no more."""
         state.screened = state.gap
-        rows, values = problem.settled(self.point(problem, state))
+        rows, values = problem.screened(self.point(problem, state))
         k = problem.n_classes
         alpha = state.alpha.reshape(len(problem.y), -1)[:, :k]
         alpha[rows] = values
