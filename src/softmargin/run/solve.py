@@ -12,60 +12,24 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.deadline import is_time_up
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.core.parameters import NONE, SOLVER_OBJECT, Given, Whole, checked, shown
+from softmargin.core.parameters import check_all
 from softmargin.core.protocols import Progress, Watcher
+from softmargin.run.asked import ASKED, check_first, check_needs
 from softmargin.run.budget import Clock, Stop
 from softmargin.run.restored import kernel_matrices, recall
 from softmargin.run.result import Result, Status, Trace, TraceRow
 from softmargin.run.schedule import Schedule
 
-__all__ = ["WATCHERS", "check_needs", "solve"]
+__all__ = ["solve"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-def _are_watchers(value: Any) -> bool:
-    has_all = isinstance(value, list | tuple)
-    return has_all and all(hasattr(watcher, name) for watcher in value for name in ("begin", "watch", "end"))
-
-
-def _is_seed(value: Any) -> bool:
-    return isinstance(value, np.random.Generator | np.random.BitGenerator | np.random.SeedSequence)
-
-
-def _are_seeds(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(part, int | np.integer) and part >= 0 for part in value)
-
-
-def _is_point(value: Any) -> bool:
-    """Say whether a value is a point: named fields, or a list of points of a one-vs-rest problem."""
-    return hasattr(value, "_fields") or (isinstance(value, list) and len(value) > 0)
-
-
-def _is_saved(value: Any) -> bool:
-    return all(hasattr(value, name) for name in ("fingerprint", "state", "iteration", "seconds", "schedule"))
-
-
-WATCHERS = (Given("a list of watchers (begin, watch, end)", _are_watchers),)
-_ASKED = {
-    "solver": (SOLVER_OBJECT,),
-    "stop": (NONE, Given("a Stop", lambda value: isinstance(value, Stop))),
-    "rng": (NONE, Whole(0, math.inf), Given("a Generator", _is_seed), Given("a list of integers", _are_seeds)),
-    "init": (NONE, Given("a point, such as solve returns", _is_point)),
-    "watchers": WATCHERS,
-    "resume": (NONE, Given("a checkpoint (run.watchers.load_checkpoint)", _is_saved)),
-}
-
-# The protocols that problems of a class have: checking one takes as long as a pass over a small X.
-_MET: WeakKeyDictionary[type, set[type]] = WeakKeyDictionary()
 
 
 def solve(
@@ -103,12 +67,11 @@ def solve(
         The point with its certificate, recomputed at that point.
     """
     asked = {"solver": solver, "stop": stop, "rng": rng, "init": init, "watchers": watchers, "resume": resume}
-    for name, value in asked.items():
-        checked(name, value, *_ASKED[name])
+    check_all(asked, ASKED)
     stop = (Stop() if stop is None else stop).checked()
     check_needs(problem, solver)
     if init is not None:
-        _check_first(problem, init)
+        check_first(problem, init)
     run = _Run(problem, solver, stop, watchers)
     result = None
     # What overflows shows in the certificate: the run ends as failed, with advice.
@@ -130,31 +93,6 @@ def solve(
             for watcher in watchers:
                 watcher.end(result)
     return result
-
-
-def check_needs(problem: Any, solver: Any, advice: str = "Use a solver made for this problem.") -> None:
-    """Refuse a solver that needs another problem."""
-    met = _MET.setdefault(type(problem), set())
-    for needed in solver.needs:
-        if needed in met:
-            continue
-        if not isinstance(problem, needed):
-            raise IncompatibleError(
-                f"{type(solver).__name__} needs a {needed.__name__}; {type(problem).__name__} is not one. {advice}"
-            )
-        met.add(needed)
-
-
-def _check_first(problem: Any, init: Any) -> None:
-    """Refuse a first point of another problem: one point, or one for every part."""
-    parts, points = (problem.parts, init) if hasattr(problem, "parts") else ([problem], [init])
-    kinds = [getattr(part, "point_type", object) for part in parts]
-    if len(points) != len(kinds) or not all(map(isinstance, points, kinds)):
-        each = f", one for each of its {len(kinds)} classes" if hasattr(problem, "parts") else ""
-        raise DataError(
-            f"the points of this {type(problem).__name__} are of type {kinds[0].__name__}{each}; found "
-            f"init={shown(init)}. Pass the point of an earlier result of the same problem, or leave init out."
-        )
 
 
 def _in_range(work: Callable[P, T]) -> Callable[P, T]:

@@ -31,7 +31,7 @@ from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import row_squares
 from softmargin.problems import Composite, OneVsRest
 from softmargin.run import Result, Stop, solve
-from softmargin.run.solve import check_needs
+from softmargin.run.asked import check_needs
 from softmargin.sets import L1Ball
 from softmargin.solvers.names import SAMPLING, SOLVERS, choices
 

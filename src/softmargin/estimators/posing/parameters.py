@@ -25,8 +25,8 @@ from softmargin.core.parameters import (
 from softmargin.estimators.posing.fit import CLASS_WEIGHT, SOLVER
 from softmargin.estimators.posing.svm import APPROXIMATIONS, HINGES, INTERCEPT_SCALING, MULTICLASS
 from softmargin.kernels import GAMMA, KERNEL
+from softmargin.run.asked import WATCHERS
 from softmargin.run.budget import MAX_ITER, MAX_SECONDS, TOL
-from softmargin.run.solve import WATCHERS
 
 __all__ = ["PARAMETERS", "QUESTIONS"]
 
