@@ -15,6 +15,7 @@ from softmargin.penalties import L1, L2, ElasticNet, Group
 from softmargin.problems import (
     L2SVM,
     Constrained,
+    HingeSVM,
     KernelHinge,
     KernelMulticlassSVM,
     MulticlassSVM,
@@ -67,6 +68,9 @@ def draw(kind, name, seed):
         if kind == "kernel squared_hinge":
             K = Gram(Rbf(0.3) if kernel == Linear() else kernel, X, cache_size=cache_size)
             return split(lambda mine: L2SVM(K, 2.0 * mine - 1.0, C=C, has_bias=has_bias))
+        if kind == "kernel hinge with a free bias":
+            K = Gram(kernel, X, cache_size=cache_size)
+            return split(lambda mine: HingeSVM(K, 2.0 * mine - 1.0, C=C))
         if kind == "kernel hinge":
             K = gram()
             if is_split:

@@ -40,6 +40,10 @@ MADE = {
     "linear hinge": (LinearSVC, {}),
     "linear squared_hinge": (LinearSVC, {"loss": "squared_hinge", "multiclass": "one_vs_rest"}),
     "kernel hinge": (KernelSVC, {"approximation": None}),
+    "kernel hinge with a free bias": (
+        KernelSVC,
+        {"fit_intercept": "free", "multiclass": "one_vs_rest", "approximation": None},
+    ),
     "sampled kernel": (KernelSVC, {"multiclass": "one_vs_rest"}),
     "kernel squared_hinge": (KernelSVC, {"loss": "squared_hinge", "multiclass": "one_vs_rest", "approximation": None}),
     "softmax ridge": (SoftmaxRegression, {}),
@@ -66,6 +70,7 @@ LONG = {
     "linear hinge": (20_000, 300, 100),
     "linear squared_hinge": (10_000, 1000, 10),
     "kernel hinge": (10_000, 100, 20),
+    "kernel hinge with a free bias": (10_000, 100, 5),
     "sampled kernel": (10_000, 100, 20),
     "kernel squared_hinge": (8000, 100, 5),
     "softmax ridge": (20_000, 300, 20),
@@ -127,8 +132,9 @@ def test_a_budget_ends_long_steps_and_starts(kind, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "name"), NAMES)
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, name in NAMES if name != "qp"])
 def test_a_budget_holds_for_every_solver(kind, name):
+    """All but the quadratic program, for which these problems are too large."""
     assert_in_time(kind, name, OWN.get((kind, name), LONG[kind]), 2.0)
 
 

@@ -17,16 +17,17 @@ from softmargin.models import KernelExpansion, LinearModel
 from softmargin.problems import BiasPoint, HingeSVM
 from softmargin.run import Status, Stop, solve
 from softmargin.sets.balanced import balanced_corner, balanced_quantile
-from softmargin.solvers import DualProxGradient, FreePairDescent, Smo
+from softmargin.solvers import DualProxGradient, FreeFrankWolfe, FreePairDescent, QuadraticProgram, Smo
 from softmargin.solvers.kernel_svm.pair_descent import KernelPairDescentTuning
 from softmargin.testing import check_run
 
 KERNELS = {"linear": Linear(), "rbf": Rbf(0.3)}
 PRICES = {"one": 1.0, "vector": np.tile([0.0, 0.3, 1.0, 4.0], 15)}
-SOLVERS = {
+SOLVERS = {  # all but Frank-Wolfe, which is slow
     "pairs": FreePairDescent(),
     "small sets": FreePairDescent(KernelPairDescentTuning(alone=0, first_set=10)),
     "smo": Smo(),
+    "qp": QuadraticProgram(1e-12),
 }
 every_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
 every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
@@ -92,6 +93,27 @@ def test_estimate_is_what_the_judge_says(solver):
         assert solver.estimate(problem, state) == pytest.approx(judged.residual - judged.rounding, rel=1e-5, abs=1e-12)
 
 
+@pytest.mark.parametrize("step_rule", ["optimal", "oblivious"])
+def test_frank_wolfe_comes_near_the_optimum_from_below(step_rule):
+    problem = make(C=PRICES["vector"])
+    optimum = hinge_optimum(matrix(problem), problem.y, problem.C).value
+    result = solve(problem, FreeFrankWolfe(step_rule), stop=Stop(1e-2, 2000), rng=0)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.bound <= optimum <= result.certificate.primal
+
+
+def test_a_frank_wolfe_step_is_the_best_on_its_segment():
+    problem = make()
+    alpha = problem.feasible(np.random.default_rng(1).uniform(0.0, 1.0, 60))
+    corner = problem.corner(problem.gram.scores(problem.y * alpha))
+    solver = FreeFrankWolfe()
+    state = solver.step(problem, solver.start(problem, BiasPoint(alpha, 0.0), np.random.default_rng(0)))
+    moved = problem.dual(solver.point(problem, state).alpha).value
+    best = max(problem.dual((1.0 - g) * alpha + g * corner).value for g in np.linspace(0.0, 1.0, 101))
+    assert best <= moved * (1.0 + 1e-12)
+    assert moved == pytest.approx(best, rel=1e-3)
+
+
 def test_any_dual_point_gives_a_bound_below_the_optimum():
     problem, rng = make(C=PRICES["vector"]), np.random.default_rng(0)
     optimum = hinge_optimum(matrix(problem), problem.y, problem.C).value
@@ -134,7 +156,7 @@ def test_a_solver_of_the_squared_hinge_is_refused():
         solve(make(), DualProxGradient(), stop=Stop())
 
 
-@pytest.mark.parametrize("solver", ["pair_descent", "smo"])
+@pytest.mark.parametrize("solver", ["pair_descent", "smo", "qp"])
 def test_two_classes_equal_libsvm(solver):
     X, y = overlapping(150)
     weights = np.random.default_rng(1).uniform(0.2, 2.0, len(y))

@@ -21,6 +21,7 @@ from softmargin.solvers.common.working_set import choose_rows, largest
 from softmargin.solvers.kernel_svm import _pair_loop as free_pairs
 from softmargin.solvers.kernel_svm import block_descent as kernel_block_descent
 from softmargin.solvers.kernel_svm._dual_rows import corner, is_between, nearest
+from softmargin.solvers.kernel_svm.away_frank_wolfe import AwayFrankWolfe
 from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent, KernelBlockDescentTuning
 from softmargin.solvers.kernel_svm.block_frank_wolfe import BlockFrankWolfe
 from softmargin.solvers.kernel_svm.frank_wolfe import FrankWolfe
@@ -35,12 +36,13 @@ SOLVERS = {  # with the relative gap that each reaches in a short time: plain Fr
     "pairs": (KernelPairDescent(), 1e-8),  # of two classes
     "matrix": (FrankWolfe(), 2e-2),
     "block": (BlockFrankWolfe(), 5e-3),
-    "oblivious": (BlockFrankWolfe("oblivious"), 1e-2),
+    "oblivious": (BlockFrankWolfe("oblivious", "uniform"), 1e-2),
     "pairwise": (PairwiseFrankWolfe(), 1e-6),
+    "away": (AwayFrankWolfe(), 1e-6),
     "gradient": (ProjectedGradient(working_set=False), 1e-6),
     "working set": (ProjectedGradient(), 1e-6),
 }
-MONOTONE = ("descent", "plain descent", "pairs", "matrix", "block", "pairwise")
+MONOTONE = ("descent", "plain descent", "pairs", "matrix", "block", "pairwise", "away")
 SMALL_CACHE = 0.004  # megabytes: 5 rows of 50, a square of 15
 
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
@@ -448,6 +450,57 @@ def test_oblivious_steps_are_2n_over_t_plus_2n(multiclass):
         corners = corner(multiclass, problem.gram.scores(before), problem.y, problem.C)
         moved = after(problem, BlockFrankWolfe("oblivious"), t + 1, KernelPoint(alpha))
         np.testing.assert_allclose(moved, (1 - share) * before + share * corners, atol=1e-15)
+
+
+@both_losses
+def test_oblivious_steps_of_the_matrix_are_2_over_t_plus_2(multiclass):
+    problem, alpha = one_open_row(multiclass, 0.9)
+    for t, share in enumerate([1.0, 2 / 3, 1 / 2]):
+        before = after(problem, FrankWolfe("oblivious"), t, KernelPoint(alpha))
+        corners = corner(multiclass, problem.gram.scores(before), problem.y, problem.C)
+        moved = after(problem, FrankWolfe("oblivious"), t + 1, KernelPoint(alpha))
+        np.testing.assert_allclose(moved, (1 - share) * before + share * corners, atol=1e-15)
+
+
+def test_uniform_draws_miss_rows_that_permutations_visit():
+    """Algorithm 3 draws with replacement: a pass leaves about n / e rows out."""
+    X, y = np.random.default_rng(0).standard_normal((300, 3)), np.arange(300) % 3
+    problem = KernelMulticlassSVM(Gram(make_kernel("rbf", gamma=1.0), X), y, C=1e-3)
+    shares = [
+        after(problem, BlockFrankWolfe(order=order), 1).any(axis=1).mean() for order in ("permutation", "uniform")
+    ]
+    assert shares[0] == 1.0
+    assert shares[1] == pytest.approx(1.0 - np.exp(-1.0), abs=0.1)
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_an_away_step_takes_weight_from_the_worst_corner_alone(C):
+    """The weights of the other corners keep their proportions, and the dual value rises as far as it can."""
+    problem, alpha = one_open_row("crammer_singer", C)
+    y, scores = problem.y[0], problem.gram.scores(alpha)[0]
+    h = 1.0 + scores - scores[y]
+    h[y] = 0.0
+    worst = int(h.argmin())
+    alpha[0] = -0.2 * C / (len(h) - 2.0)
+    alpha[0, h.argmax()], alpha[0, worst] = 0.0, -0.8 * C
+    alpha[0, y] = 0.0
+    alpha[0, y] = -alpha[0].sum()
+    moved = after(problem, AwayFrankWolfe(), 1, KernelPoint(alpha))
+    assert dual(problem, moved) > dual(problem, alpha)
+    assert -moved[0, worst] < -alpha[0, worst]
+    others = [j for j in range(len(h)) if j not in (worst, y, h.argmax())]
+    np.testing.assert_allclose(moved[0, others] / alpha[0, others], moved[0, others[0]] / alpha[0, others[0]])
+
+
+@both_losses
+def test_away_steps_converge_where_plain_ones_zigzag(multiclass):
+    """Theorem 2 of paper 000."""
+    problem = make_problem("blobs", multiclass)
+    gaps = []
+    for solver in (BlockFrankWolfe(), AwayFrankWolfe()):
+        alpha = after(problem, solver, 100)
+        gaps.append(problem.relative_gap(alpha, problem.gram.scores(alpha)))
+    assert gaps[1] < 0.01 * gaps[0]
 
 
 @pytest.mark.parametrize("C", [0.01, 1.0, 100.0])

@@ -5,13 +5,16 @@ import sys
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.base import clone
 
-from helpers import LOSS_NAMES, infeasibility, make_problem
+from helpers import LOSS_NAMES, infeasibility
+from softmargin import KernelSVC, LinearSVC
 from softmargin.core.errors import IncompatibleError
 from softmargin.data import blobs
 from softmargin.kernels import Linear, Rbf
 from softmargin.matrices.gram import Gram
-from softmargin.problems import L2SVM, KernelMulticlassSVM
+from softmargin.penalties import L2
+from softmargin.problems import L2SVM, KernelMulticlassSVM, MulticlassSVM, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent
@@ -48,6 +51,51 @@ def test_one_step_solves_a_joint_svm(multiclass, kernel, price, k):
     result = solved(problem)
     assert result.status is Status.CONVERGED
     assert infeasibility(problem.multiclass, result.point.alpha, problem.y, problem.C) <= 1e-12
+
+
+@both_losses
+@every_price
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_one_step_solves_a_linear_svm_without_a_kernel_matrix(multiclass, price, is_sparse):
+    kernel = joint(multiclass, "linear", price, bias=1.5)
+    X = csr_matrix(kernel.gram.X) if is_sparse else kernel.gram.X.astype(np.float32)
+    problem = MulticlassSVM(X, kernel.y, C=kernel.C, multiclass=multiclass, bias=1.5)
+    result = solved(problem)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(solved(kernel).certificate.primal, rel=1e-5)
+
+
+BY_NAME = {
+    "linear hinge": LinearSVC(),
+    "linear one-vs-rest": LinearSVC(multiclass="one_vs_rest"),
+    "linear squared": LinearSVC(multiclass="one_vs_rest", loss="squared_hinge"),
+    "kernel hinge": KernelSVC(multiclass="crammer_singer"),
+    "kernel squared": KernelSVC(multiclass="one_vs_rest", loss="squared_hinge"),
+    "free bias": KernelSVC(multiclass="one_vs_rest", fit_intercept="free"),
+}
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_estimators_find_it_by_its_name(name):
+    X, y = blobs(40, 4, 3, seed=1)
+    estimator = clone(BY_NAME[name]).set_params(tol=1e-6)
+    program = estimator.set_params(solver="qp").fit(X, y).certificate_.primal
+    assert estimator.n_iter_ == 1
+    assert program == pytest.approx(estimator.set_params(solver="auto").fit(X, y).certificate_.primal, rel=2e-6)
+
+
+def test_a_kernel_matrix_that_does_not_fit_is_refused():
+    X, y = blobs(40, 4, 3, seed=1)
+    problem = KernelMulticlassSVM(Gram(Rbf(1.0), X, cache_size=1e-3), y)
+    with pytest.raises(IncompatibleError, match=r"of 40 rows; cache_size leaves room for 7\. Raise cache_size"):
+        solved(problem)
+
+
+def test_it_gives_up_where_there_is_no_time():
+    problem = binary()
+    result = solve(problem, QuadraticProgram(), stop=Stop(1e-6, max_seconds=1e-3))
+    assert result.status is Status.MAX_SECONDS
+    assert not result.point.alpha.any()
 
 
 @both_losses
@@ -112,5 +160,6 @@ def test_without_cvxpy_or_clarabel_it_says_what_to_install(missing, monkeypatch)
 
 
 def test_a_problem_without_a_kernel_matrix_is_refused():
-    with pytest.raises(IncompatibleError, match="MulticlassSVM is neither"):
-        solved(make_problem("blobs"))
+    X, y = blobs(12, 2, 3, seed=0)
+    with pytest.raises(IncompatibleError, match="RidgeComposite is none of them"):
+        solved(softmax_problem(X, y, penalty=L2(1.0)))

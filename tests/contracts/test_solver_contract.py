@@ -25,6 +25,7 @@ from softmargin.problems import (
 )
 from softmargin.solvers import (
     AcceleratedGradient,
+    AwayFrankWolfe,
     BallBlockFrankWolfe,
     BallDualDescent,
     BallFrankWolfe,
@@ -41,6 +42,7 @@ from softmargin.solvers import (
     DualProxGradient,
     EachClass,
     FrankWolfe,
+    FreeFrankWolfe,
     FreePairDescent,
     KernelBlockDescent,
     KernelPairDescent,
@@ -104,8 +106,9 @@ KERNEL_SOLVERS = {  # with the relative gap that each reaches in a short time: p
     KernelBlockDescent(working_set=False): 1e-6,
     FrankWolfe(): 2e-2,
     BlockFrankWolfe(): 5e-3,
-    BlockFrankWolfe("oblivious"): 1e-2,
+    BlockFrankWolfe("oblivious", "uniform"): 1e-2,
     PairwiseFrankWolfe(): 1e-6,
+    AwayFrankWolfe(): 1e-6,
     ProjectedGradient(working_set=False): 1e-6,
     ProjectedGradient(): 1e-6,
 }
@@ -135,6 +138,7 @@ def free_problem(cache_size=1000.0):
 for solver in (FreePairDescent(), Smo()):
     for cache_size in (1000.0, 1e-3):
         case(solver, lambda c=cache_size: free_problem(c), f"hinge with a free bias-{cache_size}", tol=1e-8, steps=8)
+case(FreeFrankWolfe(), free_problem, "hinge with a free bias", tol=1e-2, steps=8)
 for has_bias in (True, False):
     for solver in (Smo(), DualProxGradient(), DualProxGradient(accelerated=False, restart=False, centred=False)):
         for cache_size in (1000.0, 1e-3):

@@ -15,9 +15,11 @@ from softmargin.solvers.ball.storc import Storc as Storc
 from softmargin.solvers.ball.svrg import BallSvrg as BallSvrg
 from softmargin.solvers.ball.working_set import BallWorkingSet as BallWorkingSet
 from softmargin.solvers.each_class import EachClass as EachClass
+from softmargin.solvers.kernel_svm.away_frank_wolfe import AwayFrankWolfe as AwayFrankWolfe
 from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent as KernelBlockDescent
 from softmargin.solvers.kernel_svm.block_frank_wolfe import BlockFrankWolfe as BlockFrankWolfe
 from softmargin.solvers.kernel_svm.frank_wolfe import FrankWolfe as FrankWolfe
+from softmargin.solvers.kernel_svm.frank_wolfe import FreeFrankWolfe as FreeFrankWolfe
 from softmargin.solvers.kernel_svm.pair_descent import FreePairDescent as FreePairDescent
 from softmargin.solvers.kernel_svm.pair_descent import KernelPairDescent as KernelPairDescent
 from softmargin.solvers.kernel_svm.pairwise_frank_wolfe import PairwiseFrankWolfe as PairwiseFrankWolfe

@@ -18,6 +18,7 @@ class SolverName(NamedTuple):
     settings: Mapping[str, Any] = MappingProxyType({})
 
 
+_PROGRAM = {"qp": SolverName("QuadraticProgram")}  # needs the extra "bench"
 _ANY_PENALTY = {
     "prox_newton": SolverName("ProxNewton"),
     "mm_descent": SolverName("MMDescent"),
@@ -35,6 +36,14 @@ _ANY_BALL = {
     "primal_dual": SolverName("BallPrimalDual"),
 }
 _NOT_SMOOTH = {"primal_dual": _ANY_BALL["primal_dual"]}
+# Algorithm 1 of paper 000 as it stands there.
+_PLAIN = {"accelerated": False, "restart": False, "projection": "bisection", "centred": False}
+_DUAL_SQUARED = {
+    "smo": SolverName("Smo"),
+    "dual_prox_gradient": SolverName("DualProxGradient"),
+    "plain_prox_gradient": SolverName("DualProxGradient", _PLAIN),
+    **_PROGRAM,
+}
 SAMPLING = "sampled kernel"  # the kind of problem whose solvers look at samples
 # "auto" is the first name of a kind, unless estimators.posing.fit has a rule for the kind.
 SOLVERS: dict[str, dict[str, SolverName]] = {
@@ -42,28 +51,34 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
         "block_descent": SolverName("DualBlockDescent"),
         "walrus": SolverName("DualBlockDescent", {"block": "sort", "working_set": False}),
         "shark": SolverName("DualBlockDescent", {"block": "greedy", "working_set": False}),
+        **_PROGRAM,
     },
     "linear squared_hinge": {
         "newton": SolverName("PrimalNewton"),
-        "smo": SolverName("Smo"),
-        "dual_prox_gradient": SolverName("DualProxGradient"),
+        **_DUAL_SQUARED,
     },
     "kernel hinge": {
         "block_descent": SolverName("KernelBlockDescent"),
         "pair_descent": SolverName("KernelPairDescent"),
         "projected_gradient": SolverName("ProjectedGradient"),
         "frank_wolfe": SolverName("FrankWolfe"),
+        "frank_wolfe_oblivious": SolverName("FrankWolfe", {"step_rule": "oblivious"}),
         "block_frank_wolfe": SolverName("BlockFrankWolfe"),
+        # Algorithm 3 of paper 000, which draws its rows, with either of its steps.
+        "block_frank_wolfe_optimal": SolverName("BlockFrankWolfe", {"order": "uniform"}),
+        "block_frank_wolfe_oblivious": SolverName("BlockFrankWolfe", {"step_rule": "oblivious", "order": "uniform"}),
         "pairwise_frank_wolfe": SolverName("PairwiseFrankWolfe"),
+        "away_frank_wolfe": SolverName("AwayFrankWolfe"),
+        **_PROGRAM,
     },
     "kernel hinge with a free bias": {
         "pair_descent": SolverName("FreePairDescent"),
         "smo": SolverName("Smo"),
+        "frank_wolfe": SolverName("FreeFrankWolfe"),
+        "frank_wolfe_oblivious": SolverName("FreeFrankWolfe", {"step_rule": "oblivious"}),
+        **_PROGRAM,
     },
-    "kernel squared_hinge": {
-        "smo": SolverName("Smo"),
-        "dual_prox_gradient": SolverName("DualProxGradient"),
-    },
+    "kernel squared_hinge": _DUAL_SQUARED,
     SAMPLING: {
         "scs": SolverName("ConjugateSubgradient"),
         "wolfe": SolverName("Wolfe"),

@@ -3,12 +3,14 @@
     multiclass      alpha = Z B',  Z (n, k-1) free,  B (k, k-1) an orthonormal basis of {v : sum v = 0}
                                                                                                maths: kernel SVM, eq. 19
                     minimise 1/2 sum_c Z_c' K Z_c - sum_i alpha_{i, y_i}   over the dual rows
+    linear          the same with 1/2 |[X, bias]'Z|^2: no kernel matrix
     free bias       minimise 1/2 (ya)'K(ya) + 1/2 sum_i a_i^2 / C_i - sum a   over a >= 0, y'a = 0
                                                                                              maths: squared hinge, eq. 2
+                    for the hinge without the squares of a, and a <= C           maths: kernel SVM, section 9
 
 Rows that sum to zero need one column fewer, and in an orthonormal basis <alpha, K alpha> remains a sum over columns. An
 interior-point method needs the whole of K, and factors a dense matrix of n (k - 1) rows (n with a free bias) a dozen
-times: it is for a few thousand rows.
+times: it is for a few thousand rows, or for linear problems of a few thousand rows or features.
 
     paper 000       here
     I (x) K         one K per column of Z
@@ -18,6 +20,7 @@ Source: paper 000, Section 5. We differ: the paper's program has n k variables a
 """
 
 import importlib
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -25,15 +28,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.core.deadline import check_time, time_left
 from softmargin.core.errors import IncompatibleError, SoftmarginError
 from softmargin.core.parameters import POSITIVE
-from softmargin.core.protocols import FreeBiasProblem, KernelBlockProblem, Problem
+from softmargin.core.protocols import BlockDualProblem, FreeBiasProblem, KernelBlockProblem, Problem
 from softmargin.solvers.common.resumable import Resumable
 
 __all__ = ["ProgramState", "QuadraticProgram"]
 
 Array = NDArray[Any]
-HingeProblem = KernelBlockProblem | FreeBiasProblem
+HingeProblem = BlockDualProblem | KernelBlockProblem | FreeBiasProblem
 Program = tuple[Any, list[Any], Any]  # of CVXPY: objective, constraints, the dual variables as an expression
 
 
@@ -53,6 +57,8 @@ class QuadraticProgram(Resumable):
     ----------
     tolerance : float
         Clarabel's tolerance on its gap and its constraints.
+
+    A kernel matrix has to fit into its ``cache_size``. Clarabel keeps a limit on time between its steps only.
     """
 
     tolerance: float = 1e-9
@@ -64,10 +70,10 @@ class QuadraticProgram(Resumable):
 
     def start(self, problem: HingeProblem, init: Any, rng: np.random.Generator) -> ProgramState:
         """Refuse other problems; an interior-point method does not use a first point."""
-        if not isinstance(problem, FreeBiasProblem | KernelBlockProblem):
+        if not isinstance(problem, FreeBiasProblem | KernelBlockProblem | BlockDualProblem):
             raise IncompatibleError(
-                f"QuadraticProgram needs a KernelBlockProblem or a FreeBiasProblem; {type(problem).__name__} is "
-                "neither. Use a solver made for this problem."
+                f"QuadraticProgram needs a BlockDualProblem, a KernelBlockProblem or a FreeBiasProblem; "
+                f"{type(problem).__name__} is none of them. Use a solver made for this problem."
             )
         _import_cvxpy()
         n = len(problem.y)
@@ -82,12 +88,11 @@ class QuadraticProgram(Resumable):
         rows = np.flatnonzero(problem.C > 0.0)
         alpha = np.zeros_like(state.alpha)
         if len(rows):
-            K = problem.gram.square(rows).astype(np.float64)
-            K = 0.5 * (K + K.T)
             if isinstance(problem, FreeBiasProblem):
-                alpha[rows] = self._solution(*_free_bias_program(problem, rows, K))
+                program = _free_bias_program(problem, rows)
             else:
-                alpha[rows] = self._solution(*_multiclass_program(problem, rows, K))
+                program = _multiclass_program(problem, rows)
+            alpha[rows] = self._solution(*program)
         return ProgramState(problem.feasible(alpha), is_solved=True)
 
     def point(self, problem: HingeProblem, state: ProgramState) -> Any:
@@ -96,6 +101,9 @@ class QuadraticProgram(Resumable):
 
     def estimate(self, problem: HingeProblem, state: ProgramState) -> float:
         """Return the relative gap."""
+        if isinstance(problem, BlockDualProblem):
+            certificate = problem.certificate(problem.point(state.alpha))
+            return certificate.residual - certificate.rounding
         signed = problem.y * state.alpha if isinstance(problem, FreeBiasProblem) else state.alpha
         return problem.relative_gap(state.alpha, problem.gram.scores(signed))
 
@@ -103,10 +111,13 @@ class QuadraticProgram(Resumable):
         """Return alpha at the minimum."""
         cp = _import_cvxpy()
         program = cp.Problem(cp.Minimize(objective), constraints)
-        tolerances = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), self.tolerance)
+        settings = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), self.tolerance)
+        if time_left() < math.inf:
+            settings["time_limit"] = max(time_left(), 0.0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "may be inaccurate": the certificate says how inaccurate
-            program.solve(solver="CLARABEL", **tolerances)
+            program.solve(solver="CLARABEL", **settings)
+        check_time()
         if alpha.value is None:
             raise SoftmarginError(
                 f"Clarabel found no answer to the quadratic program (it said {program.status!r}). Scale the features, "
@@ -115,7 +126,19 @@ class QuadraticProgram(Resumable):
         return np.asarray(alpha.value)
 
 
-def _multiclass_program(problem: KernelBlockProblem, rows: Array, K: Array) -> Program:
+def _kernel_matrix(problem: KernelBlockProblem | FreeBiasProblem, rows: Array) -> Array:
+    """Return K over some rows, symmetric to the last digit."""
+    most = problem.gram.largest_square
+    if len(rows) > most:
+        raise IncompatibleError(
+            f"QuadraticProgram needs all of a kernel matrix of {len(rows)} rows; cache_size leaves room for {most}. "
+            "Raise cache_size, or use another solver."
+        )
+    K: Array = problem.gram.square(rows).astype(np.float64)
+    return np.asarray(0.5 * (K + K.T))
+
+
+def _multiclass_program(problem: BlockDualProblem | KernelBlockProblem, rows: Array) -> Program:
     """Return the program of the given rows of a joint SVM."""
     cp = _import_cvxpy()
     n, k = len(rows), problem.n_classes
@@ -128,18 +151,25 @@ def _multiclass_program(problem: KernelBlockProblem, rows: Array, K: Array) -> P
     own, rest = entries[np.flatnonzero(is_own)], entries[np.flatnonzero(~is_own)]
     is_joint = problem.multiclass == "crammer_singer"
     limit = own <= C if is_joint else rest >= -np.repeat(C, k - 1)
-    quadratic = sum(cp.quad_form(Z[:, c], cp.psd_wrap(K)) for c in range(k - 1))
+    if isinstance(problem, BlockDualProblem):
+        quadratic = cp.sum_squares(problem.X[rows].astype(np.float64).T @ Z)
+        quadratic += problem.bias**2 * cp.sum_squares(cp.sum(Z, axis=0))
+    else:
+        K = cp.psd_wrap(_kernel_matrix(problem, rows))
+        quadratic = sum(cp.quad_form(Z[:, c], K) for c in range(k - 1))
     return quadratic / 2.0 - cp.sum(own), [rest <= 0.0, limit], alpha
 
 
-def _free_bias_program(problem: FreeBiasProblem, rows: Array, K: Array) -> Program:
-    """Return the program of the given rows of a squared hinge SVM."""
+def _free_bias_program(problem: FreeBiasProblem, rows: Array) -> Program:
+    """Return the program of the given rows of a binary SVM."""
     cp = _import_cvxpy()
-    y = problem.y[rows]
-    K *= y * y[:, None]
+    y, upper = problem.y[rows], problem.upper[rows]
+    K = _kernel_matrix(problem, rows) * (y * y[:, None])
     K[np.diag_indices_from(K)] += problem.inverse_C[rows]
     alpha = cp.Variable(len(rows))
     constraints = [alpha >= 0.0, *([y @ alpha == 0.0] if problem.has_bias else [])]
+    if np.isfinite(upper).all():
+        constraints.append(alpha <= upper)
     return cp.quad_form(alpha, cp.psd_wrap(K)) / 2.0 - cp.sum(alpha), constraints, alpha
 
 

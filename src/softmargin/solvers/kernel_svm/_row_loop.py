@@ -20,12 +20,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.jit import compiled_struct, jit
+from softmargin.backends.jit import compiled_struct, inline, jit
 from softmargin.core.deadline import is_time_up
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.solvers.kernel_svm._dual_rows import DualRowSolver, first_rows, open_rows
 
-__all__ = ["CORNER_RULES", "PAIR_RULES", "RowSolver", "RowState"]
+__all__ = ["AWAY_RULES", "CORNER_RULES", "ORDERS", "PAIR_RULES", "RowSolver", "RowState"]
 
 Array = NDArray[Any]
 MOST_ROWS = 64  # of K at once: enough for a fast GEMM, few enough to stay in the cache until they are used
@@ -82,6 +82,96 @@ class WestonWatkinsCorner(NamedTuple):
         corner[y] = own
 
 
+@inline
+def _gain(h: Any, row: Any, corner: Any) -> float:
+    """Return what the dual value gains per share of the way to a corner, at first."""
+    gain = 0.0
+    for c in range(len(h)):
+        gain -= (corner[c] - row[c]) * h[c]
+    return gain
+
+
+def _towards_or_away(self: Any, h: Any, y: int, q: float, C: float, row: Any, corner: Any, share: float) -> None:
+    """Move towards the best corner, or away from the worst one in use where that gains more at first."""
+    self.find_corner(h, y, C, corner)
+    gain = _gain(h, row, corner)
+    limit = self.find_worst(h, y, C, row, corner)
+    away = -_gain(h, row, corner)
+    sign = -1.0
+    if gain >= away:
+        self.find_corner(h, y, C, corner)
+        away, limit, sign = gain, 1.0, 1.0
+    if not away > 0.0:
+        return
+    length = 0.0
+    for c in range(len(h)):
+        length += (corner[c] - row[c]) ** 2
+    move = sign * (limit if q * length * limit <= away else away / (q * length))
+    for c in range(len(h)):
+        row[c] = (1.0 - move) * row[c] + move * corner[c]
+    self.stay_inside(y, C, row)
+
+
+@compiled_struct("find_worst", "stay_inside", find_corner=CrammerSingerCorner.find_corner, row_step=_towards_or_away)
+class CrammerSingerAway(NamedTuple):
+    """Frank-Wolfe with away steps on a Crammer-Singer row."""
+
+    rounding: float = 1e-15  # a corner with less than this share of C is not in use
+    alone: float = (
+        1e-8  # a corner that leaves this share to all others stays: a step away would scale up their rounding
+    )
+
+    def find_worst(self, h: Any, y: int, C: float, row: Any, corner: Any) -> float:
+        """Write the corner in use with the smallest h; return how far its weight allows to go away from it."""
+        worst = -1
+        weight = 0.0
+        for c in range(len(h)):
+            corner[c] = 0.0
+            mine = C - row[y] if c == y else -row[c]
+            if mine > self.rounding * C and (worst < 0 or h[c] < h[worst]):
+                worst = c
+                weight = mine
+        corner[y] = C
+        corner[worst] -= C
+        return weight / (C - weight) if weight < (1.0 - self.alone) * C else 0.0
+
+    def stay_inside(self, y: int, C: float, row: Any) -> None:
+        """Undo what rounding led beyond the bounds; the label's entry is set after the step."""
+        own = 0.0
+        for c in range(len(row)):
+            row[c] = min(row[c], 0.0) if c != y else 0.0
+            own -= row[c]
+        if own > C:
+            for c in range(len(row)):
+                row[c] *= C / own
+
+
+@compiled_struct("find_worst", "stay_inside", find_corner=WestonWatkinsCorner.find_corner, row_step=_towards_or_away)
+class WestonWatkinsAway(NamedTuple):
+    """Frank-Wolfe with away steps on a Weston-Watkins row: a product of segments, each with two corners."""
+
+    rounding: float = 1e-15  # a corner with less than this share of C is not in use
+
+    def find_worst(self, h: Any, y: int, C: float, row: Any, corner: Any) -> float:
+        """Write the worse end of every segment, if it is in use; return how far one may go away from all of them."""
+        limit = np.inf
+        own = 0.0
+        for c in range(len(h)):
+            used, left = -row[c], C + row[c]
+            corner[c] = row[c]
+            if c != y and used > self.rounding * C and left > self.rounding * C:
+                corner[c] = 0.0 if h[c] > 0.0 else -C
+                limit = min(limit, left / used if h[c] > 0.0 else used / left)
+            own -= corner[c] if c != y else 0.0
+        corner[y] = own
+        return limit
+
+    def stay_inside(self, y: int, C: float, row: Any) -> None:
+        """Undo what rounding led beyond the bounds; the label's entry is set after the step."""
+        for c in range(len(row)):
+            row[c] = min(max(row[c], -C), 0.0)
+
+
 @compiled_struct("row_step")
 class CrammerSingerPair(NamedTuple):
     """Move weight from the worst corner in use to the best one, by min(weight, (h_+ - h_-) / (2 K_ii))."""
@@ -128,6 +218,8 @@ class WestonWatkinsPair(NamedTuple):
 
 CORNER_RULES: dict[str, Any] = {"crammer_singer": CrammerSingerCorner, "weston_watkins": WestonWatkinsCorner}
 PAIR_RULES: dict[str, Any] = {"crammer_singer": CrammerSingerPair, "weston_watkins": WestonWatkinsPair}
+AWAY_RULES: dict[str, Any] = {"crammer_singer": CrammerSingerAway, "weston_watkins": WestonWatkinsAway}
+ORDERS = ("permutation", "uniform")
 
 
 class _Rows(NamedTuple):
@@ -185,7 +277,9 @@ class RowState:
 
 
 class RowSolver(DualRowSolver[RowState]):
-    """A solver that visits every row once per step, by the rule that a subclass gives."""
+    """A solver that visits as many rows per step as can move, by the rule that a subclass gives."""
+
+    order = "permutation"  # or "uniform"
 
     state_type = RowState
 
@@ -200,11 +294,13 @@ class RowSolver(DualRowSolver[RowState]):
         return RowState(alpha, scores, open_rows(problem), seed=int(rng.integers(2**62)))
 
     def step(self, problem: KernelBlockProblem, state: RowState) -> RowState:
-        """Visit every row that can move once, in a fresh random order."""
+        """Visit every row that can move once, in a fresh random order, or as many rows that are drawn."""
         gram, rule = problem.gram, self.rule(problem)
         work = np.empty((3, problem.n_classes))
         rows = _Rows(problem.y, problem.C, gram.diagonal, state.alpha, state.scores, work)
-        order = np.random.default_rng((state.seed, state.n_done)).permutation(state.index)
+        rng = np.random.default_rng((state.seed, state.n_done))
+        is_drawn, n_rows = self.order == "uniform", len(state.index)
+        order = rng.choice(state.index, n_rows) if is_drawn and n_rows else rng.permutation(state.index)
         size = min(MOST_ROWS, gram.largest_rows)
         for first in range(0, len(order), size):
             if is_time_up():

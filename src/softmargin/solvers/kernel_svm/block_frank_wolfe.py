@@ -4,7 +4,7 @@
     g = min(1, gap_i / (K_ii |s - alpha_i|^2))     "optimal": the dual value rises as far as it can, never falls
     g = 2 n / (t + 2 n)                            "oblivious": t counts the steps; Theorem 1 is about this one
 
-One pass visits every sample once, in a fresh random order.
+One pass makes as many steps as there are samples: each once, in a fresh random order, or samples drawn one by one.
 
     paper 000       here                shape
     alpha           alpha               (n, k)     paper 004 has the opposite sign
@@ -12,8 +12,8 @@ One pass visits every sample once, in a fresh random order.
     t (and k)       state.n_done        ()         the paper writes two counters for one
     p               len(state.index)    ()         number of blocks: samples whose row can move
 
-Source: paper 000, Algorithm 3; maths: kernel SVM, section 3; maths: errata 000.8. We differ: the paper draws samples
-with replacement; the best step is 1 where K_ii |d|^2 <= gap_i, d = s - alpha_i.
+Source: paper 000, Algorithm 3; maths: kernel SVM, section 3; maths: errata 000.8. We differ: the best
+step is 1 where K_ii |d|^2 <= gap_i, d = s - alpha_i; by default samples come in permutations, where the paper draws.
 """
 
 from dataclasses import dataclass
@@ -21,11 +21,10 @@ from typing import Any, ClassVar
 
 from softmargin.core.parameters import OneOf
 from softmargin.core.protocols import KernelBlockProblem
-from softmargin.solvers.kernel_svm._row_loop import CORNER_RULES, RowSolver
+from softmargin.solvers.kernel_svm._row_loop import CORNER_RULES, ORDERS, RowSolver
+from softmargin.solvers.kernel_svm.frank_wolfe import STEP_RULES
 
 __all__ = ["BlockFrankWolfe"]
-
-_STEPS = ("optimal", "oblivious")
 
 
 @dataclass(frozen=True)
@@ -36,11 +35,14 @@ class BlockFrankWolfe(RowSolver):
     ----------
     step_rule : {"optimal", "oblivious"}
         How far a row goes towards its corner.
+    order : {"permutation", "uniform"}
+        A pass visits every sample once, or draws samples with replacement, as Algorithm 3 does.
     """
 
     step_rule: str = "optimal"
+    order: str = "permutation"
 
-    allowed: ClassVar = {"step_rule": (OneOf(*_STEPS),)}
+    allowed: ClassVar = {"step_rule": (OneOf(*STEP_RULES),), "order": (OneOf(*ORDERS),)}
 
     def rule(self, problem: KernelBlockProblem) -> Any:
         """Return the step towards the best corner."""

@@ -51,7 +51,9 @@ class KernelPairDescentTuning(NamedTuple):
 
     alone: int = 500  # samples up to which all are one working set: their K costs no more than the rounds it saves
     first_set: int = 300  # samples in the first working set of more
-    growth: int = 2  # how many times larger the next set may be: maths: kernel SVM, section 8
+    growth: float = 2.0  # how many times larger the next set may be: maths: kernel SVM, section 8
+    few: float = 0.0  # share of the largest set below which so few samples moved that the next set ...
+    growth_of_few: float = 1.1  # ... grows by this alone: its square would hold values that nobody needs
     target: float = 0.02  # share of its gap that a round leaves of a set ...
     deep_target: float = 0.001  # ... and where all its samples moved before, or there are no others: updates are cheap
     active_share: float = 0.01  # a gap counts above this share of the mean gap: maths: kernel SVM, section 8
@@ -118,7 +120,9 @@ class PairRounds(Resumable):
         problem.gram.add_change(state.scores, rows, change[:, None])
         state.u[rows] = new
         state.has_moved[rows] |= change != 0.0
-        state.largest_set = max(tuning.growth * m, state.largest_set)
+        is_few = np.count_nonzero(change) < tuning.few * state.largest_set
+        growth = tuning.growth_of_few if is_few else tuning.growth
+        state.largest_set = max(int(growth * m), state.largest_set)
         return state
 
     def estimate(self, problem: Any, state: KernelPairState) -> float:
@@ -208,7 +212,7 @@ class KernelPairDescent(PairRounds):
 class FreePairDescent(PairRounds):
     """Descent by pairs on the hinge with a free bias; it has no settings. One step is one working set."""
 
-    tuning: KernelPairDescentTuning = KernelPairDescentTuning()
+    tuning: KernelPairDescentTuning = KernelPairDescentTuning(alone=1000, few=0.2)
 
     needs: ClassVar[tuple[type, ...]] = (FreeHingeProblem,)
 
@@ -242,6 +246,8 @@ class FreePairDescent(PairRounds):
 
         The bias is that of one sample or a few: on one side of it many may violate their margins, and none beyond.
         """
+        if len(state.order) <= self.tuning.alone:
+            return np.sort(state.order)
         rows = super().working_set(problem, state, slopes)
         S, most = slopes.S, min(state.largest_set, problem.gram.largest_square)
         is_chosen = np.zeros(len(S), dtype=bool)
