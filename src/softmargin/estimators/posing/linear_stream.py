@@ -38,7 +38,8 @@ def check_streamed(problem: Any) -> None:
     if not (isinstance(part, MulticlassSVM) or (isinstance(part, RidgeComposite) and part.ridge > 0.0)):
         raise IncompatibleError(
             "a stream of a linear model needs the hinge, or a softmax with a ridge: each row then has dual variables "
-            "of its own. Use loss='hinge', or l1_ratio=0 with a finite C and no other penalty."
+            "of its own. Use loss='hinge' with an intercept that is not 'free', or l1_ratio=0 with a finite C and no "
+            "other penalty."
         )
 
 

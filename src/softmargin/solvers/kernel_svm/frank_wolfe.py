@@ -30,8 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.parameters import OneOf
-from softmargin.core.protocols import FreeHingeProblem, KernelBlockProblem, Resumable
+from softmargin.core.protocols import FreeHingeProblem, KernelBlockProblem
 from softmargin.problems.free_bias import BiasPoint
+from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.kernel_svm._dual_rows import DualRowSolver, corner, first_rows
 
 __all__ = ["STEP_RULES", "CornerState", "FrankWolfe", "FreeFrankWolfe"]
