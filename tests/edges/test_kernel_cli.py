@@ -239,7 +239,10 @@ def test_a_kernel_model_is_no_liblinear_file(refused, tmp_path, monkeypatch):
         ((*KERNEL, "--solver", "walrus"), "'walrus' solves linear hinge problems, not kernel hinge ones; choose"),
         ((*KERNEL, "--solver", "smo"), "not kernel hinge ones; choose one of auto, block_descent"),
         ((*KERNEL, "--loss", "squared_hinge", "--solver", "newton"), "'newton' solves linear squared_hinge problems"),
-        (("--solver", "frank_wolfe"), "'frank_wolfe' solves kernel hinge problems, not linear hinge ones"),
+        (
+            ("--solver", "frank_wolfe"),
+            "'frank_wolfe' solves kernel hinge and kernel hinge with a free bias problems, not lin",
+        ),
         (("--loss", "squared_hinge", "--solver", "shark"), "choose one of auto, newton, smo"),
         (("--loss", "squared_hinge", "--multiclass", "crammer_singer"), "was asked to join 3 in one"),
     ],
