@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from softmargin.cli import rows
-from softmargin.cli.choices import LOSSES, MULTICLASS
+from softmargin.cli.choices import LOGISTIC, LOSSES, MULTICLASS
 from softmargin.cli.exit_codes import INTERRUPTED, NOT_CERTIFIED
 from softmargin.cli.show import note, print_json, print_table, problem_name, wants_progress
 from softmargin.core.certificate import Certificate
@@ -17,27 +17,29 @@ from softmargin.core.protocols import Watcher
 from softmargin.estimators.certify import certify
 from softmargin.estimators.posing.svm import kernel_claim
 from softmargin.matrices.gram import Gram
-from softmargin.models import KernelExpansion, LinearRegressor
+from softmargin.models import KernelExpansion, LinearModel, LinearRegressor, OneVsOne
 from softmargin.run import Result, Status
 from softmargin.run.watchers import ProgressBar
 from softmargin.sets import LowRank
 
 
 class _Listener(Watcher):
-    """Keeps how the run for the bound ended; a kernel model needs none."""
+    """Keeps how the runs for the bound ended, the first that did not converge; a kernel model may need none."""
 
     status: Status | None = None
     seconds = 0.0
 
     def end(self, result: Result) -> None:
         """Remember."""
-        self.status, self.seconds = result.status, result.seconds
+        self.seconds += result.seconds
+        if self.status in (None, Status.CONVERGED):
+            self.status = result.status
 
 
 def run(args: Namespace) -> int:
     """Certify as asked and return the exit code."""
     model = rows.read_model(args.model_file)
-    is_kernel, asked = isinstance(model, KernelExpansion), _asked(args, model)
+    asked = _asked(args, model)
     is_number = isinstance(model, LinearRegressor)
     dataset = rows.load_rows(args.data, args.data_dir, is_number=is_number)
     how = rows.held_out(args, model, dataset.name)
@@ -59,9 +61,8 @@ def run(args: Namespace) -> int:
             X,
             y,
             C=asked.get("C"),
-            # A kernel model and one in a ball are measured by the problem they were trained for; `certify` says so.
-            multiclass=args.multiclass if is_kernel else asked.get("multiclass"),
-            loss=args.loss if is_kernel or "radius" in asked else asked.get("loss"),
+            multiclass=args.multiclass,
+            loss=args.loss,
             class_weight=rows.class_weights(args.class_weight, classes),
             bound_tol=args.bound_tol,
             max_seconds=math.inf if args.max_seconds is None else args.max_seconds,
@@ -69,7 +70,7 @@ def run(args: Namespace) -> int:
         )
     if not math.isfinite(certificate.primal):
         raise DataError(f"{dataset.name}: {Status.FAILED.sentence}")
-    is_proof = not isinstance(model, KernelExpansion) or Gram(model.kernel, X).negative_eigenvalue() == 0.0
+    is_proof = not isinstance(model, KernelExpansion | OneVsOne) or Gram(model.kernel, X).negative_eigenvalue() == 0.0
     sentence = _sentence(certificate, is_proof=is_proof)
     if args.json:
         print_json(
@@ -121,21 +122,23 @@ def _asked(args: Namespace, model: rows.Model | LinearRegressor) -> dict[str, An
     if model.has_probabilities and args.multiclass is None and args.loss is None:
         C = info["C"] if args.C is None else args.C
         return {"problem": "softmax", "penalty": info["penalty"], "C": float(C)}
-    multiclass = args.multiclass or info.get("multiclass")
+    multiclass, penalty = args.multiclass or info.get("multiclass"), info.get("penalty", "l2")
     is_joint = multiclass in MULTICLASS and multiclass != "one_vs_rest"
-    loss = args.loss or ("hinge" if is_joint and not isinstance(model, KernelExpansion) else info.get("loss"))
-    is_known = multiclass in MULTICLASS and loss in LOSSES
-    if not (is_known and (args.multiclass or info.get("penalty", "l2") == "l2")):
+    loss = args.loss or ("hinge" if is_joint and isinstance(model, LinearModel) else info.get("loss"))
+    is_known = isinstance(model, OneVsOne) or (multiclass in MULTICLASS and loss in (*LOSSES, *LOGISTIC))
+    if not (is_known and (args.multiclass or penalty in ("l1", "l2"))):
         trained = f"{multiclass}, {loss} loss" if multiclass else info.get("problem", "an unknown problem")
         raise IncompatibleError(
             f"{args.model_file!r} was trained as {trained}; gaps are proven for {', '.join(MULTICLASS)} with "
-            f"{' or '.join(LOSSES)} loss and l2 penalty. Give --multiclass and --loss to measure it by one of these."
+            f"{', '.join((*LOSSES, *LOGISTIC))} loss. Give --multiclass and --loss to measure it by one of these."
         )
     C = info.get("C") if args.C is None else args.C
     if C is None:
-        raise DataError(f"{args.model_file!r} does not say which C it was trained with. Give -C (LIBLINEAR's -c).")
-    kernel = kernel_claim(model.kernel) if isinstance(model, KernelExpansion) else {}
-    return {**kernel, "multiclass": str(multiclass), "loss": str(loss), "C": float(C)}
+        raise DataError(f"{args.model_file!r} does not say which C it was trained with. Give -C (theirs is -c).")
+    more = {} if isinstance(model, LinearModel) else kernel_claim(model.kernel)
+    if not is_joint and args.multiclass is None and penalty == "l1":
+        more = {"penalty": penalty}
+    return {**more, "multiclass": str(multiclass), "loss": str(loss), "C": float(C)}
 
 
 def _as_trained(model: Any, X: Any, source: str) -> tuple[Any, Any]:

@@ -10,6 +10,7 @@ REGRESSORS = ("l1-ball-regressor", "trace-ball-regressor")
 PATH_MODELS = ("softmax", *BALLS, *REGRESSORS)
 MODELS = ("linear-svc", "kernel-svc", *PATH_MODELS)
 LOSSES = ("hinge", "squared_hinge")
+LOGISTIC = ("logistic",)  # of other libraries' one-vs-rest models, which `certify` measures
 BALL_LOSSES = ("smooth_hinge", "squared_hinge", "logistic", "multinomial", "crammer_singer", "weston_watkins")
 BENCHES = ("quick", "walrus", "large-scale-svms", "softmax", "balls", "scs", "peers", "scaling")
 MULTICLASS = ("weston_watkins", "crammer_singer", "one_vs_rest")

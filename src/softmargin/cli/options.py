@@ -97,7 +97,7 @@ def _path(parser: Any) -> None:
 
 def _predict(parser: Any) -> None:
     parser.add_argument("data", metavar="DATA", help=DATA_HELP)
-    parser.add_argument("model_file", metavar="MODEL", help="a softmargin or LIBLINEAR model")
+    parser.add_argument("model_file", metavar="MODEL", help="a softmargin, LIBLINEAR or LIBSVM model")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the labels here (default: stdout)")
     beside = parser.add_mutually_exclusive_group()
     beside.add_argument(
@@ -113,10 +113,15 @@ def _predict(parser: Any) -> None:
 
 
 def _certify(parser: Any) -> None:
-    parser.add_argument("model_file", metavar="MODEL", help="a softmargin or LIBLINEAR model")
+    parser.add_argument("model_file", metavar="MODEL", help="a softmargin, LIBLINEAR or LIBSVM model")
     parser.add_argument("data", metavar="DATA", help=f"the training data: {DATA_HELP}")
     parser.add_argument(
-        "-C", "-c", dest="C", metavar="C", type=positive, help="default: the model's; LIBLINEAR files hold none"
+        "-C",
+        "-c",
+        dest="C",
+        metavar="C",
+        type=positive,
+        help="default: the model's; files of LIBLINEAR and LIBSVM hold none",
     )
     parser.add_argument("--multiclass", choices=choices.MULTICLASS, help="default: the model's")
     parser.add_argument("--loss", choices=choices.LOSSES, help="default: the model's")

@@ -17,14 +17,17 @@ from softmargin.models import (
     KernelExpansion,
     LinearModel,
     LinearRegressor,
+    OneVsOne,
     load_model,
     looks_like_liblinear,
+    looks_like_libsvm_model,
     read_liblinear,
+    read_libsvm_model,
 )
 from softmargin.models.shapes import log_probabilities
 
 Array = NDArray[Any]
-Model = LinearModel | KernelExpansion
+Model = LinearModel | KernelExpansion | OneVsOne
 _BLOCK_NUMBERS = 1 << 22  # numbers looked at at once, so that nothing as large as X is made on the side
 
 
@@ -197,7 +200,9 @@ def _is_label(text: str, label: Any) -> bool:
 
 
 def read_model(path: str) -> Model | LinearRegressor:
-    """Read a model of ours, or a LIBLINEAR file."""
+    """Read a model of ours, or a LIBLINEAR or LIBSVM file."""
+    if looks_like_libsvm_model(path):
+        return read_libsvm_model(path)
     model = read_liblinear(path) if looks_like_liblinear(path) else load_model(path)
     with blaming(path, advice="Train again."):
         _check_info(model)

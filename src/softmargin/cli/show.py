@@ -14,7 +14,12 @@ from softmargin.core.errors import IncompatibleError, ModelFileError, one_line, 
 from softmargin.core.files import find_target, is_same_file
 from softmargin.run import Status
 
-_MULTICLASS = {"weston_watkins": "Weston-Watkins", "crammer_singer": "Crammer-Singer", "one_vs_rest": "one-vs-rest"}
+_MULTICLASS = {
+    "weston_watkins": "Weston-Watkins",
+    "crammer_singer": "Crammer-Singer",
+    "one_vs_rest": "one-vs-rest",
+    "one_vs_one": "one-vs-one",
+}
 _WIDE = 10_000  # columns, where no terminal sets a width: lines are then never folded
 
 
@@ -89,8 +94,10 @@ def problem_name(info: Mapping[str, Any]) -> str:
         norm, loss = info["problem"].removesuffix(" ball"), info["loss"].replace("_", " ")
         return f"{loss} loss in the {norm} ball of radius {info['radius']:g}, l2 = {info['l2']:g}"
     shown = [f"{name} = {info[name]:g}" for name in ("gamma", "degree", "coef0") if name in info]
-    words = [f"{info.get('kernel', 'linear')} SVM" + (f" ({', '.join(shown)})" if shown else "")]
+    name = "logistic regression" if info.get("loss") == "logistic" else f"{info.get('kernel', 'linear')} SVM"
+    words = [name + (f" ({', '.join(shown)})" if shown else "")]
     words += [_MULTICLASS[info["multiclass"]], *(["squared hinge"] if info.get("loss") == "squared_hinge" else [])]
+    words += ["l1 penalty"] if info.get("penalty") == "l1" else []
     words += ["free intercept"] if info.get("fit_intercept") == "free" else []
     return ", ".join([*words, f"C = {info['C']:g}"])
 

@@ -4,7 +4,8 @@ linear weights        P(W) is a property of the weights alone; the bound is the 
                       finds on the same data, or that the weights suggest. P(W) - bound is then proven, whoever trained
                       W: ``linear``, ``one_vs_rest``, ``softmax``, ``regression``, ``ball``.
 kernel expansions     coefficients and support say which dual point the model is, so it carries its own bound: the
-                      dual value there, or at the nearest feasible point: ``kernel``.
+                      dual value there, or at the nearest feasible point: ``kernel``. Where that of LIBSVM's problem
+                      proves too little, our solver goes on from it.
 """
 
 import math
@@ -82,6 +83,14 @@ def certify(
         model = model.model()
     X = canonical(X if hasattr(X, "tocsr") else np.asarray(X))
     training = Training(X, y, C, class_weight, sample_weight, Stop(bound_tol, max_seconds=max_seconds), watchers)
+    certificate = _judged(model, training, multiclass, loss)
+    # Losses, norms and squares: no objective here is negative, but where a kernel is none.
+    is_gap = certificate.kind != "stationarity" and certificate.primal >= 0.0
+    return certificate.with_bound(0.0) if is_gap else certificate
+
+
+def _judged(model: Any, training: Training, multiclass: str | None, loss: str | None) -> Certificate:
+    """Return the certificate of a model by the file for its kind."""
     names, is_asked = {base.__name__ for base in type(model).__mro__}, (multiclass, loss) != (None, None)
     if isinstance(model, KernelExpansion | OneVsOne) or "SVC" in names:
         _leave_out(is_asked, "a kernel model")

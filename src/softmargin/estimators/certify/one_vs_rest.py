@@ -59,7 +59,7 @@ def _certified(
 def _certified_hinge(
     training: Training, X: Any, target: Array, prices: Array, penalty: Any, has_bias: bool, point: BallPoint
 ) -> Certificate:
-    """Certify by dual points of hinges with a round corner, which are dual points of the hinge: maths: eq. 3."""
+    """Certify by dual points of hinges with a round corner, which are its own too: maths: penalised losses, eq. 3."""
 
     def problem(width: float) -> Penalized:
         hinge = Hinge(width)
