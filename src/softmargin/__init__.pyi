@@ -48,6 +48,7 @@ from softmargin.run import solve as solve
 from softmargin.sets import L1Ball as L1Ball
 from softmargin.sets import TraceBall as TraceBall
 from softmargin.solvers import AcceleratedGradient as AcceleratedGradient
+from softmargin.solvers import AwayFrankWolfe as AwayFrankWolfe
 from softmargin.solvers import BallBlockFrankWolfe as BallBlockFrankWolfe
 from softmargin.solvers import BallDualDescent as BallDualDescent
 from softmargin.solvers import BallFrankWolfe as BallFrankWolfe
@@ -64,6 +65,7 @@ from softmargin.solvers import DualBlockDescent as DualBlockDescent
 from softmargin.solvers import DualProxGradient as DualProxGradient
 from softmargin.solvers import EachClass as EachClass
 from softmargin.solvers import FrankWolfe as FrankWolfe
+from softmargin.solvers import FreeFrankWolfe as FreeFrankWolfe
 from softmargin.solvers import FreePairDescent as FreePairDescent
 from softmargin.solvers import KernelBlockDescent as KernelBlockDescent
 from softmargin.solvers import KernelPairDescent as KernelPairDescent
