@@ -156,7 +156,8 @@ class Constrained(LinearLosses):
         # U = 0 is feasible, and no objective is negative: D there is at least 0.
         bounds = [Rounded(0.0)]
         try:
-            check_time()
+            if time_left() < needed:
+                raise OutOfTime
             with leaving(needed):
                 intercept = self.best_intercept(scores, point.intercept)
             bounds.append(self.dual(self.dual_point(scores, intercept)))

@@ -59,7 +59,7 @@ class BudgetTuning(NamedTuple):
     """How a budget of seconds is divided, by hand."""
 
     reserve: float = 0.5  # share of the time left that is kept for a certificate, where nothing is known of it
-    most: float = 0.5  # share of the budget that is kept for a certificate that can leave out the bound
+    most: float = 0.35  # share of the budget that is kept for a certificate that can leave out the bound
     risky: float = 0.1  # a step that takes this share of the time left may be the one that is given up
     grace: float = 0.25  # share of the budget by which a step may exceed it before it is given up
     late: float = 0.4  # share of the budget by which a certificate may exceed it before it leaves out the bound
