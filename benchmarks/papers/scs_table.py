@@ -209,15 +209,20 @@ def measure_curves(name: str, records: Records, options: argparse.Namespace) -> 
     problem = KernelHinge(Rbf(1.0 / parts.X.shape[1]), parts.X, parts.y, lam=lam)
     exact = solve(joint_of(problem), KernelPairDescent(), stop=Stop(tol=TOL / 10.0, max_seconds=options.cap), rng=0)
     bound, everyone = 2.0 * lam * exact.certificate.bound, np.arange(problem.n)
+    whole, K = problem.points(everyone), np.empty((problem.n, problem.n))
     for label in todo:
         method, values, seconds, lengths = methods[FIGURES[label]], [], [], []
-        state = method.start(problem, None, np.random.default_rng(0))
+        state, n_known = method.start(problem, None, np.random.default_rng(0)), 0
         for _ in range(STEPS):
             started = time.perf_counter()
             state = method.step(problem, state)
             seconds.append(time.perf_counter() - started)
             point = method.point(problem, state)
-            scores = problem.sum_over(problem.points(point.samples), point.alpha, everyone)
+            fresh = slice(n_known, len(point.samples))  # samples only come at the end
+            if fresh.start < fresh.stop:
+                K[:, fresh] = problem.block(whole, problem.points(point.samples[fresh]))
+            n_known = fresh.stop
+            scores = K[:, :n_known] @ point.alpha
             square = float(point.alpha @ scores[point.samples])
             values.append(problem.value(square, scores, parts.y, problem.shares(everyone)))
             lengths.append(method.direction_length(state) if hasattr(method, "direction_length") else None)
