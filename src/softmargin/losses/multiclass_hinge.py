@@ -10,15 +10,17 @@ Everything here is NumPy on whole blocks of rows, for certificates: they share n
 import numpy as np
 
 from softmargin.core.protocols import Array
+from softmargin.losses.labels import at_labels
 
 __all__ = ["CrammerSinger", "WestonWatkins", "margins"]
 
 
 def margins(scores: Array, y: Array) -> Array:
     """Return h_ij = 1 + s_ij - s_iy, with h_iy = 0; shape (n, k)."""
-    rows = np.arange(len(y))
-    h = scores - (scores[rows, y] - 1.0)[:, None]
-    h[rows, y] = 0.0
+    h = np.array(scores)
+    flat, labels = at_labels(h, y)
+    h -= (flat[labels] - 1.0)[:, None]
+    flat[labels] = 0.0
     return h
 
 
@@ -31,7 +33,8 @@ def _n_near(scores: Array, y: Array, errors: Array) -> Array:
 def _off_label(alpha: Array, y: Array) -> Array:
     """Return a copy of alpha with the label's own entry set to zero."""
     rest = np.array(alpha, dtype=np.float64)
-    rest[np.arange(len(y)), y] = 0.0
+    flat, labels = at_labels(rest, y)
+    flat[labels] = 0.0
     return rest
 
 
@@ -97,7 +100,8 @@ class CrammerSinger:
         if len(over):
             rest[over] *= (C[over] / own[over])[:, None]
             own[over] = -rest[over].sum(axis=1)
-        rest[np.arange(len(y)), y] = own
+        flat, labels = at_labels(rest, y)
+        flat[labels] = own
         return rest
 
     def at_zero_scores(self, y: Array, C: Array, k: int) -> Array:

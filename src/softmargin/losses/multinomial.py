@@ -18,9 +18,9 @@ import numpy as np
 from softmargin.core.deadline import is_time_up
 from softmargin.core.protocols import Array
 from softmargin.core.rounding import ULPS, gamma
+from softmargin.losses.labels import at_labels
 
 __all__ = [
-    "at_labels",
     "balanced",
     "best_intercept",
     "cross_entropy",
@@ -68,17 +68,6 @@ def losses_and_softmax(scores: Array, y: Array) -> tuple[Array, Array]:
     flat[labels] = own
     P /= (rest + own)[:, None]
     return losses, P
-
-
-def at_labels(P: Array, y: Array) -> tuple[Array, Array]:
-    """Return the entries of a contiguous array (n, k) as a flat view, and where in it those of the labels are; (n,).
-
-    NumPy finds them there several times as fast as by two indices.
-    """
-    n, k = P.shape
-    if P.flags.f_contiguous:
-        return P.T.reshape(-1), np.multiply(y, n, dtype=np.int64) + np.arange(n)
-    return P.reshape(-1), np.arange(0, n * k, k) + y
 
 
 def cross_entropy(scores: Array, y: Array) -> Array:

@@ -28,8 +28,8 @@ from softmargin.core.certificate import Certificate, duality_gap, relative_gap
 from softmargin.core.deadline import OutOfTime, check_time, is_time_up, leaving, time_left
 from softmargin.core.errors import DataError
 from softmargin.core.rounding import SLACK, Rounded, column_roundings, column_sums, gamma, norms, total
+from softmargin.losses.labels import at_labels
 from softmargin.losses.multinomial import (
-    at_labels,
     balanced,
     best_intercept,
     entropy,
