@@ -96,11 +96,12 @@ def _judged(model: Any, training: Training, multiclass: str | None, loss: str | 
         _leave_out(is_asked, "a kernel model")
         judge = certify_svc if "SVC" in names else _KERNEL_JUDGES[type(model)]
         return judge(model, training)
-    if isinstance(model, LinearRegressor) or (names & set(REGRESSORS) and "RidgeClassifier" not in names):
+    is_peer = bool(names & set(REGRESSORS)) and hasattr(model, "predict")  # a penalty may have the same name
+    if isinstance(model, LinearRegressor) or (is_peer and not hasattr(model, "classes_")):
         _leave_out(is_asked, "a regressor")
     if is_of_ball(model) and not is_asked:
         return certify_ball(model, training)
-    if names & set(REGRESSORS) and not is_asked:
+    if is_peer and not is_asked:
         return certify_regression(model, training)
     if "SGDClassifier" in names and not is_asked:
         return certify_sgd(model, training)
