@@ -292,6 +292,8 @@ def test_odd_words_of_the_command_line_are_wrong_usage(verb, capsys):
     ]
     for option in options:
         for word in WORDS:
+            if (option, word) == ("--grid", "1,2"):
+                continue  # a list of values is what it takes
             given = [f"{option}={word}"] if option.startswith("--") else [option + word]
             with pytest.raises(SystemExit) as ended:
                 parser.parse_args([verb, *VERBS[verb], *(given if word or option.startswith("--") else [option, word])])

@@ -27,6 +27,7 @@ class Own(NamedTuple):
     curvature: float = 1.0
     steepest: float = 1.0
     is_margin: bool = True
+    is_joint: bool = False
 
     def value(self, scores, target):
         return self.inner.value(scores, target)

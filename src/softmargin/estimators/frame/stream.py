@@ -29,6 +29,8 @@ __all__ = ["LinearStreamClassifier", "StreamClassifier"]
 def _can_stream(estimator: Any) -> bool:
     """Say whether ``partial_fit`` makes sense with the settings of an estimator; else say which ones do."""
     refusal = estimator._stream_refusal()
+    if isinstance(estimator.class_weight, str):
+        refusal = f"class_weight={estimator.class_weight!r} needs all rows at once; pass a mapping, or None."
     if refusal:
         raise AttributeError(refusal)
     return True
@@ -74,8 +76,6 @@ class StreamClassifier(CertifiedClassifier):
             named = checked_labels(classes)
             if not np.array_equal(named, known):
                 raise DataError(f"classes are {known.tolist()} since the first call; found {named.tolist()}.")
-        if isinstance(self.class_weight, str):
-            raise DataError(f"class_weight={self.class_weight!r} needs all rows at once; pass a mapping, or None.")
         data = Data(X, y, checked_weights(sample_weight, X), known, codes_of(known, y))
         stream, certificate, status, attributes = self._learn(data)
         result = Result(None, certificate, status, Trace(), stream.n_seen, 0.0, 0.0)
