@@ -29,8 +29,8 @@ __all__ = ["LinearStreamClassifier", "StreamClassifier"]
 def _can_stream(estimator: Any) -> bool:
     """Say whether ``partial_fit`` makes sense with the settings of an estimator; else say which ones do."""
     refusal = estimator._stream_refusal()
-    if isinstance(estimator.class_weight, str):
-        refusal = f"class_weight={estimator.class_weight!r} needs all rows at once; pass a mapping, or None."
+    if isinstance(estimator.class_weight, str) and estimator.class_weight == "balanced":
+        refusal = "class_weight='balanced' needs all rows at once; pass a mapping, or None."
     if refusal:
         raise AttributeError(refusal)
     return True
