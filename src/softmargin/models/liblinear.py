@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softmargin.core.errors import DataError, IncompatibleError, ModelFileError
-from softmargin.core.files import atomic_write, open_binary
+from softmargin.core.files import atomic_write
 from softmargin.models.linear import LinearModel
 from softmargin.models.shapes import dense
+from softmargin.models.text_files import TextFormat, checked_classes, last_line
 
 __all__ = ["looks_like_liblinear", "read_liblinear", "write_liblinear"]
 
@@ -51,17 +52,19 @@ _ONE_VS_REST_TYPE = {
     "squared_hinge": "L2R_L2LOSS_SVC_DUAL",
     "logistic": "L2R_LR",
 }
-_HEADER_KEYS = ("solver_type", "nr_class", "label", "nr_feature", "bias")
-_MAGIC = b"solver_type "
+_FORMAT = TextFormat(
+    "LIBLINEAR",
+    kind="solver_type",
+    body="w",
+    numbers="weights",
+    required=("solver_type", "nr_class", "label", "nr_feature", "bias"),
+    others=("rho",),
+)
 
 
 def looks_like_liblinear(path: str | os.PathLike[str]) -> bool:
     """Tell whether the file at `path` starts as a LIBLINEAR model does; False if it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
-    except OSError:
-        return False
+    return _FORMAT.is_start_of(path)
 
 
 def read_liblinear(path: str | os.PathLike[str]) -> LinearModel:
@@ -84,13 +87,8 @@ def read_liblinear(path: str | os.PathLike[str]) -> LinearModel:
         Not a LIBLINEAR file, a regressor, truncated, or with a malformed number.
     """
     shown = os.fspath(path)
-    with open_binary(path) as file:
-        start = file.read(len(_MAGIC))
-        if start != _MAGIC:
-            start += file.read(40).partition(b"\n")[0]
-            raise ModelFileError(f"{shown!r} is not a LIBLINEAR model: it starts with {start[:40]!r}.")
-        lines = (start + file.read()).decode("utf-8", "replace").split("\n")
-    header, body_at = _read_header(lines, shown)
+    lines = _FORMAT.read_lines(path)
+    header, body_at = _FORMAT.read_header(lines, _SOLVER_TYPES, "not a classifier softmargin knows", shown)
     trained = _SOLVER_TYPES[header["solver_type"]]
     k, d, bias, labels = _sizes(header, shown)
     columns = 1 if k == 2 and trained.multiclass == "one_vs_rest" else k
@@ -116,39 +114,13 @@ def read_liblinear(path: str | os.PathLike[str]) -> LinearModel:
     return LinearModel(classes, np.ascontiguousarray(rows[:, :d]), intercept, info)
 
 
-def _read_header(lines: list[str], shown: str) -> tuple[dict[str, str], int]:
-    header: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        key, _, value = line.strip().partition(" ")
-        if key == "w":
-            break
-        if key not in (*_HEADER_KEYS, "rho", ""):
-            raise ModelFileError(f"{shown!r}, line {number}: unknown entry {key[:40]!r} before 'w'.")
-        header[key] = value.strip()
-    else:
-        raise ModelFileError(f"{shown!r} is truncated: the line 'w' and the weights are missing.")
-    if header["solver_type"] not in _SOLVER_TYPES:
-        raise ModelFileError(
-            f"{shown!r}: solver_type {header['solver_type']} is not a classifier softmargin knows; "
-            f"it reads {', '.join(_SOLVER_TYPES)}."
-        )
-    missing = [key for key in _HEADER_KEYS if key not in header]
-    if missing:
-        raise ModelFileError(f"{shown!r}: the header lacks {', '.join(missing)}.")
-    return header, number
-
-
 def _sizes(header: dict[str, str], shown: str) -> tuple[int, int, float, np.ndarray]:
     try:
         k, d, bias = int(header["nr_class"]), int(header["nr_feature"]), float(header["bias"])
         labels = np.array([int(label) for label in header["label"].split()], dtype=np.int64)
     except (ValueError, OverflowError) as problem:
         raise ModelFileError(f"{shown!r}: a number in the header cannot be read ({problem}).") from problem
-    if len(labels) != k or len(np.unique(labels)) != k or k < 2:
-        raise ModelFileError(
-            f"{shown!r}: nr_class is {k} and the labels are {str(labels.tolist())[:200]}; "
-            "a classifier has at least 2 classes and a different label for each."
-        )
+    checked_classes(labels, k, shown)
     if d < 0 or not np.isfinite(bias):
         raise ModelFileError(f"{shown!r}: nr_feature is {d} and the bias {bias}; neither can be.")
     return k, d, bias, labels
@@ -156,9 +128,7 @@ def _sizes(header: dict[str, str], shown: str) -> tuple[int, int, float, np.ndar
 
 def _read_weights(lines: list[str], first: int, columns: int, n_lines: int, shown: str) -> np.ndarray:
     """Return the numbers after `w`, shape (n_lines, columns)."""
-    last = len(lines)
-    while last > first and not lines[last - 1].strip():
-        last -= 1
+    last = last_line(lines, first)
     found, numbers = last - first, sum(map(len, lines[first:last])) // 2 + 1  # a number and a gap have 2 characters
     if columns == 2 and 0 < found == sum(len(line.split(maxsplit=1)) == 1 for line in lines[first:last]):
         raise ModelFileError(

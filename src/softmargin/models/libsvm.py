@@ -28,18 +28,24 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from softmargin.core.errors import DataError, IncompatibleError, ModelFileError
-from softmargin.core.files import atomic_write, open_binary
+from softmargin.core.files import atomic_write
 from softmargin.kernels import make_kernel
 from softmargin.models.kernel_expansion import kernel_sums
 from softmargin.models.shapes import Classifier, checked_labels, checked_scores, floats, matrix
+from softmargin.models.text_files import TextFormat, checked_classes, last_line
 
 __all__ = ["OneVsOne", "looks_like_libsvm_model", "read_libsvm_model", "write_libsvm_model"]
 
-_MAGIC = b"svm_type "
 _CLASSIFIERS = ("c_svc", "nu_svc")
 _KERNELS = {"linear": (), "polynomial": ("degree", "gamma", "coef0"), "rbf": ("gamma",), "sigmoid": ("gamma", "coef0")}
-_REQUIRED = ("svm_type", "kernel_type", "nr_class", "total_sv", "rho", "label", "nr_sv")
-_OTHERS = ("degree", "gamma", "coef0", "probA", "probB", "prob_density_marks")
+_FORMAT = TextFormat(
+    "LIBSVM",
+    kind="svm_type",
+    body="SV",
+    numbers="support vectors",
+    required=("svm_type", "kernel_type", "nr_class", "total_sv", "rho", "label", "nr_sv"),
+    others=("degree", "gamma", "coef0", "probA", "probB", "prob_density_marks"),
+)
 _LARGEST_INDEX = 2**31 - 1  # an int of C
 
 
@@ -121,11 +127,7 @@ class OneVsOne(Classifier):
 
 def looks_like_libsvm_model(path: str | os.PathLike[str]) -> bool:
     """Tell whether the file at `path` starts as a LIBSVM model does; False if it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
-    except OSError:
-        return False
+    return _FORMAT.is_start_of(path)
 
 
 def read_libsvm_model(path: str | os.PathLike[str]) -> OneVsOne:
@@ -146,39 +148,13 @@ def read_libsvm_model(path: str | os.PathLike[str]) -> OneVsOne:
         Not a LIBSVM file, no classifier, with a precomputed kernel, truncated, or with a malformed number.
     """
     shown = os.fspath(path)
-    with open_binary(path) as file:
-        start = file.read(len(_MAGIC))
-        if start != _MAGIC:
-            start += file.read(40).partition(b"\n")[0]
-            raise ModelFileError(f"{shown!r} is not a LIBSVM model: it starts with {start[:40]!r}.")
-        lines = (start + file.read()).decode("utf-8", "replace").split("\n")
-    header, body_at = _read_header(lines, shown)
+    lines = _FORMAT.read_lines(path)
+    header, body_at = _FORMAT.read_header(lines, _CLASSIFIERS, "no classifier", shown)
     labels, counts, rho = _sizes(header, shown)
     kernel = _kernel(header, shown)
     coef, vectors = _read_vectors(lines, body_at, int(counts.sum()), len(labels) - 1, shown)
     info = {"source": "LIBSVM", "svm_type": header["svm_type"], "multiclass": "one_vs_one", "loss": "hinge"}
     return OneVsOne(labels, kernel, vectors, counts, coef, -rho, info)
-
-
-def _read_header(lines: list[str], shown: str) -> tuple[dict[str, str], int]:
-    header: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        key, _, value = line.strip().partition(" ")
-        if key == "SV":
-            break
-        if key not in (*_REQUIRED, *_OTHERS, ""):
-            raise ModelFileError(f"{shown!r}, line {number}: unknown entry {key[:40]!r} before 'SV'.")
-        header[key] = value.strip()
-    else:
-        raise ModelFileError(f"{shown!r} is truncated: the line 'SV' and the support vectors are missing.")
-    if header["svm_type"] not in _CLASSIFIERS:
-        raise ModelFileError(
-            f"{shown!r}: svm_type {header['svm_type'][:40]} is no classifier; it reads {', '.join(_CLASSIFIERS)}."
-        )
-    missing = [key for key in _REQUIRED if key not in header]
-    if missing:
-        raise ModelFileError(f"{shown!r}: the header lacks {', '.join(missing)}.")
-    return header, number
 
 
 def _sizes(header: dict[str, str], shown: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -189,11 +165,7 @@ def _sizes(header: dict[str, str], shown: str) -> tuple[np.ndarray, np.ndarray, 
         rho = np.array([float(number) for number in header["rho"].split()])
     except (ValueError, OverflowError) as problem:
         raise ModelFileError(f"{shown!r}: a number in the header cannot be read ({problem}).") from problem
-    if len(labels) != k or len(np.unique(labels)) != k or k < 2:
-        raise ModelFileError(
-            f"{shown!r}: nr_class is {k} and the labels are {str(labels.tolist())[:200]}; "
-            "a classifier has at least 2 classes and a different label for each."
-        )
+    checked_classes(labels, k, shown)
     if len(counts) != k or counts.min() < 0 or sum(counts.tolist()) != total:
         raise ModelFileError(
             f"{shown!r}: total_sv is {total} and nr_sv {str(counts.tolist())[:200]}; {k} numbers of this sum are due."
@@ -223,9 +195,7 @@ def _number(key: str, text: str) -> Any:
 
 def _read_vectors(lines: list[str], first: int, n: int, width: int, shown: str) -> tuple[np.ndarray, Any]:
     """Return the coefficients, (n, width), and the support vectors, CSR."""
-    last = len(lines)
-    while last > first and not lines[last - 1].strip():
-        last -= 1
+    last = last_line(lines, first)
     # A number and a gap have 2 characters: no more room is made than the lines can fill.
     if last - first != n or n * width > sum(map(len, lines[first:last])) // 2 + n:
         raise ModelFileError(

@@ -22,7 +22,7 @@ from softmargin.core.rounding import Rounded, ScoreErrors, gamma, norms, squared
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import longest_row, matmul, rmatmul
 from softmargin.problems.checks import balanced, checked_prices, checked_signs, digest_of
-from softmargin.problems.multiclass_svm import MarginModels
+from softmargin.problems.margin_models import MarginModels
 
 __all__ = ["BiasPoint", "FreeBiasSVM"]
 

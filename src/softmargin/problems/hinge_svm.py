@@ -21,7 +21,7 @@ from softmargin.core.rounding import Rounded, gamma, total
 from softmargin.matrices.gram import Gram
 from softmargin.problems.checks import balanced
 from softmargin.problems.free_bias import FreeBiasSVM
-from softmargin.problems.multiclass_svm import small_gram
+from softmargin.problems.margin_models import small_gram
 from softmargin.sets.balanced import balanced_corner, balanced_quantile
 
 __all__ = ["HingeSVM"]

@@ -29,7 +29,7 @@ from softmargin.kernels.points import add_product, slices, tile_shape
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import canonical
 from softmargin.problems.checks import checked_prices, digest_of
-from softmargin.problems.multiclass_svm import MarginModels
+from softmargin.problems.margin_models import MarginModels
 
 __all__ = ["Estimate", "ExpansionPoint", "KernelHinge"]
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.rounding import Rounded, gamma, total
 from softmargin.problems.free_bias import BiasPoint, FreeBiasSVM
-from softmargin.problems.multiclass_svm import small_gram
+from softmargin.problems.margin_models import small_gram
 from softmargin.sets import project_balanced
 from softmargin.sets.balanced import balance_by_sort
 

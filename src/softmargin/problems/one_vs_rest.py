@@ -14,7 +14,7 @@ from softmargin.core.certificate import Certificate, summed
 from softmargin.core.errors import DataError
 from softmargin.core.rounding import Rounded
 from softmargin.matrices.gram import Gram
-from softmargin.problems.multiclass_svm import MarginModels
+from softmargin.problems.margin_models import MarginModels
 
 __all__ = ["OneVsRest"]
 

@@ -1,0 +1,65 @@
+"""What every SVM says of its models, joint or of two classes, linear or in the space of a kernel."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.kernels import Linear, Rbf
+from softmargin.matrices.gram import Gram
+from softmargin.models import KernelExpansion, LinearModel
+
+__all__ = ["Expansion", "MarginModels", "small_gram"]
+
+Array = NDArray[Any]
+
+
+class Expansion(NamedTuple):
+    """A kernel model without its labels: the fields of ``KernelExpansion``, in the same order."""
+
+    kernel: Any
+    vectors: Any  # (m, d), or None where the kernel matrix was given
+    support: Array  # (m,) positions in the training data
+    n_samples: int
+    coef: Array  # (m, k), or (m, 1) for two classes
+    intercept: Array  # (k,) or (1,)
+
+
+class MarginModels:
+    """What every SVM says of its models: a point is an expansion over samples, or the weights of features."""
+
+    gram: Gram
+    is_expansion: bool
+
+    def dual_columns(self, point: Any) -> Array:
+        """Return the dual variables with their signs, W = sum_i x_i dual_i'; (n, k), or (n, 1) for two classes."""
+        raise NotImplementedError
+
+    def coef_and_intercept(self, point: Any) -> tuple[Array, Array]:
+        """Return the weights in scikit-learn's shapes: (k, d) and (k,), or one row for two classes."""
+        raise NotImplementedError
+
+    def free_bias(self, point: Any) -> Array:
+        """Return the unpenalised bias of each column; zero where there is none."""
+        return np.zeros(1)
+
+    def expansion(self, point: Any) -> Expansion:
+        """Return the kernel model that a point is, without labels: the samples with a nonzero dual variable."""
+        gram, dual = self.gram, self.dual_columns(point)
+        support = np.flatnonzero(dual.any(axis=1))
+        vectors = None if gram.is_given else gram.X[support]
+        # A constant feature has the weight bias * sum of the duals (maths: linear SVM, section 2).
+        intercept = gram.bias**2 * dual.sum(axis=0) + self.free_bias(point)
+        return Expansion(gram.kernel, vectors, support, gram.n, dual[support], intercept)
+
+    def model(self, point: Any, classes: Array, info: Mapping[str, Any] | None = None) -> LinearModel | KernelExpansion:
+        """Return the model that a point is."""
+        if self.is_expansion:
+            return KernelExpansion(classes, *self.expansion(point), info or {})
+        return LinearModel(classes, *self.coef_and_intercept(point), info or {})
+
+
+def small_gram(gram: Gram) -> Gram:
+    """Return the kernel matrix of two points, in the same precision; Newton's method needs the linear kernel."""
+    return Gram(Linear() if gram.is_linear else Rbf(1.0), np.array([[-1.0], [1.0]], dtype=gram.dtype))
