@@ -5,7 +5,9 @@ import pytest
 
 from attack import exact
 from softmargin import KernelSVC, LinearSVC, certify
+from softmargin.core.rounding import UNIT
 from softmargin.kernels import Rbf
+from softmargin.kernels.points import Points
 from softmargin.matrices.gram import Gram
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -51,6 +53,15 @@ def test_values_of_an_rbf_kernel_are_within_their_allowance(distance):
     allowed = judged.errors.rows @ judged.errors.slope + judged.errors.level
     assert (np.abs(judged.scores - true) <= allowed + 1e-16).all()
     assert allowed.max() < 1e-9
+
+
+def test_points_that_were_moved_are_charged_for_it():
+    kernel, points = Rbf(3.0), Points(np.random.default_rng(6).standard_normal((12, 4)) + 1e3)
+    moved = points.moved(kernel.origin(points))
+    more = kernel.errors(moved).rows - kernel.errors(Points(moved.X)).rows
+    slope = np.sqrt(2.0 * kernel.gamma / np.e)  # the steepest e^(-gamma d^2) is
+    rounded = UNIT * np.sqrt(moved.sqnorms)  # how far a rounding of every coordinate moves a point
+    np.testing.assert_allclose(more, slope * rounded, rtol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,8 @@ def test_page_of_a_suite_gets_its_tables_pictures_and_machine(folder, tmp_path):
     )
     out.mkdir()
     facts = {"kind": "machine", **machine_facts(), "source": "abc", "commit": "1234567"}
-    rows = [facts, {"kind": "measurement"}, {**facts, "commit": "nothing measured"}]
+    idle = {**facts, "commit": "nothing measured"}
+    rows = [idle, facts, {"kind": "measurement"}, idle]
     (out / "known.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = ["bench", "balls", "-o", str(out), "--benchmarks", str(folder), "--page", str(page), "--quiet"]
     assert main(words) == 0

@@ -128,6 +128,7 @@ def test_a_two_class_walrus_model_is_refused_because_half_of_it_is_lost(tmp_path
         (HEADER.replace("nr_class 3", "nr_class x") + WEIGHTS, "number in the header"),
         (HEADER.replace("nr_class 3", "nr_class 4") + WEIGHTS, "nr_class is 4 and the labels are"),
         (HEADER.replace("5 -1 2", "5 5 2") + WEIGHTS, "a different label for each"),
+        ("solver_type MCSVM_CS\nnr_class 1\nlabel 5\nnr_feature 1\nbias -1\nw\n1\n", "at least 2 classes"),
         (HEADER.replace("bias 2\n", "") + WEIGHTS, "the header lacks bias"),
         (HEADER.replace("bias 2", "colour 2") + WEIGHTS, "line 5: unknown entry 'colour'"),
     ],
