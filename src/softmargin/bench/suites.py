@@ -139,6 +139,13 @@ SUITES: dict[str, tuple[Script, ...]] = {
             measures=False,
         ),
     ),
+    "hard": (
+        _script(
+            "fits",
+            "which ordinary fits end with a proof, on data as they come",
+            "hard/certified.py --peers -o {out}/hard.jsonl",
+        ),
+    ),
     "scaling": (
         _script(
             "growth", "growth with n, d, k and nnz", "machine/scaling.py --memory -o {out}/scaling.jsonl --plots {out}"

@@ -1,0 +1,1 @@
+"""Data as they come: which ordinary fits end with a proof."""
