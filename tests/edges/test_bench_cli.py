@@ -129,13 +129,19 @@ def test_page_of_a_suite_gets_its_tables_pictures_and_machine(folder, tmp_path):
     facts = {"kind": "machine", **machine_facts(), "source": "abc", "commit": "1234567"}
     idle = {**facts, "commit": "nothing measured"}
     rows = [idle, facts, {"kind": "measurement"}, idle]
-    (out / "known.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    written = "".join(json.dumps(row) + "\n" for row in rows)
+    (out / "known.jsonl").write_text(written + '{"kind": "measurem')  # a run was killed
+    (out / "later.jsonl").write_text(written.replace("1234567", "7654321"))
+    (out / "same.jsonl").write_text(written)
     words = ["bench", "balls", "-o", str(out), "--benchmarks", str(folder), "--page", str(page), "--quiet"]
     assert main(words) == 0
     first = page.read_text()
     assert "old" not in first
     assert "nothing measured" not in first
-    assert "at commit 1234567" in first
+    assert [line.partition(", on ")[0] for line in first.splitlines() if line.startswith("- ")] == [
+        f"- {names}: measured on {facts['date'][:10]} at commit {commit}"
+        for names, commit in (("known, same", "1234567"), ("later", "7654321"))
+    ]
     assert "'--benchmark', 'l1_ball'" in first
     assert "Stays." in first
     assert (page.parent / "curve.png").read_bytes().startswith(b"\x89PNG")

@@ -1,10 +1,11 @@
 """Fill a Markdown page of docs/results with what a suite measured: its text stays, its tables are replaced."""
 
+import contextlib
 import itertools
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,25 +46,35 @@ def _text(page: Path) -> str:
 
 
 def _machine(suite: str, out: Path) -> str:
-    """Say in a sentence what machines the result files name."""
-    found = dict.fromkeys(_sentence(facts) for path in sorted(out.glob("*.jsonl")) for facts in _facts(path))
-    return f"`softmargin bench {suite} -o DIR --page PAGE`. " + " ".join(found)
+    """Say which result files were measured where, when and by which sources."""
+    files: dict[str, list[str]] = {}
+    for path in sorted(out.glob("*.jsonl")):
+        for sentence in dict.fromkeys(_sentence(facts) for facts in _facts(path)):
+            files.setdefault(sentence, []).append(path.stem)
+    lines = [f"- {', '.join(names)}: {sentence}" for sentence, names in files.items()]
+    return "\n".join([f"`softmargin bench {suite} -o DIR --page PAGE`", "", *lines])
 
 
 def _facts(path: Path) -> list[dict[str, Any]]:
     """Return the machines that a file of results names before a measurement."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [
         row
-        for row, after in itertools.pairwise(rows)
+        for row, after in itertools.pairwise(_rows(path))
         if row.get("kind") == "machine" and after.get("kind") != "machine"
     ]
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a file of results, but for those that a killed run left unfinished."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        with contextlib.suppress(ValueError):
+            yield json.loads(line)
 
 
 def _sentence(facts: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items() if name != "softmargin")
     commit = f"commit {facts['commit']}" if facts.get("commit") else f"sources {facts['source']}"
     return (
-        f"Measured on {facts['date'][:10]} at {commit}, on {facts['machine']} ({facts['cpu']}, {facts['cores']} cores, "
+        f"measured on {facts['date'][:10]} at {commit}, on {facts['machine']} ({facts['cpu']}, {facts['cores']} cores, "
         f"{facts['memory_gb']:g} GB), one thread a contender; Python {facts['python']}, {versions}."
     )
