@@ -157,7 +157,7 @@ def print_table(name: str, records: Records, options: argparse.Namespace) -> Non
             if ours is None:
                 texts += [f"{paper:.2f}", "–", "–"]
             else:
-                difference = ours["accuracy"] - paper
+                difference = round(ours["accuracy"] - paper, 2) + 0.0  # no negative zero
                 differences.append(difference)
                 texts += [f"{paper:.2f}", f"{ours['accuracy']:.2f}", f"{difference:+.2f}"]
         lines.append([str(log2_C), *texts])
