@@ -1,22 +1,23 @@
 """The one loop: budgets, schedule and statuses, mostly on a fake problem with a fake clock."""
 
 import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from helpers import Counter, Fake, make_problem
-from softmargin.core.certificate import duality_gap, relative_gap
+from softmargin.core.certificate import Certificate, duality_gap, relative_gap
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.core.rounding import Rounded
 from softmargin.data import blobs
 from softmargin.penalties import L2
-from softmargin.problems import MulticlassSVM, softmax_problem
+from softmargin.problems import MulticlassSVM, OneVsRest, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.run.schedule import ScheduleTuning
 from softmargin.run.watchers import Checkpoint, load_checkpoint
-from softmargin.solvers import DualBlockDescent, Lbfgs
+from softmargin.solvers import DualBlockDescent, EachClass, Lbfgs
 
 
 def judged_at(result):
@@ -174,3 +175,83 @@ def test_rounding_above_the_tolerance_is_a_status_of_its_own(clock):
     result = solve(problem, Counter(), stop=Stop(1e-9, max_iter=99))
     assert result.status is Status.ROUNDING
     assert result.certificate.residual - result.certificate.rounding <= 1e-9 < result.certificate.rounding
+
+
+@pytest.mark.parametrize("stop", [Stop(1e-3, 100), Stop(1e-3, max_seconds=100.0)])
+def test_a_run_that_ends_early_returns_its_best_judged_point(stop, clock):
+    """Judged after 32, 64 and the last step: the gap is least after 64, and rises."""
+    problem = Fake(lambda t: 0.1 + 1e-3 * abs(t - 60), clock=clock)
+    result = solve(problem, Counter(), stop=stop)
+    assert judged_at(result) == [32, 64, result.n_iter]
+    assert result.n_iter >= 99
+    assert (result.point, result.certificate) == (64, problem.certificate(64))
+
+
+def test_a_later_point_as_good_as_the_best_is_returned(clock):
+    assert solve(Fake(lambda t: 0.1, clock=clock), Counter(), stop=Stop(1e-3, 100)).point == 100
+
+
+def test_of_samples_the_last_point_is_returned(clock):
+    """Other samples are other problems: their gaps are not compared."""
+    problem = Fake(clock=clock)
+    problem.certificate = lambda point: Certificate("sample gap", 1.0, 0.9, 0.1 + 1e-3 * point)
+    assert solve(problem, Counter(), stop=Stop(1e-3, 100)).point == 100
+
+
+def test_a_better_point_does_not_hide_a_failure(clock):
+    problem = Fake(clock=clock)
+    problem.certificate = lambda point: duality_gap(Rounded(1.0 if point < 100 else math.nan), Rounded(0.0))
+    result = solve(problem, Counter(), stop=Stop(1e-3, 100))
+    assert (result.status, result.point) == (Status.FAILED, 100)
+
+
+@dataclass(frozen=True)
+class Spoiling(DualBlockDescent):
+    """Block descent whose points get worse after the third step; it asks for every certificate."""
+
+    def start(self, problem, init, rng):
+        return replace(super().start(problem, init, rng), screened=0.0)
+
+    def step(self, problem, state):
+        state.screened += 1.0  # of no use where nothing is screened: it counts steps here
+        return super().step(problem, state)
+
+    def point(self, problem, state):
+        found = super().point(problem, state)
+        return found._replace(weights=max(1.0, state.screened - 2.0) * found.weights)
+
+    def estimate(self, problem, state):
+        return 1e-9 * 0.5**state.screened
+
+
+def blobs_of_three():
+    X, y = blobs(50, 5, 3, seed=3)
+    return OneVsRest([MulticlassSVM(X, y == c, n_classes=2) for c in range(3)])
+
+
+@pytest.mark.parametrize("cut", [5, 9])
+@pytest.mark.parametrize(
+    ("make", "solver"),
+    [(lambda: make_problem("blobs"), Spoiling()), (blobs_of_three, EachClass(Spoiling()))],
+    ids=["joint", "one-vs-rest"],
+)
+def test_a_checkpoint_holds_the_best_point(make, solver, cut, tmp_path):
+    stop = Stop(1e-9, 12)
+    whole = solve(make(), solver, stop=stop, rng=0)
+    best = min(whole.trace, key=lambda row: row.certificate.residual)
+    assert best.iteration < cut
+    assert best.certificate == whole.certificate != whole.trace[-1].certificate
+    solve(make(), solver, stop=stop._replace(max_iter=cut), rng=0, watchers=[Checkpoint(tmp_path / "run")])
+    rest = solve(make(), solver, stop=stop, resume=load_checkpoint(tmp_path / "run", solver))
+    assert rest.certificate == whole.certificate == make().certificate(rest.point)
+
+
+def test_a_checkpoint_that_promises_too_much_is_not_believed(tmp_path):
+    problem, solver, stop = make_problem("blobs"), Spoiling(), Stop(1e-9, 12)
+    solve(problem, solver, stop=stop._replace(max_iter=9), rng=0, watchers=[Checkpoint(tmp_path / "run")])
+    saved = load_checkpoint(tmp_path / "run", solver)
+    arrays, certificate = saved.best
+    bold = saved._replace(best=(arrays, certificate._replace(bound=certificate.primal, residual=0.0)))
+    result = solve(problem, solver, stop=stop, resume=bold)
+    assert result.certificate == problem.certificate(result.point)
+    assert result.certificate.residual > 1e-9

@@ -284,11 +284,11 @@ def test_solver_keeps_the_contract(solver, make, settings):
 
 
 def test_the_table_has_every_solver():
-    """QuadraticProgram solves in one call, AtDualPoint is a view of another solver, PenalizedGradient has problems of
-    its own: they are held in files of their own.
+    """QuadraticProgram solves in one call, AtDualPoint is a view of another solver, HandOver are two of them,
+    PenalizedGradient has problems of its own: they are held in files of their own.
     """
     held = {type(values.values[0]).__name__ for values in CASES}
-    assert held | {"AtDualPoint", "PenalizedGradient", "QuadraticProgram"} >= set(solvers.__all__)
+    assert held | {"AtDualPoint", "HandOver", "PenalizedGradient", "QuadraticProgram"} >= set(solvers.__all__)
 
 
 # --- the check itself: every promise is broken once ------------------------------------------------------------------

@@ -272,7 +272,7 @@ def test_the_trace_is_written_as_lines_or_as_columns(from_json, tmp_path):
     assert lines[-1]["residual"] == found["certificate"]["residual"]
     from_json("train", "digits", "--tol", "1e-2", "--trace", tmp_path / "t.json")
     columns = json.loads((tmp_path / "t.json").read_text())
-    assert set(columns) == {"iteration", "seconds", "primal", "bound", "residual"}
+    assert set(columns) == {"iteration", "seconds", "solver", "primal", "bound", "residual"}
 
 
 def test_progress_goes_to_stderr_and_only_if_wanted(softmargin_):

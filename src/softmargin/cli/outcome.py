@@ -10,7 +10,7 @@ from softmargin.cli.rows import Measured
 from softmargin.cli.show import print_json, print_table, problem_name, status_line
 from softmargin.data import Dataset
 from softmargin.estimators.posing.svm import kernel_claim
-from softmargin.run import Result
+from softmargin.run import Result, Trace
 from softmargin.sets import LowRank
 
 
@@ -27,6 +27,7 @@ class Outcome(NamedTuple):
     saved: str | None
     prepare_seconds: float
     cv: dict[str, Any] | None = None  # what cross-validation found, where it chose C or the radius
+    advice: str = ""  # what would help a run that ended without its certificate
 
 
 def report(args: Namespace, outcome: Outcome) -> None:
@@ -89,6 +90,8 @@ def _for_machines(args: Namespace, outcome: Outcome) -> dict[str, Any]:
         "fit_intercept": outcome.model.info["fit_intercept"],
         **{name: getattr(args, name) for name in ("normalize", "solver", "seed", "tol")},
         "status": result.status.value,
+        "advice": outcome.advice,
+        "solvers": list(dict.fromkeys(row.solver for row in result.trace)),
         "n_iter": result.n_iter,
         "seconds": result.seconds,
         "judge_seconds": result.certificate_seconds,
@@ -113,6 +116,8 @@ def _for_people(args: Namespace, outcome: Outcome) -> list[tuple[str, str]]:
         ("data", f"{outcome.dataset.name}: {n} rows, {d} features{_classes(outcome)}"),
         ("problem", problem_name(outcome.model.info)),
         ("status", status_line(result.status)),
+        *([("advice", outcome.advice)] if outcome.advice else []),
+        *([("solvers", _who_worked(result.trace))] if len({row.solver for row in result.trace}) > 1 else []),
         ("passes", str(result.n_iter)),
         ("seconds", f"{result.seconds:.3g} (and {result.certificate_seconds:.2g} for certificates)"),
         ("primal", f"{certificate.primal:.10g}"),
@@ -135,6 +140,12 @@ def _for_people(args: Namespace, outcome: Outcome) -> list[tuple[str, str]]:
     if outcome.saved is not None:
         fields.append(("model saved as", outcome.saved))
     return fields
+
+
+def _who_worked(trace: Trace) -> str:
+    """Name the solvers in turn, with the last pass that each was judged at."""
+    last = {row.solver: row.iteration for row in trace}
+    return ", then ".join(f"{name} up to pass {iteration}" for name, iteration in last.items())
 
 
 def _score_name(args: Namespace) -> str:

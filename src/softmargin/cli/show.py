@@ -117,10 +117,25 @@ def _penalty_name(penalty: Mapping[str, Any]) -> str:
     return f"{penalty['name']} penalty ({shown})"
 
 
+# What Python calls by another name.
+_OPTIONS = {
+    "max_iter": "--max-iter",
+    "max_seconds": "--max-seconds",
+    "tol=": "--tol ",
+    "StandardScaler, MaxAbsScaler": "--normalize maxabs",
+}
+
+
 def status_line(status: Status) -> str:
     """Say how a run ended, with the options by their names on the command line."""
-    sentence = status.sentence.replace("max_iter", "--max-iter").replace("max_seconds", "--max-seconds")
-    return f"{status.value}. {sentence}"
+    return f"{status.value}. {in_options(status.sentence)}"
+
+
+def in_options(text: str) -> str:
+    """Return advice with the options by their names on the command line."""
+    for name, option in _OPTIONS.items():
+        text = text.replace(name, option)
+    return text
 
 
 def check_writable(path: str, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:

@@ -13,9 +13,10 @@ from softmargin.cli import fit_rows, models, rows, saving
 from softmargin.cli.choices import REGRESSORS
 from softmargin.cli.exit_codes import INTERRUPTED, NOT_CERTIFIED
 from softmargin.cli.outcome import Outcome, report
-from softmargin.cli.show import note, status_line, wants_progress, warn
+from softmargin.cli.show import in_options, note, status_line, wants_progress, warn
 from softmargin.core.errors import DataError
 from softmargin.data import Dataset
+from softmargin.estimators.posing.advice import advice_for
 from softmargin.estimators.posing.fit import find_solver, fit_problem
 from softmargin.estimators.posing.svm import KernelTask
 from softmargin.models import LinearRegressor
@@ -53,7 +54,9 @@ def run(args: Namespace) -> int:
     model = models.build_model(problem, task, result.point, classes, info, scales)
     saved, trouble = saving.save(args, model, result.trace)
     train, test = _measured(args, model, dataset)
-    report(args, Outcome(dataset, problem, model, result, is_proof, train, test, saved, prepare_seconds, chosen))
+    advice = in_options(advice_for(result, args.tol, problem))
+    found = Outcome(dataset, problem, model, result, is_proof, train, test, saved, prepare_seconds, chosen, advice)
+    report(args, found)
     if trouble is not None:
         raise trouble
     if result.status is Status.INTERRUPTED:

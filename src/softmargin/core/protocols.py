@@ -312,6 +312,11 @@ class Solver(Protocol[P_contra, Point, State]):
     """Settings and methods. ``step`` is about one pass over the data: coarse enough that Python costs nothing.
 
     A solver may have a stopping rule of its own, ``is_over(problem, state) -> bool``: the run then ends as stopped.
+
+    One that runs others in turn (``HandOver``) has more: ``wants_certificate(state) -> bool`` asks for the certificate
+    of a state, ``told(problem, state, certificate, tol) -> bool`` sees each one before the next step and says whether
+    another solver is at work from then on, ``at_work(state)`` is that solver, and ``fresh(problem, state)`` a first
+    state of it.
     """
 
     needs: ClassVar[tuple[type, ...]]
@@ -345,6 +350,8 @@ class Progress(NamedTuple):
     schedule: Any
     moments: Any = ()  # of the kernel matrices, after the step
     is_judged: bool = False  # the certificate is that of this step
+    at_work: str = ""  # the class of the solver at work
+    best: Any = None  # the best point that was judged, and its certificate, unless it is that of this step
 
 
 class Watcher(Protocol):

@@ -16,13 +16,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.certificate import Certificate, duality_gap, relative_gap
+from softmargin.core.certificate import Certificate, relative_gap
 from softmargin.core.errors import DataError
 from softmargin.core.rounding import Rounded, ScoreErrors, gamma, norms, squared_norm, total
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import longest_row, matmul, rmatmul
 from softmargin.problems.checks import balanced, checked_prices, checked_signs, digest_of
-from softmargin.problems.margin_models import MarginModels
+from softmargin.problems.margin_models import MarginModels, margin_gap
 
 __all__ = ["BiasPoint", "FreeBiasSVM"]
 
@@ -137,14 +137,14 @@ class FreeBiasSVM(MarginModels):
     def certificate(self, point: BiasPoint) -> Certificate:
         """Certify a point: P at the point, D at feasible coefficients near it; the scores are recomputed."""
         if point.weights is not None:
-            return duality_gap(self.primal_at(point.weights[None, :], np.array([point.bias])), self.dual(point.alpha))
+            return margin_gap(self.primal_at(point.weights[None, :], np.array([point.bias])), self.dual(point.alpha))
         inside, operations = self._inside(point.alpha)
         judged = self.gram.judged((self.y * inside)[:, None], operations)
         dual = self._dual(inside, operations, judged.square)
         if not np.array_equal(inside, point.alpha):
             judged = self.gram.judged((self.y * point.alpha)[:, None], 0)
         losses = self._losses_at(judged.scores[:, 0], point.bias, judged.errors)
-        return duality_gap(judged.square.times(0.5) + losses, dual)
+        return margin_gap(judged.square.times(0.5) + losses, dual)
 
     def _losses_at(self, scores: Array, bias: float, errors: ScoreErrors) -> Rounded:
         slacks = 1.0 - self.y * (scores + bias)

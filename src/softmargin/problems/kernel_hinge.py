@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.certificate import Certificate, duality_gap
+from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
 from softmargin.core.rounding import UNIT, Rounded, gamma, total
 from softmargin.kernels import Points
@@ -29,7 +29,7 @@ from softmargin.kernels.points import add_product, slices, tile_shape
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import canonical
 from softmargin.problems.checks import checked_prices, digest_of
-from softmargin.problems.margin_models import MarginModels
+from softmargin.problems.margin_models import MarginModels, margin_gap
 
 __all__ = ["Estimate", "ExpansionPoint", "KernelHinge"]
 
@@ -191,7 +191,7 @@ class KernelHinge(MarginModels):
         primal = square.times(0.5 * self.lam) + total(shares * losses, shares * (each + gamma(self.n + 8) * losses))
         bounds = (self._dual(dual, shares[own], energy) for dual, energy in zip(duals, squares, strict=True))
         bound = max(bounds, key=lambda each: each.lower)
-        certificate = duality_gap(primal.times(self.scale), bound.times(self.scale))
+        certificate = margin_gap(primal.times(self.scale), bound.times(self.scale))
         return certificate if is_whole else certificate._replace(kind="sample gap")
 
     def certificate_work(self, point: ExpansionPoint | None) -> float:

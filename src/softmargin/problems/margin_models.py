@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.core.certificate import Certificate, duality_gap
+from softmargin.core.rounding import Rounded
 from softmargin.kernels import Linear, Rbf
 from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion, LinearModel
 
-__all__ = ["Expansion", "MarginModels", "small_gram"]
+__all__ = ["Expansion", "MarginModels", "margin_gap", "small_gram"]
 
 Array = NDArray[Any]
 
@@ -24,6 +26,14 @@ class Expansion(NamedTuple):
     n_samples: int
     coef: Array  # (m, k), or (m, 1) for two classes
     intercept: Array  # (k,) or (1,)
+
+
+def margin_gap(primal: Rounded, bound: Rounded) -> Certificate:
+    """Make the certificate of an SVM: its bound is at least D(0) = 0, which no rounding blurs.
+
+    A negative primal value, possible where K is not positive semi-definite, is left to its own bound.
+    """
+    return duality_gap(primal, Rounded(0.0) if bound.lower < 0.0 <= primal.upper else bound)
 
 
 class MarginModels:

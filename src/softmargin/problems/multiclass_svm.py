@@ -27,14 +27,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.certificate import Certificate, duality_gap, relative_gap
+from softmargin.core.certificate import Certificate, relative_gap
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.rounding import SLACK, UNIT, Rounded, ScoreErrors, gamma, norms, squared_norm, total
 from softmargin.losses import LOSSES
 from softmargin.matrices.gram import Gram, Judged
 from softmargin.matrices.operator import canonical, longest_row, matmul, rmatmul, row_norms, sum_roundings
 from softmargin.problems.checks import checked_codes, checked_prices, digest_of
-from softmargin.problems.margin_models import MarginModels, small_gram
+from softmargin.problems.margin_models import MarginModels, margin_gap, small_gram
 
 __all__ = [
     "DualPoint",
@@ -221,7 +221,7 @@ class MulticlassSVM(_JointSVM):
 
     def certificate(self, point: DualPoint) -> Certificate:
         """Certify a point: P(W), D(alpha), relative gap."""
-        return duality_gap(self.primal(point.weights), self.dual(point.alpha))
+        return margin_gap(self.primal(point.weights), self.dual(point.alpha))
 
     def coef_and_intercept(self, point: DualPoint) -> tuple[Array, Array]:
         """Return the weights in scikit-learn's shapes: (k, d) and (k,), or one row for two classes."""
@@ -306,7 +306,7 @@ class KernelMulticlassSVM(_JointSVM):
         judged = self.gram.judged(point.alpha, self._operations)
         is_near = (np.abs(nearest - point.alpha) <= gamma(self._operations) * np.abs(nearest)).all()
         square = judged.square if is_near else self.gram.energy(nearest, self._operations)
-        return duality_gap(self._primal(point, judged), self.linear_term(nearest) - square.times(0.5))
+        return margin_gap(self._primal(point, judged), self.linear_term(nearest) - square.times(0.5))
 
     def _primal(self, point: KernelPoint, judged: Judged) -> Rounded:
         """Return P at a model: that of its dual variables, with the intercept they imply or another."""

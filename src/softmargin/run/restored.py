@@ -28,7 +28,8 @@ def recall(problem: Any, solver: Any, saved: Any) -> None:
             "the checkpoint was written for another problem; continue with the same data, C and intercept."
         )
     # Before the kernel rows come back: a start may want some too.
-    check_restored(saved.state, solver.start(problem, None, np.random.default_rng(0)))
+    fresh = solver.fresh(problem, saved.state) if hasattr(solver, "fresh") else None
+    check_restored(saved.state, fresh or solver.start(problem, None, np.random.default_rng(0)))
     grams = kernel_matrices(problem)
     if len(saved.memories) != len(grams):
         raise ModelFileError(

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from softmargin.core.certificate import Certificate
 
-__all__ = ["Result", "Status", "Trace", "TraceRow"]
+__all__ = ["Result", "Status", "Trace", "TraceRow", "name_at_work"]
 
 
 class Status(enum.Enum):
@@ -29,8 +29,8 @@ class Status(enum.Enum):
 _SENTENCES = {
     Status.CONVERGED: "The certificate met the tolerance.",
     Status.DECAYED: "The gap fell to the share of the first one that was asked for: the certificate tells where it is.",
-    Status.MAX_ITER: "The pass budget ran out first: raise max_iter, or scale the features to similar ranges.",
-    Status.MAX_SECONDS: "The time budget ran out first: raise max_seconds, or ask for a looser tol.",
+    Status.MAX_ITER: "The pass budget ran out first: raise max_iter or tol, or scale the features.",
+    Status.MAX_SECONDS: "The time budget ran out first: raise max_seconds or tol, or scale the features.",
     Status.STOPPED: "A watcher or the solver's own rule asked to stop: the certificate tells how far the fit had come.",
     Status.INTERRUPTED: "Interrupted by the user: the point reached so far is returned with its certificate.",
     Status.ROUNDING: (
@@ -42,19 +42,20 @@ _SENTENCES = {
 
 
 class TraceRow(NamedTuple):
-    """One certificate: after how many steps, how many solver seconds, and what it proved."""
+    """One certificate: after how many steps, how many solver seconds, what it proved, and of whose point."""
 
     iteration: int
     seconds: float
     certificate: Certificate
+    solver: str = ""  # the class of the solver at work
 
 
 class Trace(list[TraceRow]):
     """The certificates of a run in order; ``columns()`` gives them as plain lists for plots and tables."""
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return iteration, seconds, primal, bound and residual as lists of equal length."""
-        when = {name: [getattr(row, name) for row in self] for name in ("iteration", "seconds")}
+        """Return iteration, seconds, solver, primal, bound and residual as lists of equal length."""
+        when = {name: [getattr(row, name) for row in self] for name in ("iteration", "seconds", "solver")}
         proven = ("primal", "bound", "residual")
         return {**when, **{name: [getattr(row.certificate, name) for row in self] for name in proven}}
 
@@ -70,3 +71,12 @@ class Result(NamedTuple):
     seconds: float  # on the solver's clock: certificates and watchers are not counted
     certificate_seconds: float  # spent on certificates
     is_torn: bool = False  # a step was cut short: the point is good, but no run can go on from the solver's state
+
+
+def name_at_work(solver: Any, state: Any) -> str:
+    """Name the solver that does the work: not the one that runs it on every class, or that hands over to it."""
+    if hasattr(solver, "at_work"):
+        solver = solver.at_work(state)
+    while hasattr(solver, "solver"):
+        solver = solver.solver
+    return type(solver).__name__

@@ -70,6 +70,10 @@ class Schedule:
         self.is_stuck = 0.0 < self.ask_below <= self.tuning.stuck * self.tol < residual and is_still
         self.refused = residual
 
+    def restart(self) -> None:
+        """Believe the estimates of another solver, which goes on from here."""
+        self.ask_below, self.refused, self.is_stuck = self.tol, math.inf, False
+
     def has_decayed(self, certificate: Certificate) -> bool:
         """Say whether the gap is at most the share of the first one that was asked for."""
         return math.isfinite(self.first_gap) and _distance(certificate) <= self.decay * self.first_gap

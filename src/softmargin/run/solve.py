@@ -21,9 +21,10 @@ from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.parameters import check_all
 from softmargin.core.protocols import Progress, Watcher
 from softmargin.run.asked import ASKED, check_first, check_needs
+from softmargin.run.best import Best, unpacked_point
 from softmargin.run.budget import Clock, Stop
 from softmargin.run.restored import kernel_matrices, recall
-from softmargin.run.result import Result, Status, Trace, TraceRow
+from softmargin.run.result import Result, Status, Trace, TraceRow, name_at_work
 from softmargin.run.schedule import Schedule
 
 __all__ = ["solve"]
@@ -119,6 +120,7 @@ class _Run:
         self.state: Any = None
         self.point: Any = None
         self.certificate: Certificate | None = None
+        self.best: Best | None = None
         self.trace = Trace()
         self.iteration = 0
         self.evaluated_at = -1
@@ -152,10 +154,20 @@ class _Run:
         recall(self.problem, self.solver, saved)
         self.state, self.iteration, self.clock.seconds = saved.state, saved.iteration, saved.seconds
         self.take_schedule(saved.schedule)
+        if saved.best is not None:
+            arrays, certificate = saved.best
+            self.best = Best(unpacked_point(self.problem, arrays), certificate, is_recalled=True)
 
     @_in_range
     def move(self) -> float:
-        """Let the solver make a step; return its estimate, which is its own work: it counts, unlike the certificate."""
+        """Let the solver make a step; return its estimate, which is its own work: it counts, unlike the certificate.
+
+        A solver that looks at certificates (``told``) sees that of its state first, and may hand over to another.
+        """
+        told = getattr(self.solver, "told", None)
+        is_judged = self.evaluated_at == self.iteration
+        if told is not None and is_judged and told(self.problem, self.state, self.certificate, self.stop.tol):
+            self.schedule.restart()
         self.state = self.solver.step(self.problem, self.state)
         return float(self.solver.estimate(self.problem, self.state))
 
@@ -200,10 +212,15 @@ class _Run:
         self.iteration += 1
         self.is_torn = False
         moments = [gram.moment for gram in self.watched]  # before the certificate, which may cache more
-        if self.schedule.is_due(self.iteration, estimate):
+        if self.schedule.is_due(self.iteration, estimate) or self.is_asked_for():
             self.schedule.note(self.evaluate())
         asked = self.shown(estimate, moments) if self.watchers else None
         return asked or (Status.STOPPED if self.has_own_end() else None)
+
+    def is_asked_for(self) -> bool:
+        """Say whether the solver asks for the certificate of its state, where it looks at some."""
+        asks = getattr(self.solver, "wants_certificate", None)
+        return asks is not None and bool(asks(self.state))
 
     def has_own_end(self) -> bool:
         """Say whether a rule of the solver's own ends the run, where it has one."""
@@ -235,6 +252,8 @@ class _Run:
             *(self.clock.seconds, self.certificate, estimate, self.schedule),
             moments=moments,
             is_judged=self.evaluated_at == self.iteration,
+            at_work=self.at_work(),
+            best=self.best_before(),
         )
         asked = [watcher.watch(progress) for watcher in self.watchers]
         return Status.STOPPED if any(asked) and self.verdict() is not Status.CONVERGED else None
@@ -268,17 +287,38 @@ class _Run:
             self.clock.expect(self.point)
             certificate = self.certify()
         self.certificate, self.evaluated_at = certificate, self.iteration
-        self.trace.append(TraceRow(self.iteration, self.clock.seconds, certificate))
+        if self.best is None or not self.best.beats(certificate):
+            self.best = Best(self.point, certificate)
+        self.trace.append(TraceRow(self.iteration, self.clock.seconds, certificate, self.at_work()))
         return certificate
 
+    def best_before(self) -> tuple[Any, Certificate] | None:
+        """Return the best point and its certificate; None where it is that of this step, or there is none."""
+        is_mine = self.evaluated_at == self.iteration and self.best is not None and self.best.point is self.point
+        return None if self.best is None or is_mine else self.best[:2]
+
+    def best_or(self, last: Best) -> Best:
+        """Return the best point that was judged, or the last one where none is better."""
+        best = self.best
+        if best is not None and best.is_recalled and best.beats(last.certificate):
+            best = best.seen(self.problem.certificate(best.point))
+        return best if best is not None and best.beats(last.certificate) else last
+
+    def at_work(self) -> str:
+        """Name the solver at work."""
+        return name_at_work(self.solver, self.state)
+
     def finish(self, status: Status) -> Result:
-        """Evaluate the certificate of the point returned, unless the last one was evaluated at this point."""
+        """Evaluate the certificate of the last point, unless that was done; return it, or a better one before it."""
         if self.certificate is None or self.evaluated_at != self.iteration:
             self.evaluate()
         assert self.certificate is not None
         how = self.verdict() or status
+        is_end = how in (Status.CONVERGED, Status.DECAYED, Status.FAILED)
+        last = Best(self.point, self.certificate)
+        point, certificate = (last if is_end else self.best_or(last))[:2]
         return Result(
-            *(self.point, self.certificate, how, self.trace, self.iteration),
+            *(point, certificate, how, self.trace, self.iteration),
             *(self.clock.seconds, self.clock.certificate_seconds, self.is_torn),
         )
 

@@ -20,10 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softmargin.core.archive import read_archive, write_archive
+from softmargin.core.certificate import Certificate
 from softmargin.core.errors import ModelFileError, SoftmarginError
 from softmargin.core.files import blaming
 from softmargin.core.protocols import Progress, Watcher
 from softmargin.matrices.gram import GramMemory
+from softmargin.run.best import packed_point
 from softmargin.run.restored import check_restored, kernel_matrices
 from softmargin.run.schedule import Schedule
 
@@ -32,6 +34,7 @@ __all__ = ["Checkpoint", "CheckpointTuning", "EarlyStop", "ProgressBar", "SavedS
 _KIND = "checkpoint"
 _KERNEL = "kernel:"  # before the names of arrays of kernel matrices
 _KERNEL_ARRAYS = ("rows", "ends", "square")
+_BEST = "best:"  # before those of the best point
 
 
 class ProgressBar:
@@ -57,11 +60,20 @@ class ProgressBar:
         )
         console = self._console or Console(stderr=True)
         self._bar = Bar(*columns, console=console, transient=False, refresh_per_second=8)
-        self._task = self._bar.add_task("", total=1.0, what=_innermost_name(solver), iteration=0, gap="-")
+        self._at_work = ""
+        self._task = self._bar.add_task("", total=1.0, what=self._at_work, iteration=0, gap="-")
         self._bar.start()
 
     def watch(self, progress: Progress) -> None:
-        """Move the bar to the last certificate, or to the solver's estimate until there is one."""
+        """Move the bar to the last certificate, or to the solver's estimate until there is one; name the solver."""
+        if progress.at_work != self._at_work:
+            if self._at_work:
+                self._bar.console.print(
+                    f"{self._at_work} hands over to {progress.at_work} after pass {progress.iteration - 1}",
+                    highlight=False,
+                )
+            self._at_work = progress.at_work
+            self._bar.update(self._task, what=self._at_work, refresh=False)
         if progress.certificate is None:
             self._show(progress.iteration, progress.estimate, "~")
         else:
@@ -108,6 +120,9 @@ class SavedState(NamedTuple):
     fingerprint: str  # of the problem
     is_judged: bool  # the certificate of the state was evaluated: the run may have ended with it
     memories: list[GramMemory]  # of the kernel matrices
+    best: tuple[dict[str, Any], Certificate] | None = (
+        None  # the best point by its names, unless it is that of the state
+    )
 
 
 class CheckpointTuning(NamedTuple):
@@ -197,6 +212,8 @@ class Checkpoint:
         ]
         for i, memory in enumerate(kernels):
             arrays.update({f"{_KERNEL}{i}.{name}": getattr(memory, name) for name in _KERNEL_ARRAYS})
+        point, certificate = (None, None) if progress.best is None else progress.best
+        arrays.update({_BEST + name: value for name, value in packed_point(point)})
         meta = {
             "solver": _settings(progress.solver),
             "state": plain,
@@ -205,6 +222,7 @@ class Checkpoint:
             "schedule": dataclasses.asdict(progress.schedule),
             "problem": "" if self._fingerprint is None else self._fingerprint.result(),
             "is_judged": progress.is_judged,
+            "best": None if certificate is None else list(certificate),
             "kernels": [[memory.square_after, memory.ordered_after] for memory in kernels],
         }
         try:
@@ -255,13 +273,6 @@ def _plain(value: Any) -> Any:
     return value._asdict() if hasattr(value, "_asdict") else value
 
 
-def _innermost_name(solver: Any) -> str:
-    """Return the name of the solver that does the work, not of the one that runs it on every class."""
-    while hasattr(solver, "solver"):
-        solver = solver.solver
-    return type(solver).__name__
-
-
 def load_checkpoint(path: str | Path, solver: Any) -> SavedState:
     """Read a checkpoint written by the same solver with the same settings."""
     arrays, meta = read_archive(path, kind=_KIND)
@@ -275,6 +286,9 @@ def load_checkpoint(path: str | Path, solver: Any) -> SavedState:
         for i, (square_after, ordered_after) in enumerate(meta["kernels"]):
             rows, ends, square = (arrays.pop(f"{_KERNEL}{i}.{name}") for name in _KERNEL_ARRAYS)
             memories.append(GramMemory(rows, ends, square, int(square_after), int(ordered_after)))
+        names = [name for name in arrays if name.startswith(_BEST)]
+        point = {name.removeprefix(_BEST): arrays.pop(name) for name in names}
+        best = None if meta["best"] is None else (point, Certificate(*meta["best"]))
         state = solver.restore(arrays, meta["state"])
         schedule = Schedule(**meta["schedule"])
         check_restored(schedule, Schedule(0.0, 0.0), "schedule")
@@ -282,4 +296,4 @@ def load_checkpoint(path: str | Path, solver: Any) -> SavedState:
         # The schedule doubles next_pass until it lies ahead.
         if not (iteration >= 0 and 0 <= seconds < math.inf and schedule.next_pass >= 1):
             raise ValueError(f"pass {iteration} after {seconds} seconds, {schedule}")
-        return SavedState(state, iteration, seconds, schedule, problem, bool(meta["is_judged"]), memories)
+        return SavedState(state, iteration, seconds, schedule, problem, bool(meta["is_judged"]), memories, best)

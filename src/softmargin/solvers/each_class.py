@@ -11,6 +11,7 @@ import numpy as np
 from softmargin.core.deadline import is_time_up
 from softmargin.core.parameters import SOLVER_OBJECT, CheckedFields
 from softmargin.core.protocols import ManyProblems, Solver
+from softmargin.solvers.common.resumable import split_parts
 
 __all__ = ["EachClass", "EachClassTuning", "EachState"]
 
@@ -78,10 +79,5 @@ class EachClass(CheckedFields):
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> EachState:
         """Rebuild the state from a checkpoint, class by class: "3.alpha" is the alpha of class 3."""
-        parts: list[tuple[dict[str, Any], dict[str, Any]]] = [({}, {}) for _ in plain["estimates"]]
-        for kind, values in enumerate((arrays, plain)):
-            for name, value in values.items():
-                c, dot, rest = name.partition(".")
-                if dot:
-                    parts[int(c)][kind][rest] = value
-        return EachState([self.solver.restore(*part) for part in parts], plain["estimates"])
+        own, parts = split_parts(arrays, plain, len(plain["estimates"]))
+        return EachState([self.solver.restore(*part) for part in parts], **own)

@@ -271,7 +271,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         warm = posed.warm_point() if self.warm_start else None
         result = self._solve(data, posed, warm, spent=time.perf_counter() - began)
         if result.status is not Status.CONVERGED:
-            warnings.warn(not_certified(result, self.tol), NotCertifiedWarning, stacklevel=5)
+            warnings.warn(not_certified(result, self.tol, posed.problem), NotCertifiedWarning, stacklevel=5)
         # A doubt may take another certificate, for which a budget has no time.
         doubt = None if result.status is Status.MAX_SECONDS else posed.doubt(result.point)
         if doubt is not None:

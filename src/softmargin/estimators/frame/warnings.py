@@ -5,6 +5,7 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
+from softmargin.estimators.posing.advice import advice_for
 from softmargin.run import Status
 
 __all__ = [
@@ -39,15 +40,15 @@ def inactive_ball(norm: str, size: float, problem: Any) -> InactiveBallWarning:
     )
 
 
-def not_certified(result: Any, tol: float) -> str:
-    """Return the sentence: how far a run came, and what to do."""
+def not_certified(result: Any, tol: float, problem: Any = None) -> str:
+    """Return the sentences: how far a run came, and what would help it."""
     certificate = result.certificate
     is_gap = certificate.kind != "stationarity"
     amount = f"{certificate.gap:.1e} = {certificate.residual:.1e} * primal" if is_gap else f"{certificate.residual:.1e}"
     return (
         f"stopped after {result.n_iter} passes with {certificate.kind} {amount}, above tol {tol:.1e}. "
-        f"{result.status.sentence}"
-    )
+        f"{result.status.sentence} {advice_for(result, tol, problem)}"
+    ).rstrip()
 
 
 def warn_of_path(results: list[Any], tol: float, stacklevel: int) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from softmargin.backends.lanes import aligned
 from softmargin.core.parameters import CheckedFields
 
-__all__ = ["Resumable"]
+__all__ = ["Resumable", "split_parts"]
 
 
 class Resumable(CheckedFields):
@@ -29,3 +29,19 @@ class Resumable(CheckedFields):
             for name, array in arrays.items()
         }
         return self.state_type(**starts, **plain)
+
+
+def split_parts(
+    arrays: dict[str, Any], plain: dict[str, Any], n_parts: int
+) -> tuple[dict[str, Any], list[tuple[dict[str, Any], dict[str, Any]]]]:
+    """Return the fields that a state of states has of its own, and those of each state: "3.alpha" is of state 3."""
+    own: dict[str, Any] = {}
+    parts: list[tuple[dict[str, Any], dict[str, Any]]] = [({}, {}) for _ in range(n_parts)]
+    for kind, values in enumerate((arrays, plain)):
+        for name, value in values.items():
+            c, dot, rest = name.partition(".")
+            if dot:
+                parts[int(c)][kind][rest] = value
+            else:
+                own[name] = value
+    return own, parts

@@ -1,0 +1,153 @@
+"""A fast solver, and the one that finishes where it stalls: what ``solver="auto"`` runs.
+
+    distance    delta = (P - D) / D              of a certificate; it falls also where (P - D) / P is still near 1
+    rate        r = log(delta_0 / delta_1) / steps      between its last two certificates
+    left        log(delta_1 / tol) / r           steps of the first solver at this rate; infinitely many at r <= 0
+    rule        left > slack * patience          hands the point over, once and for good
+
+``patience`` is the whole work of the finisher in steps of the first solver, by a count of their multiplications
+(``estimators.posing.hand_over``). So the rule reads no clock: the same seed hands over after the same step, and a
+resumed run as the whole one. Until the first solver has made so many steps that the finisher might have been done for a
+share of their work, nothing is decided: a fit that is nearly done is left alone.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from softmargin.core.certificate import Certificate
+from softmargin.core.parameters import POSITIVE, SOLVER_OBJECT, CheckedFields
+from softmargin.core.protocols import Solver
+from softmargin.solvers.common.resumable import split_parts
+
+__all__ = ["HandOver", "HandOverState", "HandOverTuning", "distance_of", "steps_left"]
+
+
+class HandOverTuning(NamedTuple):
+    """The constants of the rule."""
+
+    slack: float = 2.0  # "twice the work it should take": the counts of both solvers may be wrong by this; by hand
+    first_look: float = 0.125  # share of the patience after which the first solver is judged, then twice that, ...
+
+
+@dataclass
+class HandOverState:
+    """The state of the solver at work, and what the rule remembers."""
+
+    states: list[Any]  # one: a list, so that a checkpoint names its arrays "0.alpha"
+    has_handed: bool = False
+    steps: int = 0  # of the first solver
+    judged_at: int = 0  # its steps at the last certificate
+    distance: float = math.inf  # (P - D) / D there
+
+
+@dataclass(frozen=True)
+class HandOver(CheckedFields):
+    """Run a solver, and where it stalls another one from its point.
+
+    Parameters
+    ----------
+    first : Solver
+        The one that is fast where it is not slow.
+    then : Solver
+        The one that finishes. It starts at the point of the first.
+    patience : float
+        How many steps of the first cost as much as the whole run of the second.
+    tuning : HandOverTuning
+    """
+
+    first: Solver[Any, Any, Any]
+    then: Solver[Any, Any, Any]
+    patience: float
+    tuning: HandOverTuning = HandOverTuning()
+
+    allowed: ClassVar = {"first": (SOLVER_OBJECT,), "then": (SOLVER_OBJECT,), "patience": (POSITIVE,)}
+
+    @property
+    def needs(self) -> tuple[type, ...]:
+        """What both need of a problem."""
+        return (*self.first.needs, *self.then.needs)
+
+    @property
+    def first_look(self) -> int:
+        """After how many steps the first solver is judged, at the earliest."""
+        return math.ceil(self.tuning.first_look * self.patience)
+
+    def at_work(self, state: HandOverState) -> Solver[Any, Any, Any]:
+        """Return the solver whose turn it is."""
+        return self.then if state.has_handed else self.first
+
+    def start(self, problem: Any, init: Any, rng: np.random.Generator) -> HandOverState:
+        """Start the first solver."""
+        return HandOverState([self.first.start(problem, init, rng)])
+
+    def fresh(self, problem: Any, state: HandOverState) -> HandOverState:
+        """Return a first state of the solver at work in ``state``, with which a checkpoint is compared."""
+        return HandOverState([self.at_work(state).start(problem, None, np.random.default_rng(0))])
+
+    def step(self, problem: Any, state: HandOverState) -> HandOverState:
+        """Make a step of the solver at work."""
+        state.states[0] = self.at_work(state).step(problem, state.states[0])
+        state.steps += not state.has_handed
+        return state
+
+    def point(self, problem: Any, state: HandOverState) -> Any:
+        """Return the point of the solver at work."""
+        return self.at_work(state).point(problem, state.states[0])
+
+    def estimate(self, problem: Any, state: HandOverState) -> float:
+        """Return the estimate of the solver at work."""
+        return self.at_work(state).estimate(problem, state.states[0])
+
+    def is_over(self, problem: Any, state: HandOverState) -> bool:
+        """Say whether a rule of the solver at work, if it has one, ends the run."""
+        rule = getattr(self.at_work(state), "is_over", None)
+        return rule is not None and bool(rule(problem, state.states[0]))
+
+    def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> HandOverState:
+        """Rebuild the state from a checkpoint."""
+        own, parts = split_parts(arrays, plain, 1)
+        state = HandOverState([], **own)
+        state.states.append(self.at_work(state).restore(*parts[0]))
+        return state
+
+    def wants_certificate(self, state: HandOverState) -> bool:
+        """Ask for a certificate after a share of the patience, twice that, four times that, ..."""
+        looks, rest = divmod(state.steps, self.first_look)
+        return not state.has_handed and rest == 0 and looks > 0 and looks & (looks - 1) == 0
+
+    def told(self, problem: Any, state: HandOverState, certificate: Certificate, tol: float) -> bool:
+        """Hand over at a certificate of this state that shows a stall; say whether it did."""
+        steps = state.steps - state.judged_at
+        # Between two certificates that follow each other closely the gap may rise by chance.
+        if state.has_handed or (state.steps > 0 and steps < self.first_look):
+            return False
+        distance = distance_of(certificate)
+        if steps and steps_left(state.distance, distance, steps, tol) > self.tuning.slack * self.patience:
+            point = self.first.point(problem, state.states[0])
+            # Before the old state goes, the new one may fail for lack of time.
+            state.states = [self.then.start(problem, point, np.random.default_rng(state.steps))]
+            state.has_handed = True
+            return True
+        state.distance, state.judged_at = distance, state.steps
+        return False
+
+
+def distance_of(certificate: Certificate) -> float:
+    """Return (P - D) / D, or the residual where there is no bound."""
+    residual = certificate.residual
+    if not math.isfinite(certificate.bound):
+        return residual
+    return residual / (1.0 - residual) if residual < 1.0 else math.inf
+
+
+def steps_left(before: float, now: float, steps: int, tol: float) -> float:
+    """Return how many steps are left to ``tol`` at the rate of the last ones."""
+    if not now > tol:
+        return 0.0
+    if math.isinf(before):
+        return math.inf if math.isinf(now) else 0.0
+    fall = math.log(before / now) if now < before else 0.0
+    return steps * math.log(now / tol) / fall if fall > 0.0 and tol > 0.0 else math.inf

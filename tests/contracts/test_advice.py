@@ -1,0 +1,74 @@
+"""What a fit without its certificate tells: the tolerance that was met, the passes that are missing, the scales."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from softmargin import KernelSVC, LinearSVC, SoftmaxRegression
+from softmargin.core.certificate import Certificate
+from softmargin.data import blobs
+from softmargin.estimators.frame.warnings import NotCertifiedWarning
+from softmargin.estimators.posing.advice import advice_for
+from softmargin.run import Result, Status, Trace
+from softmargin.run.result import TraceRow
+
+SCALES = "The largest magnitudes of the features reach from"
+
+
+def warned(model, X, y):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always", NotCertifiedWarning)
+        model.fit(X, y)
+    return str(found[0].message) if found else ""
+
+
+def result(*gaps, status=Status.MAX_ITER):
+    """Return a run that was judged every 10 steps, with these relative gaps and a bound of 1."""
+    rows = [
+        TraceRow(10 * (i + 1), 0.0, Certificate("duality gap", 1 / (1 - gap), 1.0, gap), "Descent")
+        for i, gap in enumerate(gaps)
+    ]
+    return Result(None, rows[-1].certificate, status, Trace(rows), rows[-1].iteration, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "words"),
+    [
+        ((0.5, 0.02), "meets tol=0.02. At the last rate of Descent about 7.7 passes more would meet tol=0.001."),
+        ((0.031, 0.03), "meets tol=0.03. At the last rate of Descent about 1e+03 passes more"),
+        ((0.0312,), "The point returned meets tol=0.04."),
+        ((0.02, 0.021), "The point returned meets tol=0.03."),
+        ((0.99, 0.9), ""),
+    ],
+)
+def test_the_distance_to_the_tolerance(gaps, words):
+    found = advice_for(result(*gaps), 1e-3)
+    assert words in found
+    assert bool(words) == bool(found)
+    assert ("rate" in words) == ("rate" in found)
+
+
+@pytest.mark.parametrize("status", [Status.ROUNDING, Status.FAILED, Status.CONVERGED])
+def test_where_more_work_would_not_help_nothing_is_said(status):
+    assert advice_for(result(0.5, 0.02, status=status), 1e-3) == ""
+
+
+@pytest.mark.parametrize("limit", [{"max_iter": 2}, {"max_seconds": 1e-6}])
+@pytest.mark.parametrize("form", [np.asarray, csr_matrix])
+@pytest.mark.parametrize(
+    "model", [LinearSVC, KernelSVC, SoftmaxRegression, lambda **more: LinearSVC(multiclass="one_vs_rest", **more)]
+)
+def test_every_budget_tells_of_features_that_are_badly_scaled(model, form, limit):
+    X, y = blobs(60, 3, 3, seed=0)
+    good, bad = (warned(model(tol=1e-12, **limit), form(X * scale), y) for scale in (1.0, [1e-3, 1.0, 1e3]))
+    assert "tol" in good
+    assert SCALES not in good
+    assert f"{SCALES} 0.00" in bad
+    assert "StandardScaler" in bad
+
+
+def test_features_of_a_given_kernel_matrix_are_unknown():
+    X, y = blobs(40, 3, 2, seed=0)
+    assert SCALES not in warned(KernelSVC(kernel="precomputed", max_iter=1, tol=1e-12, C=1e3), 1e4 * X @ X.T, y)

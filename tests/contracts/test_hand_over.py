@@ -1,0 +1,209 @@
+"""A solver that stalls hands its point over: when, to whom, once, visibly, and with the same bits after a resume."""
+
+import io
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from helpers import Counter, Fake, make_problem
+from softmargin.core.certificate import Certificate, duality_gap
+from softmargin.core.errors import IncompatibleError
+from softmargin.core.rounding import Rounded
+from softmargin.data import blobs
+from softmargin.kernels import Rbf
+from softmargin.matrices.gram import Gram
+from softmargin.penalties import L2
+from softmargin.problems import KernelMulticlassSVM, MulticlassSVM, OneVsRest, softmax_problem
+from softmargin.run import Status, Stop, solve
+from softmargin.run.watchers import Checkpoint, ProgressBar, load_checkpoint
+from softmargin.solvers import (
+    DualBlockDescent,
+    EachClass,
+    HandOver,
+    KernelBlockDescent,
+    NewtonCG,
+    ProjectedGradient,
+    SoftmaxDualDescent,
+)
+from softmargin.testing import check_solver
+
+
+@dataclass(frozen=True)
+class Idle(DualBlockDescent):
+    """Block descent that makes its first two steps, and no other."""
+
+    def step(self, problem, state):
+        if state.screened == np.inf or state.screened > 0.5:
+            state.screened = 1.0 if state.screened == np.inf else 0.0
+            return super().step(problem, state)
+        return state
+
+    def estimate(self, problem, state):
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Second(DualBlockDescent):
+    """The finisher by another name."""
+
+
+def pair(first=None, then=None, patience=8.0):
+    return HandOver(first or Idle(), then or Second(), patience=patience)
+
+
+def solvers_of(result):
+    return [row.solver for row in result.trace]
+
+
+def test_a_solver_that_stalls_hands_over_and_the_other_finishes():
+    problem = make_problem("blobs")
+    alone = solve(problem, Idle(), stop=Stop(1e-6, 200), rng=0)
+    assert alone.status is Status.MAX_ITER
+    result = solve(problem, pair(), stop=Stop(1e-6, 200), rng=0)
+    assert result.status is Status.CONVERGED
+    assert solvers_of(result)[0] == "Idle"
+    assert solvers_of(result)[-1] == "Second"
+    assert result.trace.columns()["solver"] == solvers_of(result)
+
+
+def test_the_other_starts_at_the_point_of_the_first():
+    problem = make_problem("blobs")
+    result = solve(problem, pair(DualBlockDescent(), Idle(), 1.0), stop=Stop(0.0, 30), rng=0)
+    before = [row.certificate for row in result.trace if row.solver == "DualBlockDescent"]
+    after = [row.certificate for row in result.trace if row.solver == "Idle"]
+    assert after[0].bound >= before[-1].bound
+
+
+class Falling(Fake):
+    """P falls to 1 by a factor in every step; D = 1 / 2 from the first step on."""
+
+    def __init__(self, factor, clock):
+        super().__init__(clock=clock)
+        self.factor = factor
+
+    def certificate(self, point):
+        return duality_gap(Rounded(0.5 + 1e6 * self.factor**point), Rounded(0.5 if point else 0.0))
+
+
+@dataclass(frozen=True)
+class Other:
+    """A solver that counts steps from where the first one was."""
+
+    needs: ClassVar[tuple[type, ...]] = ()
+
+    def start(self, problem, init, rng):
+        return init
+
+    def step(self, problem, state):
+        return state + 1
+
+    def point(self, problem, state):
+        return state
+
+    def estimate(self, problem, state):
+        return np.inf
+
+
+@pytest.mark.parametrize(("factor", "patience"), [(0.9, 100.0), (0.99, 1040.0), (0.5, 20.0)])
+def test_a_solver_on_its_way_is_left_alone(factor, patience, clock):
+    """The gap has to fall by 1e9: that takes 208, 2180 and 32 steps, about twice what the finisher takes."""
+    result = solve(Falling(factor, clock), HandOver(Counter(), Other(), patience=patience), stop=Stop(1e-3))
+    assert result.status is Status.CONVERGED
+    assert set(solvers_of(result)) == {"Counter"}
+
+
+@pytest.mark.parametrize(
+    ("factor", "patience", "after"),
+    [(0.99, 100.0, 26), (0.9999, 800.0, 200), (1.0, 800.0, 200), (0.9, 40.0, 10)],
+)
+def test_the_rule_counts_steps(factor, patience, after, clock):
+    """Certificates come after 1 / 8 and 1 / 4 of the patience; the second of them shows a rate, and decides."""
+    result = solve(Falling(factor, clock), HandOver(Counter(), Other(), patience=patience), stop=Stop(1e-3, 10_000))
+    last = [row.iteration for row in result.trace if row.solver == "Counter"][-1]
+    assert last == after
+
+
+def test_near_the_tolerance_nothing_is_handed_over(clock):
+    """At the same slow rate, little is left: the first solver needs 69 steps more, the other one 100."""
+    slow = Falling(0.99, clock)
+    slow.certificate = lambda point: Certificate("duality gap", 1.0, 1.0 - 2e-3 * 0.99**point, 2e-3 * 0.99**point)
+    result = solve(slow, HandOver(Counter(), Other(), patience=100.0), stop=Stop(1e-3, 1000))
+    assert (result.status, set(solvers_of(result))) == (Status.CONVERGED, {"Counter"})
+    far = solve(slow, HandOver(Counter(), Other(), patience=100.0), stop=Stop(1e-9, 100))
+    assert solvers_of(far)[-1] == "Other"
+
+
+def test_a_warm_start_is_judged_from_its_own_gap():
+    problem = make_problem("blobs")
+    init = solve(problem, DualBlockDescent(), stop=Stop(1e-2), rng=0).point
+    result = solve(problem, pair(patience=16.0), stop=Stop(1e-8, 200), rng=0, init=init)
+    assert [row.iteration for row in result.trace if row.solver == "Idle"][:2] == [0, 2]
+    assert result.status is Status.CONVERGED
+
+
+def one_vs_rest():
+    X, y = blobs(90, 4, 3, seed=0, separation=1.0)
+    return OneVsRest([MulticlassSVM(X, y == c, C=0.5, n_classes=2, bias=1.0) for c in range(3)])
+
+
+def kernel():
+    X, y = blobs(60, 5, 3, seed=3)
+    return KernelMulticlassSVM(Gram(Rbf(0.2), X, bias=1.0), y, n_classes=3, C=50.0)
+
+
+def ridge():
+    X, y = blobs(60, 4, 3, seed=0)
+    return softmax_problem(30.0 * X, y, penalty=L2(0.1), C=10.0)
+
+
+PAIRS = {
+    "stalled": (pair(), lambda: make_problem("tiles"), 1e-6),
+    "at once": (pair(DualBlockDescent(), patience=1.0), lambda: make_problem("bias"), 1e-6),
+    "one-vs-rest": (HandOver(EachClass(Idle()), EachClass(Second()), patience=8.0), one_vs_rest, 1e-6),
+    "kernel": (HandOver(ProjectedGradient(), KernelBlockDescent(), patience=2.0), kernel, 1e-6),
+    "softmax": (HandOver(SoftmaxDualDescent(), NewtonCG(), patience=8.0), ridge, 1e-6),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_every_pair_keeps_the_contract(name):
+    solver, make, tol = PAIRS[name]
+    result = solve(make(), solver, stop=Stop(0.0, 12), rng=0)
+    assert len(set(solvers_of(result))) == 2  # else the contract would be that of the first alone
+    check_solver(solver, make, tol=tol)
+
+
+@pytest.mark.parametrize("cut", range(1, 8))
+def test_a_checkpoint_holds_who_is_at_work(cut, tmp_path):
+    """Before the change, right before it, right after it: the rest of the run has the same bits."""
+    make, solver = one_vs_rest, PAIRS["one-vs-rest"][0]
+    whole = solve(make(), solver, stop=Stop(0.0, 9), rng=0)
+    solve(make(), solver, stop=Stop(0.0, cut), rng=0, watchers=[Checkpoint(tmp_path / "run", every=0.0)])
+    rest = solve(make(), solver, stop=Stop(0.0, 9), resume=load_checkpoint(tmp_path / "run", solver))
+    assert solvers_of(rest)[-1] == "Second"
+    assert rest.certificate == whole.certificate
+    for mine, other in zip(rest.point, whole.point, strict=True):
+        np.testing.assert_array_equal(mine.alpha, other.alpha)
+
+
+def test_a_checkpoint_goes_on_with_another_tolerance(tmp_path):
+    solver = pair()
+    solve(make_problem("blobs"), solver, stop=Stop(1e-3, 3), rng=0, watchers=[Checkpoint(tmp_path / "run")])
+    rest = solve(make_problem("blobs"), solver, stop=Stop(1e-7), resume=load_checkpoint(tmp_path / "run", solver))
+    assert rest.status is Status.CONVERGED
+
+
+def test_the_progress_bar_tells_of_the_change():
+    text = io.StringIO()
+    bar = ProgressBar(Console(file=text, force_terminal=True, width=120))
+    solve(make_problem("blobs"), pair(), stop=Stop(1e-6, 200), watchers=[bar], rng=0)
+    assert "Idle hands over to Second after pass 4" in text.getvalue()
+
+
+@pytest.mark.parametrize("wrong", [{"patience": 0.0}, {"patience": np.nan}, {"first": "block_descent"}])
+def test_senseless_settings_are_refused(wrong):
+    with pytest.raises(IncompatibleError):
+        HandOver(**{"first": Idle(), "then": Second(), "patience": 8.0, **wrong})
