@@ -1,6 +1,7 @@
 """`softmargin bench`: the quick race, the suites of the benchmarks folder, and the page they write."""
 
 import json
+import re
 import struct
 import subprocess
 import sys
@@ -157,6 +158,22 @@ def test_page_that_asks_for_an_unknown_block_is_left_alone(folder, tmp_path, cap
     assert main(words) == 1
     assert "no result for the blocks nothing" in capsys.readouterr().err
     assert page.read_text() == "<!-- begin nothing -->\n<!-- end nothing -->\n"
+
+
+def test_every_result_of_a_suite_has_its_place_on_its_pages():
+    results = Path(__file__).parents[2] / "docs" / "results"
+    if not results.is_dir():
+        pytest.skip("no docs folder beside the tests")
+    listed = re.findall(r"^\| `([\w-]+)` \| (.*?) \|", (results / "index.md").read_text(), re.MULTILINE)
+    pages = {suite: re.findall(r"\(([\w-]+\.md)\)", links) for suite, links in listed if suite in SUITES}
+    assert pages.keys() == SUITES.keys()
+    for suite, names in pages.items():
+        marked = [re.findall("<!-- begin (.*) -->", (results / name).read_text()) for name in names]
+        assert all("machine" in blocks for blocks in marked)
+        # Where scripts show what the others measured, the page has theirs alone.
+        shown = {script.block for script in SUITES[suite] if not script.measures}
+        shown = shown or {script.block for script in SUITES[suite]}
+        assert {block for blocks in marked for block in blocks} - {"machine"} == shown
 
 
 def test_what_shows_results_is_not_told_how_to_measure(folder, tmp_path, capsys):

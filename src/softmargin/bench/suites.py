@@ -138,6 +138,7 @@ SUITES: dict[str, tuple[Script, ...]] = {
             f"races/peer_table.py {_TABLES} --plot {{out}}/peers.png",
             measures=False,
         ),
+        _script("cells", "every cell of it", f"races/peer_table.py --cells {_TABLES}", measures=False),
     ),
     "hard": (
         _script(
