@@ -30,7 +30,8 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
     solver : str or solver object, default="auto"
         hinge: "auto" and "block_descent" (dual block descent on a working set), "walrus" (the plain Algorithm 1 of Wang
         and Scott with their block), "shark" (the same with Shark's block, which is inexact: a tol below about 1e-6 is
-        out of its reach). squared_hinge: "auto" and "newton" (on the weights), "smo", "dual_prox_gradient",
+        out of its reach), "interior_point" (few steps whatever C and the scale of X; up to some thousand features times
+        classes). squared_hinge: "auto" and "newton" (on the weights), "smo", "dual_prox_gradient",
         "plain_prox_gradient". "qp" hands the dual to Clarabel. With ``fit_intercept="free"`` those of ``KernelSVC``.
         Or a solver object.
     {tol, max_iter, max_seconds, class_weight}

@@ -26,6 +26,7 @@ from softmargin.solvers.kernel_svm.pair_descent import KernelPairDescent as Kern
 from softmargin.solvers.kernel_svm.pairwise_frank_wolfe import PairwiseFrankWolfe as PairwiseFrankWolfe
 from softmargin.solvers.kernel_svm.projected_gradient import ProjectedGradient as ProjectedGradient
 from softmargin.solvers.linear_svm.block_descent import DualBlockDescent as DualBlockDescent
+from softmargin.solvers.linear_svm.interior_point import InteriorPoint as InteriorPoint
 from softmargin.solvers.quadratic_program import QuadraticProgram as QuadraticProgram
 from softmargin.solvers.sampled_kernel.conjugate_subgradient import ConjugateSubgradient as ConjugateSubgradient
 from softmargin.solvers.sampled_kernel.pegasos import Pegasos as Pegasos

@@ -51,6 +51,7 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
         "block_descent": SolverName("DualBlockDescent"),
         "walrus": SolverName("DualBlockDescent", {"block": "sort", "working_set": False}),
         "shark": SolverName("DualBlockDescent", {"block": "greedy", "working_set": False}),
+        "interior_point": SolverName("InteriorPoint"),
         **_PROGRAM,
     },
     "linear squared_hinge": {

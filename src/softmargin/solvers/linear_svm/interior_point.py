@@ -1,0 +1,314 @@
+"""A primal-dual interior point for linear joint SVMs: some dozens of steps, whatever C and the scale of the features.
+
+    minimise over W:   P(W) = 1/2 |W|^2 + sum_i C_i l_i(W' x_i)                             maths: linear SVM, section 7
+
+Every pair of a sample i and a wrong class j has beta_ij = -alpha_ij >= 0 with a multiplier s_ij, and an upper bound
+with a multiplier t. At the optimum the products of all variables and their multipliers are zero; on the central path
+they are mu:
+
+    W = X' alpha ,    t - s = h(W) ,    beta s = mu ,    (C - beta) t = mu
+
+One step is one of Newton's method on these equations by Mehrotra's predictor and corrector, with a few corrections for
+products that stray (Gondzio). Eliminating all but W leaves a system in the weights,
+
+    (identity + sum_i x_i x_i' (x) E M_i E') dW = right ,    M = diag(theta) ,  theta = 1 / (s / beta + t / (C - beta))
+
+where M is diagonal less a rank of one for Crammer-Singer, whose rows share one upper bound. The samples of one label y
+share E = [e_y - e_j]: k - 1 weighted Gram matrices of X per label are all of it.
+
+    maths               here
+    beta, C - beta      lower, upper        (n, m), m = k - 1; upper (n, 1) for Crammer-Singer
+    theta, a            stiffness           (n, m)
+    h                   margins             (n, m)
+    W                   V                   (D, columns)    the unknowns (``_label_groups``)
+
+Source: Mehrotra (1992); Gondzio (1996); for binary SVMs Ferris and Munson (2002). We differ: losses are joint.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs
+
+from softmargin.core.certificate import relative_gap
+from softmargin.core.deadline import check_time
+from softmargin.core.errors import IncompatibleError
+from softmargin.core.protocols import BlockDualProblem
+from softmargin.matrices.operator import is_thin, row_squares
+from softmargin.problems.multiclass_svm import DualPoint
+from softmargin.solvers.common.resumable import Resumable
+from softmargin.solvers.linear_svm._block_loop import demand_finite
+from softmargin.solvers.linear_svm._interior_loop import (
+    Pairs,
+    aim,
+    joint_moves,
+    joint_pull,
+    joint_stiffness,
+    longest_step,
+    recentre,
+    separate_moves,
+    separate_pull,
+    separate_stiffness,
+)
+from softmargin.solvers.linear_svm._label_groups import LabelGroups
+
+__all__ = ["InteriorPoint", "InteriorPointTuning", "InteriorState", "StepWork", "count_unknowns", "step_work"]
+
+Array = NDArray[Any]
+SCATTERED = 8.5  # BLAS multiplications in the time of one that scatters its result; a ratio of timings
+ARRAYS = 20  # of the shape of all pairs, at most, at once
+
+
+class InteriorPointTuning(NamedTuple):
+    """The constants of the steps, and the limit of the method."""
+
+    max_unknowns: int = 10_000  # by hand: a Newton matrix of so many takes 800 MB
+    power: float = 3.0  # of the predictor's success in the choice of the next mu: Mehrotra (1992)
+    least_fall: float = 1e-6  # of mu in one step; by hand
+    boundary: float = 0.995  # share of the step to the boundary; by hand, as usual
+    corrections: int = 2  # at most, of products that stray; measured: maths: linear SVM, section 7
+    reach: float = 0.3  # added to the step for which a correction aims: Gondzio (1996) has 0.1
+    width: float = 10.0  # products within this factor of mu do not stray: Gondzio (1996)
+    gain: float = 0.01  # of the step that a correction must bring; by hand
+    least_ridge: float = 1e-14  # added to the scaled Newton matrix where rounding leaves no factor; by hand
+    ridge_growth: float = 100.0
+
+
+@dataclass
+class InteriorState:
+    """The variables, which a checkpoint holds, and scratch."""
+
+    V: Array  # (D, columns)
+    lower: Array  # (n, m)
+    upper: Array  # (n, m), or (n, 1)
+    s: Array  # (n, m)
+    t: Array  # as upper
+    ridge: float = 0.0  # added to the scaled Newton matrix
+    first: Any = field(default=None, init=False, repr=False)  # the point where the run starts, before its first step
+    groups: Any = field(default=None, init=False, repr=False)
+    here: "_Here | None" = field(default=None, init=False, repr=False)  # what the point implies, once evaluated
+
+    def pairs(self) -> Pairs:
+        """Return the variables as flat views."""
+        return Pairs(*(each.reshape(-1) for each in (self.lower, self.upper, self.s, self.t)))
+
+
+class _Here(NamedTuple):
+    """What a point implies."""
+
+    margins: Array  # (n, m) h
+    implied: Array  # (D, columns) X' alpha
+    primal: float
+    dual: float  # at the best multiple of alpha
+    multiple: float
+
+
+@dataclass(frozen=True)
+class InteriorPoint(Resumable):
+    """The interior point; it has no settings. One step factors one Newton matrix."""
+
+    tuning: InteriorPointTuning = InteriorPointTuning()
+
+    needs: ClassVar[tuple[type, ...]] = (BlockDualProblem,)
+    state_type = InteriorState
+
+    def start(self, problem: BlockDualProblem, init: Any, rng: np.random.Generator) -> InteriorState:
+        """Begin at W = 0 with all beta in the middle of their range; ``init`` is the point until the first step."""
+        d, k = problem.X.shape[1], problem.n_classes
+        unknowns = count_unknowns(problem)
+        if unknowns > self.tuning.max_unknowns:
+            raise IncompatibleError(
+                f"InteriorPoint holds a Newton matrix of all unknowns, at most {self.tuning.max_unknowns} of them; "
+                f"this problem has {unknowns}. Use DualBlockDescent."
+            )
+        demand_finite(row_squares(problem.X))
+        order = LabelGroups.find_order(problem)
+        prices = problem.C[order, None]
+        is_joint = _is_joint(problem)
+        m = k - 1
+        share = 1.0 / k if is_joint else 0.5
+        lower = np.repeat(share * prices, m, axis=1)
+        upper = share * prices if is_joint else lower.copy()
+        columns = 1 if k == 2 else k
+        state = InteriorState(
+            V=np.zeros((d + int(problem.bias != 0.0), columns)),
+            lower=lower,
+            upper=upper,
+            s=np.ones_like(lower),
+            t=np.full_like(upper, 2.0),
+        )
+        if init is not None:
+            point = problem.point(problem.feasible(init.alpha))
+            state.first = point if init.weights is None else DualPoint(point.alpha, init.weights)
+        return state
+
+    def step(self, problem: BlockDualProblem, state: InteriorState) -> InteriorState:
+        """Predict, correct, and go as far as all variables stay positive."""
+        state.first = None
+        if not state.lower.size:
+            return state
+        tuning, here = self.tuning, self._evaluate(problem, state)
+        system = _System(state, here, _is_joint(problem))
+        system.factor(tuning)
+        now, size = state.pairs(), state.lower.size + state.upper.size
+        mu = (now.lower @ now.s + now.upper @ now.t) / size
+        low, high = -now.lower * now.s, -now.upper * now.t
+        V, move = system.solve(low, high)
+        a = min(1.0, _longest(now, move))
+        reached = (
+            _product_after(now.lower, now.s, move.lower, move.s, a)
+            + _product_after(now.upper, now.t, move.upper, move.t, a)
+        ) / size
+        target = mu * max((reached / mu) ** tuning.power, tuning.least_fall)
+        aim(now.lower, now.s, move.lower, move.s, target, low)
+        aim(now.upper, now.t, move.upper, move.t, target, high)
+        V, move = system.solve(low, high)
+        a = _longest(now, move)
+        for _ in range(tuning.corrections):
+            if a >= 1.0:
+                break
+            tried, rest = min(1.0, a + tuning.reach), (target, tuning.width)
+            more_low, more_high = np.empty_like(low), np.empty_like(high)
+            recentre(now.lower, now.s, move.lower, move.s, tried, *rest, low, more_low)
+            recentre(now.upper, now.t, move.upper, move.t, tried, *rest, high, more_high)
+            other_V, other = system.solve(more_low, more_high)
+            longer = _longest(now, other)
+            if longer < a + tuning.gain:
+                break
+            V, move, a, low, high = other_V, other, longer, more_low, more_high
+        a = min(1.0, tuning.boundary * a)
+        state.V += a * V
+        for mine, change in zip(now, move, strict=True):
+            mine += a * change
+        state.here = None
+        return state
+
+    def point(self, problem: BlockDualProblem, state: InteriorState) -> DualPoint:
+        """Return the weights, and the best multiple of the dual rows, made feasible."""
+        if state.first is not None:
+            return DualPoint(state.first.alpha.copy(), state.first.weights.copy())
+        here, groups = self._evaluate(problem, state), state.groups
+        beta = here.multiple * state.lower
+        rows = np.zeros((groups.n, groups.k))
+        is_other = np.arange(groups.k) != groups.y[:, None]
+        rows[is_other] = -beta.reshape(-1)
+        alpha = np.zeros((len(problem.y), groups.k))
+        alpha[groups.order] = rows
+        return DualPoint(problem.feasible(alpha), groups.weights(state.V))
+
+    def estimate(self, problem: BlockDualProblem, state: InteriorState) -> float:
+        """Return the relative gap."""
+        here = self._evaluate(problem, state)
+        return relative_gap(here.primal, here.dual)
+
+    def _evaluate(self, problem: BlockDualProblem, state: InteriorState) -> _Here:
+        """Return what the point implies; each is evaluated once."""
+        if state.groups is None:
+            state.groups = LabelGroups(problem, LabelGroups.find_order(problem))
+        if state.here is not None:
+            return state.here
+        groups, V = state.groups, state.V
+        margins = 1.0 + groups.margins(V)
+        implied = groups.adjoint(state.lower)
+        if _is_joint(problem):
+            losses = np.maximum(margins.max(axis=1, initial=0.0), 0.0)
+        else:
+            losses = np.maximum(margins, 0.0).sum(axis=1)
+        primal = 0.5 * float(np.vdot(V, V)) + float(groups.C @ losses)
+        own, square = float(state.lower.sum()), float(np.vdot(implied, implied))
+        multiple = min(1.0, own / square) if square > 0.0 else 1.0
+        dual = multiple * own - 0.5 * multiple**2 * square
+        state.here = _Here(margins, implied, primal, dual, multiple)
+        return state.here
+
+
+class _System:
+    """The Newton system at a point."""
+
+    def __init__(self, state: InteriorState, here: _Here, is_joint: bool) -> None:
+        self.state, self.here, self.now, self.is_joint = state, here, state.pairs(), is_joint
+        self.excess = (here.margins - (state.t - state.s)).reshape(-1)
+        self.stiffness = np.empty(state.lower.size)
+        self.slope = np.empty(len(state.lower)) if is_joint else None
+        if is_joint:
+            joint_stiffness(self.now, self.stiffness, self.slope)
+        else:
+            separate_stiffness(self.now, self.stiffness)
+
+    def factor(self, tuning: InteriorPointTuning) -> None:
+        """Factor the Newton matrix, scaled to a diagonal of ones."""
+        state = self.state
+        while True:
+            H = state.groups.newton_matrix(self.stiffness.reshape(state.lower.shape), self.slope)
+            check_time(len(H) ** 3.0 / 3.0)
+            self.scale = 1.0 / np.sqrt(np.einsum("jj->j", H))
+            H *= self.scale
+            H *= self.scale[:, None]
+            H.flat[:: len(H) + 1] += state.ridge
+            # The upper triangle by rows is the lower by columns.
+            self.root, failed = dpotrf(H.T, lower=True, overwrite_a=True, clean=False)
+            if not failed:
+                return
+            if state.ridge > 1.0:
+                raise np.linalg.LinAlgError("no factor of the Newton matrix")
+            state.ridge = max(tuning.ridge_growth * state.ridge, tuning.least_ridge)
+
+    def solve(self, low: Array, high: Array) -> tuple[Array, Pairs]:
+        """Return the moves for given changes of the products."""
+        state, groups, now = self.state, self.state.groups, self.now
+        pull, move = np.empty_like(low), Pairs(*map(np.empty_like, now))
+        if self.is_joint:
+            rise = np.empty_like(high)
+            joint_pull(now, self.stiffness, self.slope, low, high, self.excess, pull, rise)
+        else:
+            separate_pull(now, self.stiffness, low, high, self.excess, pull)
+        shape = state.lower.shape
+        right = groups.adjoint(pull.reshape(shape)) + self.here.implied - state.V
+        x, _ = dpotrs(self.root, self.scale * right.T.reshape(-1), lower=True)
+        V = (self.scale * x).reshape(right.T.shape).T
+        dh = groups.margins(V).reshape(-1)
+        if self.is_joint:
+            joint_moves(self.stiffness, self.slope, self.excess, pull, rise, dh, move)
+        else:
+            separate_moves(now, self.stiffness, low, high, self.excess, pull, dh, move)
+        return V, move
+
+
+class StepWork(NamedTuple):
+    """What one step takes."""
+
+    multiplications: float  # about, as fast as those of BLAS
+    numbers: float  # float64 numbers in memory
+
+
+def step_work(problem: BlockDualProblem) -> StepWork:
+    """Count the work of one step of ``InteriorPoint`` before the first: whoever asks decides whether to afford it."""
+    n, m, unknowns = len(problem.y), problem.n_classes - 1, float(count_unknowns(problem))
+    D = problem.X.shape[1] + int(problem.bias != 0.0)
+    entries = D if isinstance(problem.X, np.ndarray) else problem.X.nnz / max(n, 1)
+    square = SCATTERED * entries**2 if is_thin(problem.X) else float(D) ** 2
+    making = n * (unknowns**2 if _is_joint(problem) else m * square)
+    products = 2.0 * (4 + InteriorPointTuning().corrections) * n * m * entries
+    return StepWork(making + unknowns**3 / 3.0 + products, unknowns**2 + (n * (D + ARRAYS * m)))
+
+
+def count_unknowns(problem: BlockDualProblem) -> int:
+    """Return the number of unknowns of the Newton system."""
+    columns = problem.n_classes if problem.n_classes > 2 else 1
+    return columns * (int(problem.X.shape[1]) + int(problem.bias != 0.0))
+
+
+def _is_joint(problem: BlockDualProblem) -> bool:
+    """Say whether the pairs of a row share their upper bound; with two classes each row is one pair."""
+    return problem.multiclass == "crammer_singer" and problem.n_classes > 2
+
+
+def _longest(now: Pairs, move: Pairs) -> float:
+    return min(float(longest_step(x, dx)) for x, dx in zip(now, move, strict=True))
+
+
+def _product_after(x: Array, z: Array, dx: Array, dz: Array, a: float) -> float:
+    """Return the sum of the products after a step a."""
+    return float(x @ z + a * (x @ dz + dx @ z) + a * a * (dx @ dz))

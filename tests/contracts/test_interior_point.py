@@ -1,0 +1,174 @@
+"""The interior point against references, in every form of X, and where data are as they come."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from helpers import LOSS_NAMES, PROBLEM_NAMES, augmented, dense, infeasibility, make_problem, problem_data
+from reference.optimum import svm_optimum
+from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.data import blobs
+from softmargin.estimators.posing.fit import find_solver
+from softmargin.problems import DualPoint, MulticlassSVM, OneVsRest
+from softmargin.run import Status, Stop, solve
+from softmargin.solvers import DualBlockDescent, InteriorPoint
+from softmargin.solvers.linear_svm._label_groups import LabelGroups
+from softmargin.solvers.linear_svm.interior_point import InteriorPointTuning, step_work
+from softmargin.testing import check_run
+
+both_losses = pytest.mark.parametrize("multiclass", LOSS_NAMES)
+every_problem = pytest.mark.parametrize("name", PROBLEM_NAMES)
+
+
+def fit(problem, solver=None, *, tol=1e-9, max_iter=100, **more):
+    return solve(problem, solver or InteriorPoint(), stop=Stop(tol, max_iter), rng=0, **more)
+
+
+@both_losses
+@every_problem
+def test_it_finds_the_optimum_in_few_steps(name, multiclass):
+    problem = make_problem(name, multiclass)
+    result = check_run(InteriorPoint(), problem, tol=1e-9, max_iter=40, optimum=svm_optimum(problem))
+    assert infeasibility(problem.multiclass, result.point.alpha, problem.y, problem.C) <= 1e-10
+
+
+@both_losses
+@pytest.mark.parametrize("name", ["blobs", "tiles", "bias", "binary"])
+def test_every_form_of_x_gives_the_same(name, multiclass):
+    X, y, settings = problem_data(name)
+    rounded = dense(X).astype(np.float32)  # numbers that both types hold exactly
+    wide = rounded.astype(np.float64)
+    values = [
+        fit(MulticlassSVM(form, y, multiclass=multiclass, **settings), tol=1e-10).certificate.primal
+        for form in (wide, csr_matrix(wide), rounded, csr_matrix(rounded))
+    ]
+    np.testing.assert_allclose(values, values[0], rtol=1e-9)
+
+
+def newton_matrix(problem, order, M):
+    """Sum identity + x x' (x) E M E' sample by sample."""
+    A, k = augmented(problem)[order][:, : problem.X.shape[1] + int(problem.bias != 0.0)], problem.n_classes
+    H = np.eye(k * A.shape[1])
+    for x, y, middle in zip(A, problem.y[order], M, strict=True):
+        E = np.array([np.eye(k)[y] - np.eye(k)[j] for j in range(k) if j != y]).T
+        H += np.kron(E @ middle @ E.T, np.outer(x, x))
+    return H
+
+
+@pytest.mark.parametrize("form", [dense, csr_matrix], ids=["dense", "csr"])
+@pytest.mark.parametrize("name", ["tiles", "bias", "binary"])
+def test_the_newton_matrix_is_the_sum_over_samples(name, form):
+    """Also of thin rows, which a loop adds entry by entry; with two classes the one column is a rotation of both."""
+    X, y, settings = problem_data(name)
+    problem = MulticlassSVM(form(dense(X)), y, **settings)
+    groups = LabelGroups(problem, LabelGroups.find_order(problem))
+    k, n = problem.n_classes, groups.n
+    rng = np.random.default_rng(0)
+    stiffness, slope = rng.random((n, k - 1)), 0.1 * rng.random(n) if k > 2 else None
+    a = np.zeros_like(stiffness) if slope is None else stiffness * slope[:, None]
+    M = np.array([np.diag(theta) - np.outer(mine, mine) for theta, mine in zip(stiffness, a, strict=True)])
+    expected = newton_matrix(problem, groups.order, M)
+    if k == 2:
+        Q = np.kron(np.sqrt(0.5) * np.array([[-1.0], [1.0]]), np.eye(groups.D))
+        expected = Q.T @ expected @ Q
+    np.testing.assert_allclose(
+        np.triu(groups.newton_matrix(stiffness, slope)), np.triu(expected), rtol=1e-12, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", ["tiles", "bias", "binary", "weights"])
+def test_margins_and_adjoint_are_transposes_of_each_other(name):
+    problem = make_problem(name)
+    groups = LabelGroups(problem, LabelGroups.find_order(problem))
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((problem.X.shape[1] + 1, problem.n_classes))
+    W -= W.mean(axis=1, keepdims=True)
+    W[groups.D :] = 0.0
+    U = rng.random((groups.n, problem.n_classes - 1))
+    scores, y = (augmented(problem) @ W)[groups.order], groups.y
+    others = scores[np.arange(problem.n_classes) != y[:, None]].reshape(U.shape)
+    margins = groups.margins(groups.columns(W))
+    np.testing.assert_allclose(margins, others - scores[np.arange(len(y)), y][:, None], rtol=1e-10, atol=1e-10)
+    adjoint = groups.weights(groups.adjoint(U))
+    assert np.vdot(adjoint, W) == pytest.approx(-np.vdot(U, margins))
+    np.testing.assert_allclose(groups.weights(groups.columns(W)), W, atol=1e-12)
+
+
+@both_losses
+@pytest.mark.parametrize("C", [1e-6, 1.0, 1e4, 1e8])
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_prices_and_scales_of_columns_do_not_matter(scale, C, multiclass):
+    """One column in other units, one constant, one given twice, rows given twice."""
+    X, y = blobs(60, 4, 3, seed=5, separation=1.0)
+    X = np.hstack([X, np.full((60, 1), 3.0), X[:, :1]])
+    X[:, 1] *= scale
+    X, y = np.vstack([X, X[:20]]), np.concatenate([y, y[:20]])
+    result = fit(MulticlassSVM(X, y, C=C, multiclass=multiclass, bias=1.0), tol=1e-4)
+    assert result.status in (Status.CONVERGED, Status.ROUNDING)
+
+
+@both_losses
+@pytest.mark.parametrize("labels", ["separable", "contradictory"])
+def test_huge_prices(labels, multiclass):
+    X, y = blobs(40, 10, 3, seed=0, separation=3.0)
+    if labels == "contradictory":
+        X, y = np.vstack([X, X]), np.concatenate([y, (y + 1) % 3])
+    problem = MulticlassSVM(X, y, C=1e4, multiclass=multiclass)
+    result = fit(problem, tol=1e-6)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(svm_optimum(problem), rel=2e-5)
+
+
+def test_it_solves_every_class_of_one_vs_rest():
+    X, y, _ = problem_data("blobs")
+    problem = OneVsRest([MulticlassSVM(X, y == c, n_classes=2, bias=1.0) for c in range(3)])
+    result = fit(problem, find_solver("interior_point", problem))
+    expected = sum(svm_optimum(part) for part in problem.parts)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(expected, rel=1e-6)
+
+
+@both_losses
+def test_it_starts_anywhere(multiclass):
+    problem = make_problem("degenerate", multiclass)
+    garbage = np.random.default_rng(0).standard_normal((50, 3))
+    kept = garbage.copy()
+    result = fit(problem, init=DualPoint(garbage, None))
+    assert result.status is Status.CONVERGED
+    np.testing.assert_array_equal(garbage, kept)
+
+
+def test_it_finishes_what_block_descent_does_not():
+    """Features in hundreds: C |x|^2 is large, and a pass moves next to nothing."""
+    X, y = blobs(200, 6, 4, seed=1, separation=1.0)
+    problem = MulticlassSVM(100.0 * X + 500.0, y, C=1.0, bias=1.0)
+    early = solve(problem, DualBlockDescent(), stop=Stop(1e-6, 200), rng=0)
+    assert early.certificate.residual > 1e-2
+    assert fit(problem, tol=1e-6, max_iter=40).status is Status.CONVERGED
+
+
+def test_no_sample_with_a_price_leaves_nothing_to_do():
+    problem = make_problem("blobs", C=0.0)
+    assert fit(problem).status is Status.CONVERGED
+
+
+def test_too_many_unknowns_are_refused():
+    with pytest.raises(IncompatibleError, match=r"at most 14 of them; this problem has 15\. Use DualBlockDescent"):
+        fit(make_problem("blobs"), InteriorPoint(tuning=InteriorPointTuning(max_unknowns=14)))
+
+
+def test_work_is_counted_as_the_newton_matrix_is_made():
+    """A sum of (k - 1) n squares of D for Weston-Watkins, of n squares of all unknowns for Crammer-Singer."""
+    X, y = np.ones((1000, 20)), np.arange(1000) % 5
+    separate, joint = (step_work(MulticlassSVM(X, y, multiclass=name)) for name in LOSS_NAMES)
+    assert separate.multiplications == pytest.approx(4 * 1000 * 20**2 + 100**3 / 3, rel=0.7)
+    assert joint.multiplications - separate.multiplications == pytest.approx(1000 * (100**2 - 4 * 20**2))
+    assert separate.numbers == joint.numbers > 100**2
+
+
+def test_nan_is_refused():
+    X, y, _ = problem_data("blobs")
+    X = X.copy()
+    X[3, 1] = np.nan
+    with pytest.raises(DataError, match="sample 3"):
+        fit(MulticlassSVM(X, y))
