@@ -34,7 +34,7 @@ from scipy.sparse import csr_matrix
 
 from softmargin.core import archive
 from softmargin.core.errors import SoftmarginError
-from softmargin.data import read_libsvm, read_npy, read_npz, write_libsvm
+from softmargin.data import read_libsvm, read_npy, read_npz, read_table, write_libsvm
 from softmargin.data.libsvm import read_libsvm_chunks
 from softmargin.kernels import make_kernel
 from softmargin.models import (
@@ -244,6 +244,11 @@ def _libsvm() -> list[bytes]:
     return [text, odd, gzip.compress(text), bz2.compress(text), lzma.compress(text)]
 
 
+def _tables() -> list[bytes]:
+    text = b'a,"b, c",d,y\n1,red,true,spam\n-2.5e3,blue,false,ham\n0,"gr""een",true,spam\n'
+    return [text, text.replace(b",", b"\t"), b"x;y\r\n1;2\r\n3;4\r\n", gzip.compress(text), lzma.compress(text)]
+
+
 def _npz() -> list[bytes]:
     S = csr_matrix(X)
     parts = {"data": S.data, "indices": S.indices, "indptr": S.indptr, "shape": S.shape}
@@ -339,6 +344,7 @@ def readers() -> dict[str, Callable[[], Reader]]:
     return {
         "libsvm": lambda: Reader(_libsvm(), read_libsvm),
         "chunks": lambda: Reader(_libsvm(), lambda path: list(read_libsvm_chunks(path, n_rows=5))),
+        "table": lambda: Reader(_tables(), read_table),
         "npz": lambda: Reader(_npz(), read_npz, repacked_npz),
         "npy": lambda: Reader(_npy(), _read_npy, _strange_array, ".npy"),
         "model": lambda: Reader(_models(), _read_model, repacked_archive),

@@ -10,6 +10,7 @@ import numpy as np
 from softmargin.cli import rows
 from softmargin.cli.choices import LOGISTIC, LOSSES, MULTICLASS
 from softmargin.cli.exit_codes import INTERRUPTED, NOT_CERTIFIED
+from softmargin.cli.scaling import Scaling
 from softmargin.cli.show import note, print_json, print_table, problem_name, wants_progress
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
@@ -20,7 +21,6 @@ from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion, LinearModel, LinearRegressor, OneVsOne
 from softmargin.run import Result, Status
 from softmargin.run.watchers import ProgressBar
-from softmargin.sets import LowRank
 
 
 class _Listener(Watcher):
@@ -41,7 +41,7 @@ def run(args: Namespace) -> int:
     model = rows.read_model(args.model_file)
     asked = _asked(args, model)
     is_number = isinstance(model, LinearRegressor)
-    dataset = rows.load_rows(args.data, args.data_dir, is_number=is_number)
+    dataset = rows.load_rows(args, args.data, is_number=is_number, model=model)
     how = rows.held_out(args, model, dataset.name)
     part = args.part or ("train" if how is not None or dataset.X_test is not None else "all")
     X, y, which = rows.pick(dataset, part, how, by_class=not is_number)
@@ -147,17 +147,14 @@ def _as_trained(model: Any, X: Any, source: str) -> tuple[Any, Any]:
     if not isinstance(X, np.ndarray) and X.shape[1] < model.n_features:
         X = model.fit_columns(X)  # a LIBSVM file that ends early; a wider one `certify` refuses
     if X.shape[1] == model.n_features:
-        X = rows.normalized(model, X, source)
-        if info.get("normalize") == "maxabs" and not isinstance(model, KernelExpansion):
-            scales = np.asarray(info["column_scales"], dtype=np.float64)
-            X = rows.scaled_columns(X, scales)
-            model = dataclasses.replace(model, coef=_times(model.coef, scales))
+        scaling = Scaling.from_info(info, model.n_features)
+        X = scaling.apply(X, source)
+        if scaling.is_affine and not isinstance(model, KernelExpansion | OneVsOne):
+            coef, intercept = scaling.unfolded(model.coef, model.intercept)
+            if info.get("fit_intercept") is False:
+                intercept = np.zeros_like(intercept)  # a shift of columns gave it one for raw rows
+            model = dataclasses.replace(model, coef=coef, intercept=intercept)
     return (X.astype(np.float32) if info.get("float32") else X), model
-
-
-def _times(coef: Any, scales: Any) -> Any:
-    """Return weights (k, d) with every column times its scale; factors stay factors."""
-    return LowRank(coef.U, coef.s, coef.V * scales[:, np.newaxis]) if isinstance(coef, LowRank) else coef * scales
 
 
 def _sentence(certificate: Certificate, *, is_proof: bool) -> str:

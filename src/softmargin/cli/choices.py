@@ -15,6 +15,8 @@ BALL_LOSSES = ("smooth_hinge", "squared_hinge", "logistic", "multinomial", "cram
 BENCHES = ("quick", "walrus", "large-scale-svms", "softmax", "balls", "scs", "peers", "hard", "scaling")
 MULTICLASS = ("weston_watkins", "crammer_singer", "one_vs_rest")
 KERNELS = ("rbf", "linear", "laplacian", "polynomial", "sigmoid")
+NORMALIZE = ("none", "rows", "maxabs", "standard", "quantile")
+MISSING = ("error", "mean", "drop")
 APPROXIMATIONS = ("auto", "none", "nystroem")
 # Filled in by `train` for the models that have them: with another model, giving one of these is an error.
 SVM_DEFAULTS: dict[str, Any] = {"multiclass": None, "intercept_scaling": 1.0, "free_intercept": False}

@@ -16,7 +16,7 @@ _CLASSES_SHOWN = 20
 def run(args: Namespace) -> int:
     """List or describe."""
     if args.name is not None:
-        _describe(args, load_rows(args.name, args.data_dir))
+        _describe(args, load_rows(args, args.name))
     elif args.json:
         print_json({"data_sets": [entry._asdict() for entry in available(args.data_dir)]})
     else:

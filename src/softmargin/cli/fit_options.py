@@ -12,6 +12,7 @@ from softmargin.cli.values import (
     count,
     degree,
     gamma,
+    names,
     not_negative,
     number,
     penalty,
@@ -30,12 +31,13 @@ __all__ = [
     "add_grid",
     "add_kernel",
     "add_problem",
+    "add_table",
     "add_test_rows",
 ]
 
 DATA_HELP = (
-    "a data set's name (see `softmargin data`) or a file: LIBSVM text (plain, .xz, .gz, .bz2), .npz with X and y, "
-    ".npy with NAME.y.npy beside it"
+    "a data set's name (see `softmargin data`), a file, or - for stdin: LIBSVM text (plain, .xz, .gz, .bz2), a table "
+    "(.csv, .tsv, .parquet, .feather), .npz with X and y, .npy with NAME.y.npy beside it"
 )
 
 # Problems with a penalty of another library's model are judged by `certify`, and not trained here.
@@ -102,9 +104,10 @@ def add_problem(parser: Any, models: tuple[str, ...]) -> Any:
     add_class_weight(problem)
     problem.add_argument(
         "--normalize",
-        choices=("none", "rows", "maxabs"),
+        choices=choices.NORMALIZE,
         default="none",
-        help="scale rows to length 1, or columns to a largest magnitude of 1; the saved model still takes raw data "
+        help="rows: of length 1; maxabs: columns of largest magnitude 1; standard: columns of mean 0 and variance 1 "
+        "(sparse ones keep their zeros); quantile: columns of ranks from 0 to 1. The saved model still takes raw data "
         "(default: none)",
     )
     problem.add_argument("--float32", action="store_true", help="hold X in single precision: half the memory")
@@ -187,6 +190,31 @@ def add_test_rows(parser: Any) -> None:
     data.add_argument(
         "--seed", type=count, default=DEFAULT_SEED, help="of the held-out rows and the solver's order (default: 0)"
     )
+
+
+def add_table(parser: Any, *, is_learnt: bool) -> None:
+    """Add how a table is read; where a model is made of it, also what becomes of its columns."""
+    table = parser.add_argument_group("tables (CSV, TSV, Parquet, Feather)")
+    table.add_argument(
+        "--label",
+        metavar="COLUMN",
+        help="the column of labels, by its name or its number from 0; -1 is the last "
+        + ("(default: label, target, class or y, else the last)" if is_learnt else "(default: the model's)"),
+    )
+    table.add_argument(
+        "--no-header", action="store_true", help="the first line of text is a row: columns are f0, f1, ..."
+    )
+    if is_learnt:
+        table.add_argument(
+            "--missing",
+            choices=choices.MISSING,
+            default="error",
+            help="values that are missing: refused, replaced by the column's mean (text: by the shares of its "
+            "categories), or their rows dropped (default: error)",
+        )
+        table.add_argument(
+            "--ignore", metavar="COLUMN,COLUMN", type=names, default=(), help="columns that are no features"
+        )
 
 
 def add_data_dir(parser: Any) -> None:

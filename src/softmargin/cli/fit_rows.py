@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from softmargin.cli import rows, saving
 from softmargin.cli.choices import REGRESSORS
+from softmargin.cli.scaling import Scaling, check_lengths, fit_scaling, unscaled_note
+from softmargin.cli.show import note
 from softmargin.core.errors import DataError
 from softmargin.data import Dataset
 
@@ -17,10 +19,10 @@ Array = NDArray[Any]
 def load(args: Namespace) -> tuple[Dataset, dict[str, Any]]:
     """Return training and test rows, and what the model shall remember of them."""
     is_number = args.model in REGRESSORS
-    dataset = rows.load_rows(args.data, args.data_dir, is_number=is_number)
+    dataset = rows.load_rows(args, args.data, is_number=is_number)
     test_size = None
     if args.test is not None:
-        X, y = rows.load_test_rows(args, is_number=is_number)
+        X, y = rows.load_test_rows(args, is_number=is_number, columns=dataset.columns)
         dataset = dataset._replace(X_test=X, y_test=y)
     elif dataset.X_test is None and args.test_size:
         dataset = rows.hold_out(dataset, rows.HeldOut(args.test_size, args.seed), by_class=not is_number)
@@ -29,22 +31,21 @@ def load(args: Namespace) -> tuple[Dataset, dict[str, Any]]:
     return dataset, {"name": dataset.name, "rows": n, "features": d, "test_size": test_size, "seed": args.seed}
 
 
-def prepared(X: Any, args: Namespace, source: str) -> tuple[Any, Array | None]:
-    """Return X as it is trained on, and the column scales if there are any."""
-    scales = None
-    if args.normalize == "rows":
-        X = rows.unit_rows(X, source)
-    elif args.normalize == "maxabs":
-        scales = rows.column_scales(X)
-        X = rows.scaled_columns(X, scales)
+def prepared(X: Any, args: Namespace, source: str) -> tuple[Any, Scaling]:
+    """Return X as it is trained on, and how it was scaled."""
+    advice = unscaled_note(X) if args.normalize == "none" else None
+    if advice is not None:
+        note(args, advice)
+    scaling = fit_scaling(args.normalize, X, source)
+    X = scaling.apply(X, source)
     if args.float32 and X.dtype != np.float32:
         with np.errstate(over="ignore"):
             X = X.astype(np.float32)
         values = X if isinstance(X, np.ndarray) else X.data
         if not np.isfinite(values).all():
             raise DataError(f"{source}: X holds values too large for --float32. Leave it out, or --normalize maxabs.")
-    rows.check_lengths(X, source)
-    return X, scales
+    check_lengths(X, source)
+    return X, scaling
 
 
 def check_test_rows(args: Namespace, dataset: Dataset, classes: Array) -> None:
@@ -54,7 +55,7 @@ def check_test_rows(args: Namespace, dataset: Dataset, classes: Array) -> None:
     blank = saving.blank_model(classes, dataset.X.shape[1])
     source = test_name(args, dataset)
     rows.check_labels_match(blank, dataset.y_test, source)
-    rows.check_lengths(blank.fit_columns(dataset.X_test), source)
+    check_lengths(blank.fit_columns(dataset.X_test), source)
 
 
 def test_name(args: Namespace, dataset: Dataset) -> str:
@@ -62,9 +63,6 @@ def test_name(args: Namespace, dataset: Dataset) -> str:
     return f"{dataset.name} (test rows)" if args.test is None else str(args.test)
 
 
-def like_training(X: Any, args: Namespace, scales: Array | None, d: int, source: str) -> Any:
+def like_training(X: Any, scaling: Scaling, d: int, source: str) -> Any:
     """Return test rows with as many columns as the training rows, and scaled as those were."""
-    X = saving.blank_model(np.arange(2), d).fit_columns(X)
-    if args.normalize == "rows":
-        return rows.unit_rows(X, source)
-    return X if scales is None else rows.scaled_columns(X, scales)
+    return scaling.apply(saving.blank_model(np.arange(2), d).fit_columns(X), source)

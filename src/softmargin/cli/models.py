@@ -21,6 +21,7 @@ from softmargin.cli.choices import (
     SVM_DEFAULTS,
 )
 from softmargin.cli.rows import find_label
+from softmargin.cli.scaling import Scaling
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
 from softmargin.estimators.posing.ball import (
@@ -194,11 +195,9 @@ def train_info(
 
 
 def build_model(
-    problem: Any, task: KernelTask | None, point: Any, classes: Any, info: Mapping[str, Any], scales: Array | None
+    problem: Any, task: KernelTask | None, point: Any, classes: Any, info: Mapping[str, Any], scaling: Scaling
 ) -> LinearModel | KernelExpansion | LinearRegressor:
-    """Make a model of a point; ``scales`` are those of the columns it was trained on, if they were scaled."""
-    # Kept, so that `certify` finds the problem that was solved.
-    info = dict(info) if scales is None else {**info, "column_scales": scales}
+    """Make a model of a point; scales and shifts of columns are folded in, so that a linear one takes raw columns."""
     if task is not None:
         expansion = task.expansion(point)
         how = {} if task.landmarks is None else {"approximation": "nystroem"}
@@ -206,9 +205,9 @@ def build_model(
     coef, intercept = problem.coef_and_intercept(point)
     if isinstance(problem, Constrained) and isinstance(problem.ball, TraceBall):
         found = factors_of(point.weights)
-        coef = LowRank(found.V, found.s, found.U if scales is None else found.U / scales[:, np.newaxis])
-    elif scales is not None:
-        coef = coef / scales  # folded in, so that the model takes raw columns
+        coef = LowRank(found.V, found.s, found.U)
+    if scaling.is_affine:
+        coef, intercept = scaling.folded(coef, intercept)
     if classes is None:
         return LinearRegressor(coef, intercept, len(intercept) == 1, info)
     return LinearModel(classes, coef, intercept, info)

@@ -15,6 +15,7 @@ from softmargin.cli.fit_options import (
     add_grid,
     add_kernel,
     add_problem,
+    add_table,
     add_test_rows,
 )
 from softmargin.cli.values import count, folds, not_negative, positive, share
@@ -73,6 +74,7 @@ def _train(parser: Any) -> None:
     effort.add_argument("--resume", metavar="FILE", help="go on from a checkpoint; same data and options, please")
 
     add_test_rows(parser)
+    add_table(parser, is_learnt=True)
     output = parser.add_argument_group("output")
     output.add_argument(
         "--format",
@@ -92,6 +94,7 @@ def _path(parser: Any) -> None:
     add_grid(parser, "the grid")
     add_effort(parser)
     add_test_rows(parser)
+    add_table(parser, is_learnt=True)
     _output_options(parser.add_argument_group("output"))
 
 
@@ -141,7 +144,9 @@ def _certify(parser: Any) -> None:
 def _data(parser: Any) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help=f"describe this one: {DATA_HELP}")
     add_data_dir(parser)
+    add_table(parser, is_learnt=True)
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no notes on stderr")
 
 
 def _bench(parser: Any) -> None:
@@ -182,6 +187,7 @@ def _part_options(parser: Any, default: str) -> None:
     )
     parser.add_argument("--seed", type=count, help="of the held-out rows (default: what the model says)")
     add_data_dir(parser)
+    add_table(parser, is_learnt=False)
 
 
 def _output_options(parser: Any) -> None:

@@ -75,11 +75,11 @@ def run(args: Namespace) -> int:
     """Train along the grid, print a line for every point, and return the exit code."""
     models.fill_defaults(args)
     dataset, _ = fit_rows.load(args)
-    X, scales = fit_rows.prepared(dataset.X, args, dataset.name)
+    X, scaling = fit_rows.prepared(dataset.X, args, dataset.name)
     test = None
     if dataset.X_test is not None:
         source = fit_rows.test_name(args, dataset)
-        test = fit_rows.like_training(dataset.X_test, args, scales, X.shape[1], source), dataset.y_test
+        test = fit_rows.like_training(dataset.X_test, scaling, X.shape[1], source), dataset.y_test
     points = path_points(args, X, dataset.y)
     lines = [_line(point, (X, dataset.y), test) for point in points]
     if args.json:

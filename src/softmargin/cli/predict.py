@@ -29,7 +29,7 @@ def run(args: Namespace) -> int:
         raise IncompatibleError(
             f"{args.model_file!r} has no probabilities, as it is no softmax model. Give --scores, or train one."
         )
-    dataset = rows.load_rows(args.data, args.data_dir)
+    dataset = rows.load_rows(args, args.data, model=model, needs_labels=False)
     part = args.part or ("all" if dataset.X_test is None else "test")
     X, y, which = rows.pick(dataset, part, rows.held_out(args, model, dataset.name))
     scores = rows.scores_of(model, X, dataset.name)
@@ -41,7 +41,7 @@ def run(args: Namespace) -> int:
     elif not args.json:
         sys.stdout.write(_text(args, model, labels, scores))
     n, right, n_unknown = len(y), 0, len(y)
-    if rows.is_same_kind(model.classes, y):
+    if dataset.has_labels and rows.is_same_kind(model.classes, y):
         right, n_unknown = int((labels == y).sum()), int((~np.isin(y, model.classes)).sum())
     share = right / n if n_unknown < n else None
     if args.json:
@@ -52,7 +52,7 @@ def run(args: Namespace) -> int:
             "model_file": args.model_file,
             "accuracy": share,
             "right": None if share is None else right,
-            "unknown_labels": n_unknown,
+            "unknown_labels": n_unknown if dataset.has_labels else None,
             "output": args.output,
         }
         if args.output is None:
@@ -64,9 +64,9 @@ def run(args: Namespace) -> int:
         print_json(fields)
     elif share is not None and not args.quiet:
         sys.stderr.write(f"accuracy {share:.4f} ({right} of {n}) on {which}\n")
-    if share is None:
+    if share is None and dataset.has_labels:
         note(args, f"no label of {dataset.name} is known to the model, so there is no accuracy to tell.")
-    elif n_unknown:
+    elif share is not None and n_unknown:
         note(args, f"{n_unknown} rows carry labels the model does not know; they count as errors.")
     if part == "all" and rows.trained_on(model, dataset.name):
         note(args, f"the model was trained on rows of {dataset.name}; --part test takes those held out.")
@@ -77,7 +77,7 @@ def _numbers(args: Namespace, model: LinearRegressor) -> int:
     """Write one prediction per line, the targets of a row with tabs between them; tell R^2."""
     if args.scores or args.probabilities:
         raise IncompatibleError(f"{args.model_file!r} holds a regressor: it has numbers only. Leave out the option.")
-    dataset = rows.load_rows(args.data, args.data_dir, is_number=True)
+    dataset = rows.load_rows(args, args.data, is_number=True, model=model, needs_labels=False)
     how = rows.held_out(args, model, dataset.name)
     part = args.part or ("all" if dataset.X_test is None else "test")
     X, y, which = rows.pick(dataset, part, how, by_class=False)
@@ -89,11 +89,11 @@ def _numbers(args: Namespace, model: LinearRegressor) -> int:
             file.write(text.encode())
     elif not args.json:
         sys.stdout.write(text)
-    r2 = rows.measured_numbers(model, X, y, dataset.name).accuracy
+    r2 = rows.measured_numbers(model, X, y, dataset.name).accuracy if dataset.has_labels else None
     if args.json:
         fields = {"data": dataset.name, "rows_used": which, "rows": len(y), "model_file": args.model_file, "r2": r2}
         print_json({**fields, "output": args.output, **({"numbers": found} if args.output is None else {})})
-    elif not args.quiet:
+    elif r2 is not None and not args.quiet:
         sys.stderr.write(f"r2 {r2:.4f} on {which}\n")
     return 0
 

@@ -9,10 +9,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from softmargin.cli.choices import DEFAULT_SEED, DEFAULT_TEST_SIZE
+from softmargin.cli.scaling import Scaling
+from softmargin.cli.show import note
 from softmargin.core.errors import DataError
 from softmargin.core.files import blaming
 from softmargin.data import Dataset, load, split
-from softmargin.matrices.operator import row_slices, row_squares
+from softmargin.data.columns import Columns
+from softmargin.data.table import TableOptions
+from softmargin.matrices.operator import row_slices
 from softmargin.models import (
     KernelExpansion,
     LinearModel,
@@ -51,9 +55,24 @@ class StreamMask:
         return is_held
 
 
-def load_rows(name: str, data_dir: str | None, *, is_number: bool = False) -> Dataset:
-    """Load by name or path; refuse NaN, infinity, labels that are none, and empty data; y may hold numbers."""
-    dataset = load(name, data_dir=data_dir)
+def load_rows(
+    args: Namespace,
+    name: str,
+    *,
+    is_number: bool = False,
+    model: Model | LinearRegressor | None = None,
+    columns: Columns | None = None,
+    needs_labels: bool = True,
+) -> Dataset:
+    """Load by name or path; refuse NaN, infinity, labels that are none, and empty data; y may hold numbers.
+
+    A table is read for a model, or into the columns of another table, where one of these is given.
+    """
+    dataset = load(name, data_dir=args.data_dir, table=_table_options(args, model, columns, may_drop=needs_labels))
+    for text in dataset.notes:
+        note(args, text)
+    if needs_labels and not dataset.has_labels:
+        raise DataError(f"{dataset.name}: there is no column of labels. Name it with --label.")
     for X, y, part in ((dataset.X, dataset.y, ""), (dataset.X_test, dataset.y_test, " (test part)")):
         if X is not None and y is not None:
             _check(X, dataset.name + part)
@@ -61,10 +80,23 @@ def load_rows(name: str, data_dir: str | None, *, is_number: bool = False) -> Da
     return dataset
 
 
-def load_test_rows(args: Namespace, *, is_number: bool = False) -> tuple[Any, Any]:
+def load_test_rows(args: Namespace, *, is_number: bool = False, columns: Columns | None = None) -> tuple[Any, Any]:
     """Load X and y of --test: the test part, where it has one."""
-    other = load_rows(args.test, args.data_dir, is_number=is_number)
+    other = load_rows(args, args.test, is_number=is_number, columns=columns)
     return (other.X, other.y) if other.X_test is None else (other.X_test, other.y_test)
+
+
+def _table_options(
+    args: Namespace, model: Model | LinearRegressor | None, columns: Columns | None, *, may_drop: bool
+) -> TableOptions:
+    """Return how a table is to be read: as asked, or as the model was trained."""
+    n_features = None
+    if model is not None and model.info.get("columns") is not None:
+        columns = Columns.from_info(model.info["columns"], model.n_features)
+    elif model is not None:
+        n_features = model.n_features
+    missing, ignore = getattr(args, "missing", "error"), getattr(args, "ignore", ())
+    return TableOptions(args.label, missing, not args.no_header, tuple(ignore), columns, may_drop, n_features)
 
 
 def _check(X: Any, source: str) -> None:
@@ -215,70 +247,18 @@ def _check_info(model: Model | LinearRegressor) -> None:
     for name in ("C", "intercept_scaling"):
         if info.get(name) is not None and not 0.0 < float(info[name]) < np.inf:
             raise ValueError(f"its {name} is {info[name]}")
-    if info.get("normalize") == "maxabs":
-        scales = np.asarray(info["column_scales"], dtype=np.float64)
-        if scales.shape != (model.n_features,) or not (np.isfinite(scales) & (scales > 0)).all():
-            raise ValueError(f"its column_scales are not {model.n_features} positive numbers")
+    Scaling.from_info(info, model.n_features)
+    if info.get("columns") is not None:
+        Columns.from_info(info["columns"], model.n_features)
     size, seed = (data.get("test_size"), data.get("seed")) if isinstance(data, Mapping) else (None, None)
     if not 0.0 <= float(size or 0.0) < 1.0 or int(seed or 0) < 0:
         raise ValueError(f"it was split by {size} and the seed {seed}")
 
 
-def unit_rows(X: Any, source: str) -> Any:
-    """Return X with rows of Euclidean length 1; rows of zeros stay."""
-    check_lengths(X, source)
-    lengths = np.sqrt(_squared_lengths(X))
-    lengths[lengths == 0.0] = 1.0
-    return _divided(X, lengths[:, np.newaxis] if isinstance(X, np.ndarray) else np.repeat(lengths, np.diff(X.indptr)))
-
-
-def check_lengths(X: Any, source: str) -> None:
-    """Refuse rows so long that the square of their length is infinite: no solver can move them."""
-    is_finite = np.isfinite(_squared_lengths(X))
-    if not is_finite.all():
-        raise DataError(
-            f"{source}: the squared length of row {int(np.argmin(is_finite))} (counted from 0) is not a finite number. "
-            "--normalize maxabs scales the features."
-        )
-
-
-def _squared_lengths(X: Any) -> Array:
-    """Return |x_i|^2 in float64, infinite where it overflows; (n,)."""
-    with np.errstate(over="ignore"):
-        return row_squares(X if isinstance(X, np.ndarray) else X.astype(np.float64, copy=False))
-
-
-def column_scales(X: Any) -> Array:
-    """Return the largest magnitude of each column, 1 where it is zero; shape (d,)."""
-    scales = np.zeros(X.shape[1])
-    if isinstance(X, np.ndarray):
-        np.maximum(X.max(axis=0), -X.min(axis=0), out=scales)
-    else:
-        np.maximum.at(scales, X.indices, np.abs(X.data))
-    scales[scales == 0.0] = 1.0
-    return scales
-
-
-def scaled_columns(X: Any, scales: Array) -> Any:
-    """Return X with every column divided by its scale."""
-    return _divided(X, scales if isinstance(X, np.ndarray) else scales[X.indices])
-
-
-def _divided(X: Any, scales: Array) -> Any:
-    """Return X / scales in the precision of X; scales of a sparse X are one per stored entry."""
-    if isinstance(X, np.ndarray):
-        return (X / scales).astype(X.dtype, copy=False)
-    return type(X)(((X.data / scales).astype(X.dtype, copy=False), X.indices, X.indptr), shape=X.shape)
-
-
 def normalized(model: Model | LinearRegressor, X: Any, source: str) -> Any:
     """Return rows as the weights or vectors of the model expect them: scales of columns are folded into weights."""
-    how = model.info.get("normalize")
-    if how == "rows":
-        return unit_rows(X, source)
-    if how == "maxabs" and isinstance(model, KernelExpansion):
-        return scaled_columns(X, np.asarray(model.info["column_scales"], dtype=np.float64))
-    return X
+    scaling = Scaling.from_info(model.info, model.n_features)
+    return X if scaling.is_affine and not isinstance(model, KernelExpansion) else scaling.apply(X, source)
 
 
 def scores_of(model: Model, X: Any, source: str) -> Array:

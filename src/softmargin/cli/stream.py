@@ -20,11 +20,13 @@ from scipy.sparse import vstack
 from softmargin.cli import models, rows, saving
 from softmargin.cli.exit_codes import INTERRUPTED
 from softmargin.cli.outcome import accuracy_line
+from softmargin.cli.scaling import Scaling, check_lengths
 from softmargin.cli.show import print_json, print_table, problem_name, wants_progress
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.rounding import Rounded
 from softmargin.data.libsvm import read_libsvm_chunks
+from softmargin.data.table import STDIN, is_table
 from softmargin.estimators.posing.fit import loss_prices
 from softmargin.estimators.posing.linear_stream import LinearStream
 from softmargin.estimators.posing.scs_stream import stream_of
@@ -73,8 +75,8 @@ class _File(NamedTuple):
         for X, y in _chunks(args, self.d):
             is_held = mask.following(len(y))
             own = X[~is_held]
-            own = rows.unit_rows(own, str(args.data)) if args.normalize == "rows" else own
-            rows.check_lengths(own, str(args.data))
+            own = Scaling(args.normalize).apply(own, str(args.data))
+            check_lengths(own, str(args.data))
             yield own, y[~is_held], X[is_held], y[is_held]
 
     def prices(self, codes: Array) -> Array:
@@ -174,6 +176,8 @@ def _seen(learner: _Kernel | _Linear) -> int:
 
 def _check(args: Namespace, *, is_kernel: bool) -> None:
     """Refuse what a stream cannot do."""
+    if args.data == STDIN or is_table(args.data):
+        raise IncompatibleError(f"--stream reads LIBSVM files, more than once; {args.data!r} is none. Leave it out.")
     for name in ("checkpoint", "resume", "trace"):
         if getattr(args, name) is not None:
             why = "needs a run with certificates that can be resumed"
@@ -191,8 +195,8 @@ def _check(args: Namespace, *, is_kernel: bool) -> None:
             f"--stream learns from the hinge{'' if is_kernel else ' or the softmax'}, by --solver "
             f"{' or '.join(allowed)}; found --loss {args.loss}, --solver {args.solver}. Leave both out."
         )
-    if args.normalize == "maxabs" or args.class_weight == "balanced":
-        asked = "--normalize maxabs" if args.normalize == "maxabs" else "--class-weight balanced"
+    if args.normalize not in ("none", "rows") or args.class_weight == "balanced":
+        asked = "--class-weight balanced" if args.normalize in ("none", "rows") else f"--normalize {args.normalize}"
         raise IncompatibleError(f"{asked} looks at all rows at once; --stream sees a chunk. Leave one of them out.")
 
 
@@ -207,9 +211,10 @@ def _chunks(args: Namespace, d: int | None = None) -> Iterator[tuple[Any, Array]
 
 def _scan(args: Namespace) -> tuple[int, int, Array]:
     """Return the numbers of rows and columns, and the labels."""
-    n, d, classes = 0, 0, np.empty(0, dtype=np.int64)
+    n, d, classes = 0, 0, None
     for X, y in _chunks(args):
-        n, d, classes = n + len(y), X.shape[1], np.union1d(classes, y)
+        n, d, classes = n + len(y), X.shape[1], np.unique(y) if classes is None else np.union1d(classes, y)
+    assert classes is not None  # a file without rows is refused
     if len(classes) < 2:
         raise DataError(f"{args.data}: {n} rows have 1 class ({classes[0]!s}); a classifier needs at least 2.")
     return n, d, classes

@@ -37,7 +37,7 @@ def run(args: Namespace) -> int:
     dataset, data_info = fit_rows.load(args)
     classes, codes = _labels(args, dataset)
     class_weight = rows.class_weights(args.class_weight, classes)
-    X, scales = fit_rows.prepared(dataset.X, args, dataset.name)
+    X, scaling = fit_rows.prepared(dataset.X, args, dataset.name)
     chosen = _chosen(args, X, dataset.y)
     problem, task = models.build_problem(args, X, codes, classes, class_weight)
     solver = find_solver(args.solver, problem)
@@ -51,7 +51,9 @@ def run(args: Namespace) -> int:
     if task is not None:
         result = result._replace(certificate=task.named(result.certificate))
     info = models.train_info(args, class_weight, result.status, result.certificate, data_info, problem)
-    model = models.build_model(problem, task, result.point, classes, info, scales)
+    if dataset.columns is not None:
+        info["columns"] = dataset.columns.as_info()
+    model = models.build_model(problem, task, result.point, classes, {**info, **scaling.as_info()}, scaling)
     saved, trouble = saving.save(args, model, result.trace)
     train, test = _measured(args, model, dataset)
     advice = in_options(advice_for(result, args.tol, problem))

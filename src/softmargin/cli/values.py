@@ -45,6 +45,11 @@ def positives(text: str) -> list[float]:
     return [float(positive(word)) for word in text.split(",")]
 
 
+def names(text: str) -> tuple[str, ...]:
+    """Read NAME,NAME."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
 def class_weight(text: str) -> str | dict[str, float]:
     """Return "balanced", or weights by the label's text; `rows.class_weights` finds the labels."""
     if text == "balanced":

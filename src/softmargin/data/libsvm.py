@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import bz2
 import contextlib
-import gzip
-import io
-import lzma
 import os
-import zlib
 from collections.abc import Iterator
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import numpy as np
 
 from softmargin.core.errors import DataError
 from softmargin.core.files import atomic_write, open_binary
 from softmargin.core.sparse import checked_sparse
-from softmargin.data.libsvm_text import Rows, checked, parse
+from softmargin.data.compressed import COMPRESSIONS, READ_ERRORS, compressed, decompressed, peekable
+from softmargin.data.libsvm_text import Rows, checked, is_text_label, parse
 
-__all__ = ["read_libsvm", "read_libsvm_chunks", "write_libsvm"]
+__all__ = ["read_libsvm", "read_libsvm_chunks", "read_libsvm_noted", "write_libsvm"]
 
 _Source = str | os.PathLike[str] | IO[bytes]
 # Small enough that the arrays of a block stay in the cache, large enough that the calls of NumPy cost nothing.
@@ -28,7 +24,6 @@ _BLOCK_BYTES = 1 << 19
 _LONGEST_LINE = 1 << 24
 _ROWS_PER_WRITE = 4096
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_COMPRESSIONS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz"}
 _NOT_TEXT = {
     b"PK\x03\x04": "a zip or .npz file; give it the suffix .npz and softmargin.data.load reads it",
     b"\x93NUMPY": "a .npy file; softmargin.data.load reads it under that suffix",
@@ -63,7 +58,7 @@ def read_libsvm(
     X : scipy.sparse.csr_matrix, shape (n, d)
         Sorted indices, int32 where they fit.
     y : ndarray, shape (n,)
-        int64 if every label is a whole number, else float64.
+        int64 if every label is a whole number, else float64; text where all labels are text.
 
     Raises
     ------
@@ -71,8 +66,16 @@ def read_libsvm(
         With the line number, for a line that is not well-formed; for a truncated or damaged compressed file; for a
         file without rows.
     """
-    blocks = list(_parsed_blocks(path_or_file, n_features, dtype, zero_based))
-    return _assemble(blocks, n_features, _name(path_or_file))
+    return read_libsvm_noted(path_or_file, n_features, dtype, zero_based=zero_based)[:2]
+
+
+def read_libsvm_noted(
+    path_or_file: _Source, n_features: int | None = None, dtype: Any = np.float64, *, zero_based: bool = False
+) -> tuple[Any, np.ndarray, tuple[str, ...]]:
+    """Read as `read_libsvm` does, and return also what a user should know of the file."""
+    notes, source = list[str](), _name(path_or_file)
+    blocks = list(_parsed_blocks(path_or_file, n_features, dtype, zero_based, notes))
+    return *_assemble(blocks, n_features, source), tuple(dict.fromkeys(notes))
 
 
 def read_libsvm_chunks(
@@ -123,27 +126,14 @@ def _name(path_or_file: _Source) -> str:
     return str(getattr(path_or_file, "name", "the file given"))
 
 
-def _decompressed(file: IO[bytes], source: str) -> IO[bytes]:
-    if not hasattr(file, "peek"):
-        content = file.read()
-        if isinstance(content, str):
-            raise DataError(f"{source}: opened as text. Open it in binary mode, open(path, 'rb').")
-        file = io.BufferedReader(io.BytesIO(content))
-    magic = file.peek(8)[:8]
+def _text_of(file: IO[bytes], source: str) -> IO[bytes]:
+    """Return a file that reads the text; refuse what is known to be none."""
+    buffered = peekable(file, source)
+    magic = buffered.peek(8)[:8]
     for start, what in _NOT_TEXT.items():
         if magic.startswith(start):
             raise DataError(f"{source}: not a LIBSVM text file, but {what}.")
-    suffix = next((suffix for start, suffix in _COMPRESSIONS.items() if magic.startswith(start)), None)
-    return file if suffix is None else cast("IO[bytes]", _compressed(file, suffix, "rb"))
-
-
-def _compressed(file: Any, suffix: str | None, mode: Any) -> Any:
-    """Return a file that reads or writes ``file`` in the compression of that suffix; the caller closes ``file``."""
-    if suffix is None:
-        return contextlib.nullcontext(file)
-    if suffix == ".gz":
-        return gzip.GzipFile(filename="", fileobj=file, mode=mode, mtime=0)
-    return (bz2.BZ2File if suffix == ".bz2" else lzma.LZMAFile)(file, mode)
+    return decompressed(buffered)
 
 
 def _blocks_of_lines(stream: IO[bytes], source: str) -> Iterator[bytes]:
@@ -156,7 +146,7 @@ def _blocks_of_lines(stream: IO[bytes], source: str) -> Iterator[bytes]:
         except EOFError as problem:
             what = "the compressed file is truncated, its end is missing"
             raise DataError(f"{source}: {what}. Copy it again.") from problem
-        except (lzma.LZMAError, zlib.error, OSError, MemoryError) as problem:
+        except READ_ERRORS as problem:
             raise DataError(f"{source}: the file is damaged and cannot be read ({problem}).") from problem
         if at_the_top:
             block, at_the_top = block.removeprefix(_BYTE_ORDER_MARK), False
@@ -179,23 +169,32 @@ def _blocks_of_lines(stream: IO[bytes], source: str) -> Iterator[bytes]:
         yield b"".join(unfinished)
 
 
-def _parsed_blocks(path_or_file: _Source, n_features: int | None, dtype: Any, zero_based: bool) -> Iterator[Rows]:
-    source, line, is_empty = _name(path_or_file), 1, True
+def _parsed_blocks(
+    path_or_file: _Source, n_features: int | None, dtype: Any, zero_based: bool, notes: list[str] | None = None
+) -> Iterator[Rows]:
+    source, line, kind = _name(path_or_file), 1, ""
     opened: contextlib.AbstractContextManager[IO[bytes]] = (
         open_binary(path_or_file, error=DataError)
         if isinstance(path_or_file, str | os.PathLike)
         else contextlib.nullcontext(path_or_file)
     )
     with opened as file:
-        for text in _blocks_of_lines(_decompressed(file, source), source):
+        for text in _blocks_of_lines(_text_of(file, source), source):
             if b"\r" in text:  # line ends of Windows
                 text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            if notes is not None and b" qid:" in text:
+                notes.append(f"{source}: `qid:` groups are left out; nothing here ranks within groups.")
             rows = parse(text, source=source, first_line=line)
             line += text.count(b"\n")
             if len(rows.labels):
-                is_empty = False
+                if kind not in ("", rows.labels.dtype.kind):
+                    raise DataError(
+                        f"{source}, line {rows.lines[0]}: label {str(rows.labels[0])!r}, but before it some are "
+                        f"{'numbers' if kind == 'f' else 'text'}. Use numbers only, or text only."
+                    )
+                kind = rows.labels.dtype.kind
                 yield checked(rows, source, n_features, dtype, zero_based)
-    if is_empty:
+    if not kind:
         raise DataError(f"{source}: no rows found; the file is empty or holds only comments.")
 
 
@@ -213,6 +212,8 @@ def _assemble(blocks: list[Rows], n_features: int | None, source: str) -> tuple[
         ends = ends.astype(indices.dtype)
     X = csr_matrix((values, indices, ends), shape=(len(ends) - 1, n_features))
     labels = np.concatenate([rows.labels for rows in blocks])
+    if labels.dtype.kind == "U":
+        return X, labels
     whole = labels.astype(np.int64)
     return X, whole if (whole == labels).all() else labels
 
@@ -229,7 +230,7 @@ def write_libsvm(path: str | os.PathLike[str], X: Any, y: Any) -> None:
     path : path-like
     X : array or sparse matrix, shape (n, d)
     y : array, shape (n,)
-        Numbers.
+        Numbers, or text without spaces, colons, commas and ``#``.
     """
     from scipy.sparse import csr_matrix
 
@@ -240,21 +241,30 @@ def write_libsvm(path: str | os.PathLike[str], X: Any, y: Any) -> None:
     labels = np.asarray(y)
     if labels.shape != (rows.shape[0],):
         raise DataError(f"y has shape {labels.shape}; X has {rows.shape[0]} rows. Give one label per row.")
-    if labels.dtype.kind not in "biuf":
+    if labels.dtype.kind not in "biufU":
         raise DataError(f"labels of type {labels.dtype} cannot be written to a LIBSVM file. Number the classes.")
+    if labels.dtype.kind == "U":
+        strange = next((label for label in labels.tolist() if not is_text_label(label)), None)
+        if strange is not None:
+            raise DataError(
+                f"the label {strange!r} cannot be written to a LIBSVM file: it is empty, a number, or holds a space, "
+                "colon, comma or '#'. Number the classes."
+            )
     if rows.dtype.kind not in "biuf":
         raise DataError(f"values of type {rows.dtype} cannot be written to a LIBSVM file. Use real numbers.")
-    if not (np.isfinite(rows.data).all() and np.isfinite(labels).all()):
+    if not (np.isfinite(rows.data).all() and (labels.dtype.kind == "U" or np.isfinite(labels).all())):
         raise DataError("X or y holds NaN or infinity, which a LIBSVM file cannot. Fill in or drop these rows.")
-    suffix = next((suffix for suffix in _COMPRESSIONS.values() if os.fspath(path).endswith(suffix)), None)
-    with atomic_write(path, error=DataError) as file, _compressed(file, suffix, "wb") as out:
+    suffix = next((suffix for suffix in COMPRESSIONS.values() if os.fspath(path).endswith(suffix)), None)
+    with atomic_write(path, error=DataError) as file, compressed(file, suffix, "wb") as out:
         for start in range(0, rows.shape[0], _ROWS_PER_WRITE):
             part = slice(start, min(start + _ROWS_PER_WRITE, rows.shape[0]))
-            out.write("".join(_lines(rows[part], _numbers(labels[part]))).encode("ascii"))
+            out.write("".join(_lines(rows[part], _numbers(labels[part]))).encode())
 
 
 def _numbers(array: np.ndarray) -> list[str]:
     """Return the shortest text of each number that reads back the same."""
+    if array.dtype.kind == "U":
+        return [str(text) for text in array]
     if array.dtype.kind == "b":
         array = array.astype(np.int64)
     # tolist() makes Python floats: 0.1 as float32 would get 17 digits.

@@ -1,8 +1,8 @@
 """From the text of a LIBSVM file to numbers: a fast parser, and one that explains errors.
 
-A line is `label index:value index:value ... # comment`. `parse` takes whole lines. `parse_arrays` parses every
-well-formed block with NumPy alone, many lines at a time; other text goes to `parse_lines`, plain Python, which defines
-the format and names the line at fault.
+A line is `label index:value index:value ... # comment`; labels are numbers, or all of them text. `parse` takes whole
+lines. `parse_arrays` parses every well-formed block with NumPy alone, many lines at a time; other text goes to
+`parse_lines`, plain Python, which defines the format and names the line at fault.
 
 A decimal number of at most 18 characters, without exponent, is m / 10^p with m an integer. Where m <= 2^53, m and 10^p
 (p <= 22) are exact floats, and one correctly rounded division gives the nearest float: the same bits as `float(text)`
@@ -19,7 +19,7 @@ import numpy as np
 
 from softmargin.core.errors import DataError
 
-__all__ = ["Rows", "checked", "parse", "parse_arrays", "parse_lines"]
+__all__ = ["Rows", "checked", "is_text_label", "parse", "parse_arrays", "parse_lines"]
 
 _NEWLINE, _PLUS, _MINUS, _POINT, _COLON = b"\n+-.:"
 _WELL_KNOWN = b"0123456789+-.eE: \t\n"
@@ -30,12 +30,13 @@ _POWERS = 10.0 ** np.arange(_LONGEST + 1)
 
 _COMMENT = re.compile(rb"#[^\n]*")
 _QUERY = re.compile(rb"(?<=[ \t])qid:[^\s]*")
+_LABEL = re.compile(rb"^([ \t]*)([^\s:,]+)(?=[ \t]|$)", re.MULTILINE)
 
 
 class Rows(NamedTuple):
     """A block of parsed lines; indices as in the file."""
 
-    labels: np.ndarray  # (n,) float64
+    labels: np.ndarray  # (n,) float64, or text
     counts: np.ndarray  # (n,) number of entries of each row
     indices: np.ndarray  # (nnz,) int64
     values: np.ndarray  # (nnz,) float64, finite
@@ -52,7 +53,35 @@ def parse(text: bytes, *, source: str, first_line: int) -> Rows:
     if b"qid:" in text:
         text = _QUERY.sub(b"", text)
     rows = parse_arrays(text, first_line=first_line)
+    if rows is None:
+        rows = _with_text_labels(text, source=source, first_line=first_line)
     return parse_lines(text, source=source, first_line=first_line) if rows is None else rows
+
+
+def _with_text_labels(text: bytes, *, source: str, first_line: int) -> Rows | None:
+    """Parse lines whose labels are all text; None where the first one is a number, or no label."""
+    tokens = [token for _, token in _LABEL.findall(text)]
+    if not tokens or _float(tokens[0]) is not None:
+        return None
+    numbered = _LABEL.sub(rb"\g<1>0", text)
+    rows = parse_arrays(numbered, first_line=first_line)
+    if rows is None:
+        rows = parse_lines(numbered, source=source, first_line=first_line)
+    number = next((row for row, token in enumerate(tokens) if _float(token) is not None), None)
+    if number is not None:
+        raise DataError(
+            f"{source}, line {rows.lines[number]}: label {_show(tokens[number])} is a number, that of line "
+            f"{rows.lines[0]} is {_show(tokens[0])}. Use numbers only, or text only."
+        )
+    return rows._replace(labels=np.array([token.decode("utf-8", "replace") for token in tokens]))
+
+
+def is_text_label(label: str) -> bool:
+    """Say whether a label can stand as text at the start of a line."""
+    token = label.encode()
+    return (
+        _LABEL.fullmatch(token) is not None and b"#" not in token and token[:1].strip() != b"" and _float(token) is None
+    )
 
 
 def checked(rows: Rows, source: str, n_features: int | None, dtype: Any, zero_based: bool) -> Rows:
@@ -86,7 +115,7 @@ def checked(rows: Rows, source: str, n_features: int | None, dtype: Any, zero_ba
             f"{source}, line {line(entry)}: value {rows.values[entry]!r} is too large for {values.dtype}. "
             "Read it with dtype=float64, or scale the features."
         )
-    if (np.abs(rows.labels) > _LARGEST_EXACT).any():
+    if rows.labels.dtype.kind == "f" and (np.abs(rows.labels) > _LARGEST_EXACT).any():
         row = int(np.argmax(np.abs(rows.labels) > _LARGEST_EXACT))
         raise DataError(
             f"{source}, line {rows.lines[row]}: label {rows.labels[row]:.17g} is beyond 2**53, where whole "
@@ -229,7 +258,7 @@ def _label(token: bytes, where: str) -> float:
         )
     label = _float(token)
     if label is None:
-        raise DataError(f"{where}: label {_show(token)} is not a number. Number the classes, 1, 2, 3, ...")
+        raise DataError(f"{where}: label {_show(token)} is not a number, as those before it are. Write them alike.")
     if not np.isfinite(label):
         raise DataError(f"{where}: label {_show(token)} is not finite. Drop the row, or give it a class.")
     return label

@@ -3,6 +3,7 @@
     softmargin.data.load("digits")                      embedded
     softmargin.data.load("mnist", data_dir="corpora")   corpora/mnist.train.libsvm.xz and mnist.test.libsvm.xz
     softmargin.data.load("mine/points.npz")             one file, by its suffix
+    softmargin.data.load("people.csv", table=TableOptions(label="job"))     a table: CSV, TSV, Parquet, Feather
 
 Folders searched for a name: `data_dir`, then the one named by the environment variable SOFTMARGIN_DATA.
 """
@@ -10,7 +11,9 @@ Folders searched for a name: `data_dir`, then the one named by the environment v
 from __future__ import annotations
 
 import difflib
+import io
 import os
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,11 +21,15 @@ import numpy as np
 
 from softmargin.core.errors import DataError
 from softmargin.data.arrays import read_npy, read_npz
-from softmargin.data.libsvm import read_libsvm
+from softmargin.data.columns import Columns
+from softmargin.data.compressed import decompressed
+from softmargin.data.libsvm import read_libsvm_noted
+from softmargin.data.table import STDIN, TABLE_SUFFIXES, TableOptions, is_table, looks_like_libsvm, read_table
 
 __all__ = ["DATA_VARIABLE", "Dataset", "Entry", "available", "load", "source_files", "split"]
 
 DATA_VARIABLE = "SOFTMARGIN_DATA"
+_STDIN_START = 1 << 20  # bytes in which the first line of LIBSVM text must end
 _EMBEDDED_FOLDER = Path(__file__).parent / "embedded"
 _EMBEDDED = {
     "digits": "1797 x 64, 10 classes: handwritten digits, 8 x 8 pixels in [0, 1] (UCI optdigits, test part)",
@@ -30,7 +37,7 @@ _EMBEDDED = {
 }
 _SUFFIXES = (".libsvm", ".libsvm.xz", ".libsvm.gz", ".libsvm.bz2", ".npz", ".npy")
 _TEXT_SUFFIXES = (".libsvm", ".svm", ".svmlight", ".txt", ".dat", ".t", ".scale", ".xz", ".gz", ".bz2")
-_OTHER_FORMATS = (".csv", ".tsv", ".parquet", ".arff", ".mat", ".json", ".pkl", ".pickle", ".joblib")
+_OTHER_FORMATS = (".arff", ".mat", ".json", ".pkl", ".pickle", ".joblib", ".xlsx", ".xls", ".orc")
 
 
 class Dataset(NamedTuple):
@@ -41,6 +48,9 @@ class Dataset(NamedTuple):
     y: np.ndarray  # (n,) labels
     X_test: Any = None  # (n_test, d), or None
     y_test: np.ndarray | None = None  # (n_test,), or None
+    columns: Columns | None = None  # of a table: how its columns became those of X
+    notes: tuple[str, ...] = ()  # what a user should know of how it was read
+    has_labels: bool = True  # False: a table for prediction that has none; y is all zeros
 
 
 class Entry(NamedTuple):
@@ -56,8 +66,9 @@ def load(
     *,
     data_dir: str | os.PathLike[str] | None = None,
     n_features: int | None = None,
+    table: TableOptions | None = None,
 ) -> Dataset:
-    """Load a data set by name, or a file by its path.
+    """Load a data set by name, or a file by its path; ``-`` is the standard input.
 
     A name is that of an embedded set, else of ``name.train.*`` (with ``name.test.*`` where it exists) or ``name.*`` in
     one of the folders, as LIBSVM (plain or compressed), npz or npy file, else of a file. ``./name`` is always a file.
@@ -70,6 +81,8 @@ def load(
     n_features : int, optional
         Number of columns; LIBSVM files end at their highest used column. Training and test part always get the same
         number.
+    table : TableOptions, optional
+        How a table (CSV, TSV, Parquet, Feather) is to be read: which column holds the labels, and so on.
 
     Returns
     -------
@@ -80,14 +93,41 @@ def load(
     if found:
         is_embedded = found[0].parent == _EMBEDDED_FOLDER
         return _load_parts(text, found, n_features, dtype=np.float64 if is_embedded else None)
+    if text == STDIN:
+        return _load_stdin(n_features, table)
     if not Path(text).exists():
         raise DataError(_not_found(text, data_dir))
-    X, y = _read(Path(text), n_features)
-    return Dataset(Path(text).name, X, y)
+    if is_table(text):
+        return _load_table(Path(text).name, text, table)
+    if table is not None and table.label is not None:
+        raise DataError(f"{text}: --label names a column of a table ({', '.join(TABLE_SUFFIXES)}); this is none.")
+    X, y, notes = _read(Path(text), n_features)
+    return Dataset(Path(text).name, X, y, notes=notes)
+
+
+def _load_table(name: str, source: Any, table: TableOptions | None) -> Dataset:
+    found = read_table(source, table, name=name)
+    y = np.zeros(found.X.shape[0], dtype=np.int64) if found.y is None else found.y
+    return Dataset(name, found.X, y, columns=found.columns, notes=found.notes, has_labels=found.y is not None)
+
+
+def _load_stdin(n_features: int | None, table: TableOptions | None) -> Dataset:
+    """Read LIBSVM text or a table, whichever the first line says."""
+    content = io.BufferedReader(io.BytesIO(sys.stdin.buffer.read()))
+    if not content.peek(1):
+        raise DataError("stdin: nothing to read. Pipe LIBSVM text, CSV, Parquet or Feather into it.")
+    start = decompressed(content).read(_STDIN_START)
+    content.seek(0)
+    if looks_like_libsvm(start):
+        X, y, notes = read_libsvm_noted(content, n_features)
+        return Dataset("stdin", X, y, notes=notes)
+    return _load_table("stdin", content, table)
 
 
 def source_files(name_or_path: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | None = None) -> list[Path]:
     """Return the files that `load` would read, labels beside a matrix included."""
+    if name_or_path == STDIN:
+        return []
     files = _named_parts(name_or_path, data_dir) or [Path(name_or_path)]
     return files + [path.with_name(path.stem + ".y.npy") for path in files if path.suffix.lower() == ".npy"]
 
@@ -154,13 +194,14 @@ def split(dataset: Dataset, *, test_size: float = 0.25, seed: int = 0, by_class:
     is_test[ordered] = rank < np.repeat(held, sizes)
     test, train = np.flatnonzero(is_test), np.flatnonzero(~is_test)
     X, y = dataset.X, dataset.y
-    return Dataset(dataset.name, X[train], y[train], X[test], y[test])
+    return dataset._replace(X=X[train], y=y[train], X_test=X[test], y_test=y[test])
 
 
 def _is_path(name_or_path: str | os.PathLike[str]) -> bool:
     text = os.fspath(name_or_path)
-    has_folder = os.sep in text or "/" in text
-    return not isinstance(name_or_path, str) or has_folder or text.lower().endswith(_SUFFIXES + _TEXT_SUFFIXES)
+    if not isinstance(name_or_path, str) or os.sep in text or "/" in text or text == STDIN:
+        return True
+    return is_table(text) or text.lower().endswith(_SUFFIXES + _TEXT_SUFFIXES)
 
 
 def _folders(data_dir: str | os.PathLike[str] | None) -> list[Path]:
@@ -192,15 +233,15 @@ def _names_in(folder: Path) -> list[str]:
 
 def _load_parts(name: str, parts: list[Path], n_features: int | None, dtype: Any = None) -> Dataset:
     loaded = [_read(path, n_features) for path in parts]
-    d = max(X.shape[1] for X, _ in loaded)
+    d = max(X.shape[1] for X, _, _ in loaded)
     flat: list[Any] = []
-    for path, (X, y) in zip(parts, loaded, strict=True):
+    for path, (X, y, _) in zip(parts, loaded, strict=True):
         X = _with_columns(X, d, str(path))
         flat += [X if dtype is None else X.astype(dtype, copy=False), y]
-    return Dataset(name, *flat)
+    return Dataset(name, *flat)._replace(notes=tuple(note for _, _, notes in loaded for note in notes))
 
 
-def _read(path: Path, n_features: int | None) -> tuple[Any, np.ndarray]:
+def _read(path: Path, n_features: int | None) -> tuple[Any, np.ndarray, tuple[str, ...]]:
     suffix = path.suffix.lower()
     if suffix in _OTHER_FORMATS:
         raise DataError(
@@ -208,9 +249,9 @@ def _read(path: Path, n_features: int | None) -> tuple[Any, np.ndarray]:
             "or softmargin.data.write_libsvm('data.libsvm', X, y)."
         )
     if suffix not in (".npz", ".npy"):
-        return read_libsvm(path, n_features=n_features)
+        return read_libsvm_noted(path, n_features)
     X, y = read_npz(path) if suffix == ".npz" else read_npy(path)
-    return (X if n_features is None else _with_columns(X, n_features, str(path))), y
+    return (X if n_features is None else _with_columns(X, n_features, str(path))), y, ()
 
 
 def _with_columns(X: Any, d: int, source: str) -> Any:
