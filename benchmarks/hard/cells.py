@@ -91,8 +91,8 @@ def _is_in_folder(name: str) -> bool:
     return any(data_folder().glob(f"{name}.*"))
 
 
-def chosen(options: Namespace) -> Iterator[Cell]:
-    """Yield the cells that are asked for, the largest data first, so that no core waits for them at the end."""
+def chosen(options: Namespace) -> list[Cell]:
+    """Return the cells that are asked for: ours first, and the largest data first, so that no core waits at the end."""
     known = names()
     if not known:
         raise UserError(f"no data sets in {data_folder()}; set SOFTMARGIN_DATA.")
@@ -100,10 +100,14 @@ def chosen(options: Namespace) -> Iterator[Cell]:
     settings = choose("setting", options.settings, list(SETTINGS))
     forms = choose("form", options.forms, list(FORMS))
     bytes_of = {name: sum(path.stat().st_size for path in data_folder().glob(f"{name}.*")) for name in data}
-    for name, form, setting in product(sorted(data, key=lambda name: -bytes_of[name]), forms, settings):
-        who = contenders(setting, with_peers=options.peers)
-        for more in product(options.C or SETTINGS[setting].Cs, options.tol, who):
-            yield Cell(name, form, setting, *more)
+    cells = [
+        Cell(name, form, setting, *more)
+        for name, form, setting in product(sorted(data, key=lambda name: -bytes_of[name]), forms, settings)
+        for more in product(
+            options.C or SETTINGS[setting].Cs, options.tol, contenders(setting, with_peers=options.peers)
+        )
+    ]
+    return sorted(cells, key=lambda cell: cell.contender != OURS)
 
 
 def contenders(setting: str, *, with_peers: bool) -> Iterator[str]:

@@ -33,7 +33,7 @@ def main(arguments: list[str] | None) -> int:
     with one_thread():
         from hard import cells, fits, tables
 
-        wanted = list(cells.chosen(options))
+        wanted = cells.chosen(options)
         records = Records(options.output)
         records.start(budget=options.seconds)
         known = {tables.key(row) for row in records.rows if "contender" in row}

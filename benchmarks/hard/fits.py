@@ -17,7 +17,8 @@ from hard.cells import OURS, SETTINGS, Cell, Sets, estimator, small
 from softmargin import certify
 from tools.common import FAILED, log
 
-_OVERTIME = 2.0  # budgets after which a process of ours is ended by force
+_OVERTIME = 3.0  # budgets after which a fit of ours is ended by force; it may have to compile
+_JUDGING = 5.0  # budgets after which the judge of a peer is
 _ENDED = "ended by force"
 _JUDGE_SHARE = 0.1  # of tol: how tight the bound for a peer's model is
 _HARD_TOL, _PASSES, _COMPILE_SECONDS = 1e-9, 300, 300.0  # of the small fits that compile
@@ -127,7 +128,7 @@ def _work(cell: Cell, data: tuple[Any, Any], budget: float) -> dict[str, Any]:
         seconds = time.process_time() - began
         if not compiled.since():
             break
-    limit(math.inf)
+    limit(time.process_time() + _JUDGING * budget)
     if cell.contender == OURS:
         certificate, status = model.certificate_, str(model.status_)
     else:
@@ -160,4 +161,4 @@ class Compiled(event.Listener):
 def limit(seconds: float) -> None:
     """End this process when it has used so many seconds of the processor."""
     most = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    resource.setrlimit(resource.RLIMIT_CPU, (most if seconds == math.inf else math.ceil(seconds), most))
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), most))
