@@ -8,8 +8,9 @@ Rows are shuffled by a seed and cut: a kernel matrix has at most KERNEL_ROWS row
 as hold LINEAR_VALUES stored values (20,000 of mnist's 60,000; all rows of every other set here).
 """
 
+import math
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -129,18 +130,20 @@ def estimator(cell: Cell, budget: float) -> Any:
 class Sets:
     """The data of the cells; one set at a time stays in memory, with both forms."""
 
-    def __init__(self) -> None:
+    def __init__(self, forms: Sequence[str] | None = None, most_rows: float = math.inf) -> None:
+        self._has_both, self._most_rows = set(forms or FORMS) == set(FORMS), most_rows
         self._name: str | None = None
         self._forms: dict[str, Any] = {}
         self._y: Any = None
 
     def of(self, name: str, form: str, *, has_kernel: bool) -> tuple[Any, Any] | None:
-        """Return X and y; None where standardising changes nothing, so that the raw form stands for both."""
+        """Return X and y; None of a set with too many rows, and where another form that is asked for is the same."""
         if name != self._name:
             self._name, (X, self._y) = name, shuffled(name)
             self._forms = {"raw": X, "standardised": standardised(X)}
         X = self._forms[form]
-        if form != "raw" and _is_equal(X, self._forms["raw"]):
+        is_known = self._has_both and form != "raw" and _is_equal(X, self._forms["raw"])
+        if is_known or X.shape[0] > self._most_rows:
             return None
         n = KERNEL_ROWS if has_kernel else max(int(LINEAR_VALUES / _values_of_a_row(X)), 1)
         return X[:n], self._y[:n]

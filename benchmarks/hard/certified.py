@@ -37,7 +37,8 @@ def main(arguments: list[str] | None) -> int:
         records = Records(options.output)
         records.start(budget=options.seconds)
         known = {tables.key(row) for row in records.rows if "contender" in row}
-        for row in fits.measured([cell for cell in wanted if cell not in known], options.seconds, options.jobs):
+        pending = [cell for cell in wanted if cell not in known]
+        for row in fits.measured(pending, cells.Sets(options.forms, options.rows), options.seconds, options.jobs):
             records.append(row)
     before = Records(options.before).measurements() if options.before else []
     tables.show([row for row in records.measurements() if tables.key(row) in set(wanted)], options.seconds, before)
@@ -52,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--forms", nargs="+", metavar="FORM", help="raw, standardised (default: both)")
     parser.add_argument("--C", nargs="+", type=positive, help="instead of those of the setting; radii of balls")
     parser.add_argument("--tol", nargs="+", type=positive, default=[1e-3], help="relative gaps (default: 1e-3)")
+    parser.add_argument("--rows", type=positive, default=math.inf, help="only data sets of at most so many rows")
     parser.add_argument("--seconds", type=positive, default=20.0, help="processor time of a fit (default: 20)")
     parser.add_argument("--peers", action="store_true", help="beside LIBLINEAR, LIBSVM and scikit-learn")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="fits at a time, each on one thread")

@@ -33,10 +33,10 @@ class Job(NamedTuple):
     results: Any
 
 
-def measured(cells: list[Cell], budget: float, jobs: int) -> Iterator[dict[str, Any]]:
+def measured(cells: list[Cell], sets: Sets, budget: float, jobs: int) -> Iterator[dict[str, Any]]:
     """Yield the measurement of every cell as soon as it is there, ``jobs`` of them at a time."""
     compile_all(cells, jobs)
-    sets, queue, done = Sets(), list(reversed(cells)), 0
+    queue, done = list(reversed(cells)), 0
     running: list[Job] = []
     while queue or running:
         while queue and len(running) < jobs:
@@ -44,7 +44,7 @@ def measured(cells: list[Cell], budget: float, jobs: int) -> Iterator[dict[str, 
             data = sets.of(cell.data, cell.form, has_kernel=SETTINGS[cell.setting].has_kernel)
             if data is None:
                 done += 1
-                yield {"kind": "as raw", **cell._asdict()}
+                yield {"kind": "left out", **cell._asdict()}
             else:
                 running.append(start(cell, _work, data, budget))
         for job in ended(running):

@@ -56,6 +56,8 @@ def test_standardising_that_changes_nothing_is_not_fitted_twice(room, data):
     X, y = sets.of("sizes", "standardised", has_kernel=False)
     assert isinstance(X, np.ndarray)
     assert len(y) == 40
+    assert room("cells").Sets(["standardised"]).of("ones", "standardised", has_kernel=False) is not None
+    assert room("cells").Sets(most_rows=39).of("sizes", "raw", has_kernel=True) is None
 
 
 def test_a_run_goes_on_where_it_stopped_and_peers_are_judged(data, tmp_path):
@@ -70,7 +72,7 @@ def test_a_run_goes_on_where_it_stopped_and_peers_are_judged(data, tmp_path):
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     kinds = [row["kind"] for row in rows]
     # Three forms are fitted by us and by two peers, each asked twice; the fourth form is one of the three.
-    assert [kinds.count(kind) for kind in ("machine", "measurement", "as raw")] == [2, 3 * 5, 5]
+    assert [kinds.count(kind) for kind in ("machine", "measurement", "left out")] == [2, 3 * 5, 5]
     ours = [row["residual"] for row in rows if row["kind"] == "measurement" and row["contender"] == "softmargin"]
     assert all(0.0 <= residual <= 1e-3 for residual in ours)
     assert "**3 of 3 fits certified**" in done[0].stdout

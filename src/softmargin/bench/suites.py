@@ -146,6 +146,12 @@ SUITES: dict[str, tuple[Script, ...]] = {
             "which ordinary fits end with a proof, on data as they come",
             "hard/certified.py --peers -o {out}/hard.jsonl",
         ),
+        _script(
+            "sharp",
+            "which of them reach a gap of 1e-8, on data sets of at most 10,000 rows",
+            "hard/certified.py --forms standardised --rows 10000 --C 1 --tol 1e-8 --seconds 60 "
+            "--settings linear-ww kernel-ww softmax-l2 softmax-l1 -o {out}/sharp.jsonl",
+        ),
     ),
     "scaling": (
         _script(
