@@ -27,13 +27,13 @@ ESTIMATORS = {
 }
 # Solvers by name that ``auto`` hands hard problems to, or that solve Newton systems.
 _NAMED = {
-    "linear ww": ("interior_point", "smoothed_newton"),
-    "linear cs": ("interior_point", "smoothed_newton"),
-    "linear ovr": ("interior_point", "smoothed_newton"),
+    "linear ww": ("interior_point", "interior_point_cg"),
+    "linear cs": ("interior_point", "interior_point_cg"),
+    "linear ovr": ("interior_point", "interior_point_cg"),
     "linear squared": ("newton",),
     "kernel ww": ("splitting",),
     "kernel cs, linear": ("splitting",),
-    "softmax l2": ("newton", "newton_cg", "trust_newton"),
+    "softmax l2": ("newton", "newton_cg", "trust_newton", "primal_dual_newton"),
     "softmax l1": ("prox_newton",),
 }
 _KNOWN = {name for names in SOLVERS.values() for name in names}
@@ -41,6 +41,8 @@ FITS = [
     *((name, "auto") for name in ESTIMATORS),
     *((name, solver) for name, solvers in _NAMED.items() for solver in solvers if solver in _KNOWN),
 ]
+# Those that reach the optimum whatever the data.
+FINISHERS = [(name, solver) for name, solver in FITS if solver == "interior_point"]
 
 
 class Extreme(NamedTuple):

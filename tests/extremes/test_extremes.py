@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extremes.cases import DEGENERATE, ESTIMATORS, FITS, Extreme, extremes
+from extremes.cases import DEGENERATE, ESTIMATORS, FINISHERS, FITS, Extreme, extremes
 from extremes.clarabel_point import clarabel_point
 from extremes.definitions import objective, own_point
 from softmargin import NotCertifiedWarning
@@ -62,6 +62,14 @@ def check(name, solver, extreme, max_iter):
 @given(extreme=extremes, max_iter=st.sampled_from([1, 5, 40]))
 def test_extremes_are_judged_rightly(name, solver, extreme, max_iter):
     check(name, solver, extreme, max_iter)
+
+
+@pytest.mark.parametrize(("name", "solver"), FINISHERS, ids=map(" ".join, FINISHERS))
+@settings(max_examples=20)
+@given(extreme=extremes)
+def test_finishers_certify_all_that_rounding_allows(name, solver, extreme):
+    model, _ = fitted(name, solver, extreme, max_iter=200)
+    assert model.status_ in ("converged", "limited by rounding")
 
 
 @pytest.mark.slow
