@@ -79,6 +79,7 @@ from softmargin.solvers import PairwiseFrankWolfe as PairwiseFrankWolfe
 from softmargin.solvers import Pegasos as Pegasos
 from softmargin.solvers import PenalizedGradient as PenalizedGradient
 from softmargin.solvers import PrimalDualBFW as PrimalDualBFW
+from softmargin.solvers import PrimalDualNewton as PrimalDualNewton
 from softmargin.solvers import PrimalNewton as PrimalNewton
 from softmargin.solvers import ProjectedGradient as ProjectedGradient
 from softmargin.solvers import ProxNewton as ProxNewton

@@ -193,6 +193,7 @@ SOLVERS = {
     "Lbfgs": ({}, sm.SoftmaxRegression, Y),
     "MMDescent": ({}, sm.SoftmaxRegression, Y),
     "NewtonCG": ({}, sm.SoftmaxRegression, Y),
+    "PrimalDualNewton": ({}, sm.SoftmaxRegression, Y),
     "ProxNewton": ({}, sm.SoftmaxRegression, Y),
     "SoftmaxDualDescent": ({}, sm.SoftmaxRegression, Y),
     "SoftmaxNewton": ({}, sm.SoftmaxRegression, Y),

@@ -19,6 +19,7 @@ from softmargin.solvers.softmax._ridge_objective import RidgeObjective, RidgeSta
 from softmargin.solvers.softmax.lbfgs import Lbfgs, LbfgsTuning
 from softmargin.solvers.softmax.newton import SoftmaxNewton
 from softmargin.solvers.softmax.newton_cg import NewtonCG, NewtonCGTuning
+from softmargin.solvers.softmax.primal_dual_newton import PrimalDualNewton
 from softmargin.solvers.softmax.trust_newton import TrustNewton
 
 SOLVERS = {
@@ -31,8 +32,9 @@ SOLVERS = {
     "newton cg diagonal": NewtonCG(preconditioner="diagonal"),
     "newton cg gram": NewtonCG(preconditioner="gram"),
     "trust": TrustNewton(),
+    "primal dual": PrimalDualNewton(),
 }
-MAIN = ("lbfgs", "newton", "newton cg", "trust")
+MAIN = ("lbfgs", "newton", "newton cg", "trust", "primal dual")
 # Clarabel warns where it stops a little short of 1e-11.
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 every_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)

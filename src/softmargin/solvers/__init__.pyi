@@ -38,6 +38,7 @@ from softmargin.solvers.softmax.lbfgs import Lbfgs as Lbfgs
 from softmargin.solvers.softmax.mm_descent import MMDescent as MMDescent
 from softmargin.solvers.softmax.newton import SoftmaxNewton as SoftmaxNewton
 from softmargin.solvers.softmax.newton_cg import NewtonCG as NewtonCG
+from softmargin.solvers.softmax.primal_dual_newton import PrimalDualNewton as PrimalDualNewton
 from softmargin.solvers.softmax.prox_newton import ProxNewton as ProxNewton
 from softmargin.solvers.softmax.svrg import Svrg as Svrg
 from softmargin.solvers.softmax.trust_newton import TrustNewton as TrustNewton

@@ -91,6 +91,7 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
         "newton_cg": SolverName("NewtonCG"),
         "trust_newton": SolverName("TrustNewton"),
         "dual_descent": SolverName("SoftmaxDualDescent"),
+        "primal_dual_newton": SolverName("PrimalDualNewton"),
         **_ANY_PENALTY,
     },
     "softmax": _ANY_PENALTY,

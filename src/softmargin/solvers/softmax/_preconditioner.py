@@ -26,7 +26,7 @@ from softmargin.matrices.operator import row_slices
 from softmargin.solvers.common.conjugate_gradients import Metric
 from softmargin.solvers.softmax._ridge_objective import RidgeObjective, WeightedRows, class_squares
 
-__all__ = ["PRECONDITIONERS", "MetricTuning", "make_metric", "sample_rows"]
+__all__ = ["PRECONDITIONERS", "MetricTuning", "factored", "make_metric", "sample_rows", "scaled_rows", "unit_roots"]
 
 Array = NDArray[Any]
 PRECONDITIONERS = ("auto", "none", "diagonal", "gram")
@@ -150,10 +150,22 @@ def _shared_factor(problem: RidgeProblem, X: Any, keep: Array | None, weights: A
 
     The sum is over the rows ``keep``, None for all. ``squares`` is about its diagonal: a scale that suits float32.
     """
-    m, d = len(weights), X.shape[1]
-    roots, inverse = np.sqrt(weights), 1.0 / _roots(squares)
+    inverse = 1.0 / unit_roots(squares)
+    A = scaled_rows(X, keep, np.sqrt(weights), inverse, problem.bias)
+    H = A.T @ A
+    diagonal = np.einsum("jj->j", H)  # a view
+    diagonal[:-1] += problem.ridge * np.square(inverse[:-1])
+    scale = unit_roots(diagonal)
+    H /= scale
+    H /= scale[:, None]
+    return factored(H)
+
+
+def scaled_rows(X: Any, keep: Array | None, roots: Array, inverse: Array, bias: float) -> Array:
+    """Return the rows ``keep`` of [X, bias], None for all, times their roots, and columns times ``inverse``; float32."""
+    m, d = len(roots), X.shape[1]
     A = np.empty((m, d + 1), dtype=np.float32)
-    A[:, -1] = problem.bias * roots * inverse[-1]
+    A[:, -1] = bias * roots * inverse[-1]
     if isinstance(X, np.ndarray):
         for part in row_slices(m, d, numbers=BLOCK):
             block = X[part if keep is None else keep[part]] * roots[part, None]
@@ -163,21 +175,15 @@ def _shared_factor(problem: RidgeProblem, X: Any, keep: Array | None, weights: A
         X = X if keep is None else X[keep]
         data = (X.data * np.repeat(roots, np.diff(X.indptr)) * inverse[X.indices]).astype(np.float32)
         A[:, :-1] = csr_matrix((data, X.indices, X.indptr), shape=X.shape).toarray()
-    H = A.T @ A
-    diagonal = np.einsum("jj->j", H)  # a view
-    diagonal[:-1] += problem.ridge * np.square(inverse[:-1])
-    scale = _roots(diagonal)
-    H /= scale
-    H /= scale[:, None]
-    return _factored(H)
+    return A
 
 
-def _roots(squares: Any) -> Any:
+def unit_roots(squares: Any) -> Any:
     """Return the roots; 1 where a square is 0."""
     return np.sqrt(np.where(squares > np.finfo(squares.dtype).tiny, squares, 1.0))
 
 
-def _factored(H: Array) -> Any:
+def factored(H: Array) -> Any:
     """Return the Cholesky factor of a matrix with unit diagonal, shifted until it is positive definite."""
     shift = SHIFT
     while shift < 1.0:

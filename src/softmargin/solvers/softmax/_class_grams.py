@@ -1,0 +1,103 @@
+"""A preconditioner with one Gram matrix per class, each of the rows that matter to its class.
+
+    A_c = sum_i w_ic x_i x_i' + ridge ,     w_ic = C_i p_ic (1 - p_ic)                    x_i with the constant feature
+
+Row i is kept for class c with probability min(1, rows_per_feature l_ic), and then counts 1 / probability times, with
+
+    l_ic = w_ic sum_j x_ij^2 / s_jc ,       s_jc = sum_i w_ic x_ij^2                          a bound on its leverage
+
+so that every feature is seen by some rows, also one that few rows have: where draws by curvature alone miss it, its
+curvature would be the ridge, and its step endless. What a sample lacks of s_jc is added to the diagonal.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import spotrs
+from scipy.sparse import csr_matrix
+
+from softmargin.backends.lanes import zeros
+from softmargin.core.deadline import check_time
+from softmargin.matrices.operator import row_blocks
+from softmargin.matrices.products import times
+from softmargin.solvers.common.conjugate_gradients import Metric
+from softmargin.solvers.softmax._preconditioner import factored, scaled_rows, unit_roots
+from softmargin.solvers.softmax._ridge_objective import RidgeObjective, WeightedRows, class_squares
+
+__all__ = ["ClassGramTuning", "affords_class_grams", "class_grams"]
+
+Array = NDArray[Any]
+
+
+class ClassGramTuning(NamedTuple):
+    """When these matrices are formed, and of how many rows."""
+
+    max_features: int = 3000  # by hand
+    most_numbers: float = 5e7  # in all matrices together: 200 MB; by hand
+    rows_per_feature: float = 4.0  # by hand: with 4 and with 8 conjugate gradients take as many products (mnist)
+    least_rows: float = 1000.0  # of a class, where features are few; by hand
+
+
+def affords_class_grams(objective: RidgeObjective, tuning: ClassGramTuning) -> bool:
+    """Return whether one matrix per class is small enough."""
+    d, k = objective.X.shape[1], objective.problem.n_columns
+    return d <= tuning.max_features and k * (d + 1.0) ** 2 <= tuning.most_numbers
+
+
+def class_grams(
+    objective: RidgeObjective, rows: WeightedRows, rng: np.random.Generator, tuning: ClassGramTuning
+) -> Metric:
+    """Build the preconditioner from rows with their probabilities."""
+    problem, X, k = objective.problem, rows.X, objective.k
+    d = X.shape[1]
+    P = rows.P.reshape(-1, k)
+    curvature = P * (1.0 - P)
+    curvature *= rows.C[:, None]
+    sums = np.vstack([class_squares(X, curvature), problem.bias * curvature.sum(axis=0)])
+    shares = _leverages(X, sums, problem.bias) * curvature
+    shares *= max(tuning.rows_per_feature, tuning.least_rows / (d + 1.0))
+    factors, scales = [], np.ones((d + 1, k))
+    for c in range(problem.n_columns):
+        check_time()
+        keep = np.flatnonzero(rng.random(len(P)) < shares[:, c])
+        weights = curvature[keep, c] / np.minimum(shares[keep, c], 1.0)
+        diagonal = sums[:, c].copy()
+        diagonal[:-1] += problem.ridge
+        scales[:, c] = unit_roots(diagonal)
+        A = scaled_rows(X, keep, np.sqrt(weights), 1.0 / scales[:, c], problem.bias)
+        H = A.T @ A
+        entries = np.einsum("jj->j", H)  # a view
+        entries[:-1] += problem.ridge / np.square(scales[:-1, c])
+        np.maximum(entries, 1.0, out=entries)
+        factors.append(factored(H))
+    return partial(_solve, factors, scales)
+
+
+def _solve(factors: list[Any], scales: Array, V: Array) -> Array:
+    """Solve with one Cholesky factor per class; scales is (d + 1, k)."""
+    right = V.reshape(scales.shape) / scales
+    out = np.zeros_like(right)
+    for c, factor in enumerate(factors):
+        size = float(np.abs(right[:, c]).max())
+        if size > 0.0:  # into the range of float32
+            out[:, c], _ = spotrs(factor, (right[:, c] / size).astype(np.float32))
+            out[:, c] *= size
+    out /= scales
+    return out.ravel()
+
+
+def _leverages(X: Any, sums: Array, bias: float) -> Array:
+    """Return sum_j x_ij^2 / s_jc, the constant feature included; shape (n, k)."""
+    (n, d), k = X.shape, sums.shape[1]
+    flat, shares = zeros(sums.size), zeros(n * k)
+    inverse, out = flat.reshape(d + 1, k), shares.reshape(n, k)
+    np.divide(1.0, sums, out=inverse, where=sums > np.finfo(np.float64).tiny)
+    if isinstance(X, np.ndarray):
+        for part, block in row_blocks(X, k):
+            out[part] = np.square(block) @ inverse[:-1] + bias * inverse[-1]
+        return out
+    squares = csr_matrix((np.square(X.data), X.indices, X.indptr), shape=(n, d))
+    times(squares, flat, bias, k, shares)
+    return out
