@@ -10,7 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from reference.ridge_softmax import FORMS, PRICES, RIDGE, N, assert_meets_optimum, make, optimum, ridge_of, samples
 from reference.softmax_optimum import objective
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.penalties import L1
+from softmargin.data import blobs
+from softmargin.penalties import L1, L2
 from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
@@ -385,3 +386,17 @@ def test_conjugate_gradients_solve_or_stop_at_the_edge(seed, radius):
         assert 0.5 * x @ H @ x - right @ x < 0.0
     else:
         np.testing.assert_allclose(x, exact, atol=1e-6)
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_primal_dual_steps_do_not_mind_raw_features(k):
+    """Columns of sizes 1e-3 to 1e3, most of them rare, and a large C."""
+    X, y = blobs(300, 24, k, seed=3, separation=1.0)
+    rng = np.random.default_rng(0)
+    X[rng.random(X.shape) > np.geomspace(0.01, 1.0, 24)] = 0.0
+    X *= rng.permutation(np.geomspace(1e-3, 1e3, 24))
+    problem = softmax_problem(csr_matrix(X), y, C=100.0, penalty=L2(1.0))
+    result = fit(problem, PrimalDualNewton(), tol=1e-6, max_iter=40)
+    assert result.status is Status.CONVERGED
+    newton = fit(problem, SoftmaxNewton(), tol=1e-6)
+    assert result.certificate.primal == pytest.approx(newton.certificate.primal, rel=2e-6)

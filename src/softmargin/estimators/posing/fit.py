@@ -58,6 +58,7 @@ class AutoTuning(NamedTuple):
 
     many_features: int = 3000  # above, a sparse ridge problem goes to its dual: docs/results/softmax.md
     most_multiplied: float = 5.5e7  # multiplications up to which a whole Hessian is fastest: docs/results/softmax.md
+    steep: float = 1e5  # mean C_i |x_i|^2 / ridge from which on primal-dual steps are the fastest; by hand: see there
     scattered: float = 8.5  # BLAS multiplications in the time of one that scatters its result; a ratio of timings
     heavy: float = 3.0  # largest p_i |x_i|^2 / l2 at which dual coordinates are the fastest: docs/results/balls.md
     loose_tol: float = 1e-2  # tolerance of the convex relative, where a run starts; by hand
@@ -232,8 +233,10 @@ def _by_name(name: str, problem: Any) -> Any:
 def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
     """Name the solver for a ridge: Newton's method, with the whole Hessian where it is small; the dual where X is wide.
 
-    The Hessian takes n unknowns^2 multiplications, or with two classes and sparse rows n times their nonzero numbers
-    squared; solving takes unknowns^3 / 3. There are no more unknowns per class than samples.
+    Raw features and large C, which make the others stall, go to primal and dual together (mnist as 0..255: 1e7, where
+    standardised sets have 10 to 1e4 at C = 1). The Hessian takes n unknowns^2 multiplications, or with two classes and
+    sparse rows n times their nonzero numbers squared; solving takes unknowns^3 / 3. There are no more unknowns per
+    class than samples.
     """
     n, d = problem.X.shape
     is_sparse = not isinstance(problem.X, np.ndarray)
@@ -243,6 +246,8 @@ def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
         making = min(making, tuning.scattered * problem.X.nnz**2 / max(n, 1))
     if problem.ridge > 0.0 and making + unknowns**3 / 3.0 <= tuning.most_multiplied:
         return "newton"
+    if problem.ridge > 0.0 and problem.C @ row_squares(problem.X) >= tuning.steep * problem.ridge * n:
+        return "primal_dual_newton"
     return "dual_descent" if is_sparse and d > tuning.many_features and problem.ridge > 0.0 else "newton_cg"
 
 

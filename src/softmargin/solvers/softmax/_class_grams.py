@@ -43,7 +43,7 @@ class ClassGramTuning(NamedTuple):
 def affords_class_grams(objective: RidgeObjective, tuning: ClassGramTuning) -> bool:
     """Return whether one matrix per class is small enough."""
     d, k = objective.X.shape[1], objective.problem.n_columns
-    return d <= tuning.max_features and k * (d + 1.0) ** 2 <= tuning.most_numbers
+    return bool(d <= tuning.max_features and k * (d + 1.0) ** 2 <= tuning.most_numbers)
 
 
 def class_grams(

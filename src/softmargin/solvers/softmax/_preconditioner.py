@@ -162,7 +162,7 @@ def _shared_factor(problem: RidgeProblem, X: Any, keep: Array | None, weights: A
 
 
 def scaled_rows(X: Any, keep: Array | None, roots: Array, inverse: Array, bias: float) -> Array:
-    """Return the rows ``keep`` of [X, bias], None for all, times their roots, and columns times ``inverse``; float32."""
+    """Return rows of [X, bias], None for all, times ``roots``, their columns times ``inverse``, in float32."""
     m, d = len(roots), X.shape[1]
     A = np.empty((m, d + 1), dtype=np.float32)
     A[:, -1] = bias * roots * inverse[-1]

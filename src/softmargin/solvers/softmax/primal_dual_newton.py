@@ -1,16 +1,16 @@
 """Newton's method on primal and dual together, for ridge multinomial regression: raw features, large C.
 
     minimise over W, b:   F(W, b) = sum_i C_i l_i(W' x_i + b) + ridge / 2 |W|^2                    maths: softmax, eq. 1
-    optimal pairs:        ridge W + X' C (q - Y) = 0 ,     sum_i C_i (q_i - y_i) = 0 ,     log q_i = s_i - log sum exp s_i
+    optimal pairs:        ridge W + X' C (q - Y) = 0 ,   sum_i C_i (q_i - y_i) = 0 ,   log q_i = s_i - log sum exp s_i
 
 The probabilities q have a life of their own, beside P = softmax(s), s = W'x + b. One Newton step on these equations
 moves W and q at once; without its q part it is
 
-    H(q) D = -(ridge W + X' C (q + J(q) (s - log q) - Y)) ,     J(q) = diag q - q q'              maths: softmax, eq. 36
+    H(q) D = -(ridge W + X' C (q + J(q) (s - log q) - Y)) ,     J(q) = diag q - q q'              maths: softmax, eq. 37
 
-For q = P that is Newton's step. Far from the optimum P is worthless: a sample that W gets wrong by a large margin has no
-curvature, and one whose features few others have then makes the step endless, or the line search stop all others. So q
-goes only some way towards P: with delta the step of log q, to q (1 + delta) where it grows, as Newton's step of q has
+For q = P that is Newton's step. Far from the optimum P is worthless: a sample that W gets wrong by a large margin has
+no curvature, and one whose features few others have then makes the step endless, or the line search stop all others. So
+q goes only some way towards P: with delta the step of log q, to q (1 + delta) where it grows, as Newton's step of q has
 it, and to q / (1 - delta + delta^2 / 2) where it falls; and at least to min(P, floor), since a probability that was
 nearly zero would take many steps to grow.
 
