@@ -1,6 +1,7 @@
 """A solver that stalls hands its point over: when, to whom, once, visibly, and with the same bits after a resume."""
 
 import io
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,10 +10,14 @@ import pytest
 from rich.console import Console
 
 from helpers import Counter, Fake, make_problem
+from softmargin import LinearSVC
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.rounding import Rounded
 from softmargin.data import blobs
+from softmargin.estimators.frame.warnings import NotCertifiedWarning
+from softmargin.estimators.posing.finishers import finisher_of
+from softmargin.estimators.posing.fit import find_solver
 from softmargin.kernels import Rbf
 from softmargin.matrices.gram import Gram
 from softmargin.penalties import L2
@@ -28,6 +33,7 @@ from softmargin.solvers import (
     ProjectedGradient,
     SoftmaxDualDescent,
 )
+from softmargin.solvers.hand_over import HandOverTuning, steps_left
 from softmargin.testing import check_solver
 
 
@@ -50,8 +56,13 @@ class Second(DualBlockDescent):
     """The finisher by another name."""
 
 
+def handing(first, then, patience):
+    """Look after few steps: these problems are small."""
+    return HandOver(first, then, patience=patience, tuning=HandOverTuning(fewest=1))
+
+
 def pair(first=None, then=None, patience=8.0):
-    return HandOver(first or Idle(), then or Second(), patience=patience)
+    return handing(first or Idle(), then or Second(), patience)
 
 
 def solvers_of(result):
@@ -78,14 +89,14 @@ def test_the_other_starts_at_the_point_of_the_first():
 
 
 class Falling(Fake):
-    """P falls to 1 by a factor in every step; D = 1 / 2 from the first step on."""
+    """D = 1 / 2 from the first step on, and P falls to it: the distance is 10, and falls by a factor in every step."""
 
     def __init__(self, factor, clock):
         super().__init__(clock=clock)
         self.factor = factor
 
     def certificate(self, point):
-        return duality_gap(Rounded(0.5 + 1e6 * self.factor**point), Rounded(0.5 if point else 0.0))
+        return duality_gap(Rounded(0.5 + 5.0 * self.factor**point), Rounded(0.5 if point else 0.0))
 
 
 @dataclass(frozen=True)
@@ -107,10 +118,10 @@ class Other:
         return np.inf
 
 
-@pytest.mark.parametrize(("factor", "patience"), [(0.9, 100.0), (0.99, 1040.0), (0.5, 20.0)])
+@pytest.mark.parametrize(("factor", "patience"), [(0.9, 200.0), (0.99, 2000.0), (0.5, 30.0)])
 def test_a_solver_on_its_way_is_left_alone(factor, patience, clock):
-    """The gap has to fall by 1e9: that takes 208, 2180 and 32 steps, about twice what the finisher takes."""
-    result = solve(Falling(factor, clock), HandOver(Counter(), Other(), patience=patience), stop=Stop(1e-3))
+    """The distance has to fall by 1e4: that takes 87, 916 and 13 steps, less than half of what the finisher takes."""
+    result = solve(Falling(factor, clock), handing(Counter(), Other(), patience), stop=Stop(1e-3))
     assert result.status is Status.CONVERGED
     assert set(solvers_of(result)) == {"Counter"}
 
@@ -121,18 +132,45 @@ def test_a_solver_on_its_way_is_left_alone(factor, patience, clock):
 )
 def test_the_rule_counts_steps(factor, patience, after, clock):
     """Certificates come after 1 / 8 and 1 / 4 of the patience; the second of them shows a rate, and decides."""
-    result = solve(Falling(factor, clock), HandOver(Counter(), Other(), patience=patience), stop=Stop(1e-3, 10_000))
+    result = solve(Falling(factor, clock), handing(Counter(), Other(), patience), stop=Stop(1e-3, 10_000))
     last = [row.iteration for row in result.trace if row.solver == "Counter"][-1]
     assert last == after
+
+
+@pytest.mark.parametrize(
+    ("distance", "end"), [(lambda t: 8.0 * math.exp(-0.05 * t), 240.0), (lambda t: 8.0 * t**-2.0, 121.0)]
+)
+def test_what_is_left_lies_between_a_rate_and_a_power(distance, end):
+    """Both are exact on their own, and off by the root of their ratio elsewhere."""
+    t_0, t_1, tol = 20, 40, distance(end)
+    left = steps_left(distance(t_0), distance(t_1), t_0, t_1, tol)
+    fall, rest = math.log(distance(t_0) / distance(t_1)), math.log(distance(t_1) / tol)
+    by_rate, by_power = t_1 + (t_1 - t_0) * rest / fall, t_1 * math.exp(rest * math.log(t_1 / t_0) / fall)
+    assert end == pytest.approx(by_rate) or end == pytest.approx(by_power)
+    assert left + t_1 == pytest.approx(math.sqrt(by_rate * by_power))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "left"),
+    [
+        (math.inf, 3.0, 0.0),
+        (math.inf, math.inf, math.inf),
+        (2.0, 2.0, math.inf),
+        (2.0, 3.0, math.inf),
+        (2.0, 1e-4, 0.0),
+    ],
+)
+def test_what_is_left_where_there_is_no_rate(before, now, left):
+    assert steps_left(before, now, 8, 16, 1e-3) == left
 
 
 def test_near_the_tolerance_nothing_is_handed_over(clock):
     """At the same slow rate, little is left: the first solver needs 69 steps more, the other one 100."""
     slow = Falling(0.99, clock)
     slow.certificate = lambda point: Certificate("duality gap", 1.0, 1.0 - 2e-3 * 0.99**point, 2e-3 * 0.99**point)
-    result = solve(slow, HandOver(Counter(), Other(), patience=100.0), stop=Stop(1e-3, 1000))
+    result = solve(slow, handing(Counter(), Other(), 100.0), stop=Stop(1e-3, 1000))
     assert (result.status, set(solvers_of(result))) == (Status.CONVERGED, {"Counter"})
-    far = solve(slow, HandOver(Counter(), Other(), patience=100.0), stop=Stop(1e-9, 100))
+    far = solve(slow, handing(Counter(), Other(), 100.0), stop=Stop(1e-9, 100))
     assert solvers_of(far)[-1] == "Other"
 
 
@@ -162,9 +200,9 @@ def ridge():
 PAIRS = {
     "stalled": (pair(), lambda: make_problem("tiles"), 1e-6),
     "at once": (pair(DualBlockDescent(), patience=1.0), lambda: make_problem("bias"), 1e-6),
-    "one-vs-rest": (HandOver(EachClass(Idle()), EachClass(Second()), patience=8.0), one_vs_rest, 1e-6),
-    "kernel": (HandOver(ProjectedGradient(), KernelBlockDescent(), patience=2.0), kernel, 1e-6),
-    "softmax": (HandOver(SoftmaxDualDescent(), NewtonCG(), patience=8.0), ridge, 1e-6),
+    "one-vs-rest": (handing(EachClass(Idle()), EachClass(Second()), 8.0), one_vs_rest, 1e-6),
+    "kernel": (handing(ProjectedGradient(), KernelBlockDescent(), 2.0), kernel, 1e-6),
+    "softmax": (handing(SoftmaxDualDescent(), NewtonCG(), 8.0), ridge, 1e-6),
 }
 
 
@@ -200,10 +238,55 @@ def test_the_progress_bar_tells_of_the_change():
     text = io.StringIO()
     bar = ProgressBar(Console(file=text, force_terminal=True, width=120))
     solve(make_problem("blobs"), pair(), stop=Stop(1e-6, 200), watchers=[bar], rng=0)
-    assert "Idle hands over to Second after pass 4" in text.getvalue()
+    assert "Idle hands over to Second after pass 2" in text.getvalue()
 
 
 @pytest.mark.parametrize("wrong", [{"patience": 0.0}, {"patience": np.nan}, {"first": "block_descent"}])
 def test_senseless_settings_are_refused(wrong):
     with pytest.raises(IncompatibleError):
         HandOver(**{"first": Idle(), "then": Second(), "patience": 8.0, **wrong})
+
+
+def raw(n=400):
+    """Return three classes that overlap, by features of sizes 1, 30 and 300."""
+    X, y = blobs(n, 3, 3, seed=0, separation=1.0)
+    return X * [1.0, 30.0, 300.0], y
+
+
+@pytest.mark.parametrize("multiclass", ["weston_watkins", "crammer_singer", "one_vs_rest"])
+def test_auto_finishes_on_raw_data_what_block_descent_does_not(multiclass):
+    X, y = raw()
+    asked = {"multiclass": multiclass, "max_iter": 600, "tol": 1e-4, "random_state": 0}
+    with pytest.warns(NotCertifiedWarning):
+        alone = LinearSVC(solver="block_descent", **asked).fit(X, y)
+    assert {row.solver for row in alone.trace_} == {"DualBlockDescent"}  # who is asked for by name stays
+    found = LinearSVC(**asked).fit(X, y)
+    assert (found.status_, found.trace_[-1].solver) == ("converged", "InteriorPoint")
+    again = LinearSVC(**asked).fit(X, y)
+    np.testing.assert_array_equal(found.coef_, again.coef_)
+
+
+def test_where_the_first_is_hopeless_the_finisher_starts_at_once():
+    X, y = raw()
+    problem, huge = (MulticlassSVM(X, y, C=C) for C in (1.0, 1e6))
+    assert isinstance(find_solver("auto", problem), HandOver)
+    assert find_solver("auto", huge) == find_solver("interior_point", huge)
+    parts = OneVsRest([MulticlassSVM(X, y == c, n_classes=2, C=1e6) for c in range(3)])
+    assert find_solver("auto", parts) == EachClass(find_solver("interior_point", huge))
+
+
+def test_nobody_finishes_where_the_newton_matrix_is_too_large():
+    X, y = blobs(50, 4000, 3, seed=0, sparse=True, density=0.01)
+    problem = MulticlassSVM(X, y, C=1e9)
+    assert find_solver("auto", problem) == DualBlockDescent()
+
+
+def test_patience_is_a_property_of_the_problem():
+    """It grows with the unknowns, and not with C or the number of samples beyond some thousands."""
+    patience = {
+        (n, d, C): finisher_of(MulticlassSVM(*blobs(n, d, 3, seed=0), C=C), "block_descent").patience
+        for n, d, C in ((3000, 5, 1.0), (3000, 5, 100.0), (6000, 5, 1.0), (3000, 500, 1.0))
+    }
+    assert patience[3000, 5, 1.0] == patience[3000, 5, 100.0]
+    assert patience[6000, 5, 1.0] == pytest.approx(patience[3000, 5, 1.0], rel=0.3)
+    assert patience[3000, 500, 1.0] > 1.5 * patience[3000, 5, 1.0]

@@ -599,3 +599,24 @@ def test_the_split_of_train_is_the_split_of_the_library(from_json, tmp_path):
     held_out = split(load("digits"), test_size=0.25, seed=0)
     predicted = LinearModel.load(tmp_path / "m").predict(held_out.X_test)
     assert found["accuracy"] == (predicted == held_out.y_test).mean()
+
+
+def test_train_names_the_solvers_that_worked_in_turn(softmargin_, from_json, tmp_path):
+    X, y = blobs(400, 3, 3, seed=0, separation=1.0)
+    np.savez(tmp_path / "raw.npz", X=X * [1.0, 30.0, 300.0], y=y)
+    asked = ("train", tmp_path / "raw.npz", "--test-size", "0", "--tol", "1e-4")
+    code, out, _ = softmargin_(*asked)
+    assert code == 0
+    assert "DualBlockDescent up to pass" in out
+    assert ", then InteriorPoint up to pass" in out
+    assert from_json(*asked)["solvers"] == ["DualBlockDescent", "InteriorPoint"]
+
+
+def test_train_without_a_certificate_gives_advice(softmargin_, tmp_path):
+    X, y = blobs(100, 3, 3, seed=0)
+    np.savez(tmp_path / "raw.npz", X=X * [1.0, 30.0, 300.0], y=y)
+    code, out, _ = softmargin_("train", tmp_path / "raw.npz", "--test-size", "0", "--max-iter", "2")
+    assert code == 3
+    assert "raise --max-iter" in out
+    assert "The largest magnitudes of the features reach from" in out
+    assert "--normalize standard or maxabs" in out

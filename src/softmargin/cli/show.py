@@ -122,7 +122,7 @@ _OPTIONS = {
     "max_iter": "--max-iter",
     "max_seconds": "--max-seconds",
     "tol=": "--tol ",
-    "StandardScaler, MaxAbsScaler": "--normalize maxabs",
+    "StandardScaler, MaxAbsScaler": "--normalize standard or maxabs",
 }
 
 

@@ -1,9 +1,11 @@
 """A fast solver, and the one that finishes where it stalls: what ``solver="auto"`` runs.
 
-    distance    delta = (P - D) / D              of a certificate; it falls also where (P - D) / P is still near 1
-    rate        r = log(delta_0 / delta_1) / steps      between its last two certificates
-    left        log(delta_1 / tol) / r           steps of the first solver at this rate; infinitely many at r <= 0
-    rule        left > slack * patience          hands the point over, once and for good
+    distance    delta = (P - D) / D         of a certificate; it falls also where (P - D) / P is still near 1
+    rate        delta_0 after t_0 steps, delta_1 after t_1: exp(-r t), or the power t^-p, through both
+    left        the geometric mean of the t at which both reach tol, less t_1; infinite where the distance did not fall
+    rule        left > slack * patience     hands the point over, once and for good
+
+Gaps of block descent fall faster than by a power, and slower than by the rate of the moment (docs/design.md).
 
 ``patience`` is the whole work of the finisher in steps of the first solver, by a count of their multiplications
 (``estimators.posing.hand_over``). So the rule reads no clock: the same seed hands over after the same step, and a
@@ -25,11 +27,15 @@ from softmargin.solvers.common.resumable import split_parts
 __all__ = ["HandOver", "HandOverState", "HandOverTuning", "distance_of", "steps_left"]
 
 
+_FAR = 100.0  # the logarithm of a number of steps that nobody makes
+
+
 class HandOverTuning(NamedTuple):
     """The constants of the rule."""
 
     slack: float = 2.0  # "twice the work it should take": the counts of both solvers may be wrong by this; by hand
     first_look: float = 0.125  # share of the patience after which the first solver is judged, then twice that, ...
+    fewest: int = 32  # steps before that: a certificate takes two passes, and fits that need few shall not pay for it
 
 
 @dataclass
@@ -73,7 +79,7 @@ class HandOver(CheckedFields):
     @property
     def first_look(self) -> int:
         """After how many steps the first solver is judged, at the earliest."""
-        return math.ceil(self.tuning.first_look * self.patience)
+        return max(math.ceil(self.tuning.first_look * self.patience), self.tuning.fewest)
 
     def at_work(self, state: HandOverState) -> Solver[Any, Any, Any]:
         """Return the solver whose turn it is."""
@@ -125,7 +131,8 @@ class HandOver(CheckedFields):
         if state.has_handed or (state.steps > 0 and steps < self.first_look):
             return False
         distance = distance_of(certificate)
-        if steps and steps_left(state.distance, distance, steps, tol) > self.tuning.slack * self.patience:
+        left = steps_left(state.distance, distance, state.judged_at, state.steps, tol) if steps else 0.0
+        if left > self.tuning.slack * self.patience:
             point = self.first.point(problem, state.states[0])
             # Before the old state goes, the new one may fail for lack of time.
             state.states = [self.then.start(problem, point, np.random.default_rng(state.steps))]
@@ -143,11 +150,17 @@ def distance_of(certificate: Certificate) -> float:
     return residual / (1.0 - residual) if residual < 1.0 else math.inf
 
 
-def steps_left(before: float, now: float, steps: int, tol: float) -> float:
-    """Return how many steps are left to ``tol`` at the rate of the last ones."""
+def steps_left(before: float, now: float, t_before: int, t_now: int, tol: float) -> float:
+    """Return how many steps are left to ``tol``, given two distances and after how many steps they were found."""
     if not now > tol:
         return 0.0
-    if math.isinf(before):
+    if math.isinf(before):  # of the start: no rate is known
         return math.inf if math.isinf(now) else 0.0
     fall = math.log(before / now) if now < before else 0.0
-    return steps * math.log(now / tol) / fall if fall > 0.0 and tol > 0.0 else math.inf
+    if not (fall > 0.0 and tol > 0.0):
+        return math.inf
+    rest = math.log(now / tol)
+    by_rate = t_now + (t_now - t_before) * rest / fall
+    log_by_power = math.log(t_now) + rest * math.log(t_now / t_before) / fall if t_before else math.log(by_rate)
+    log_end = 0.5 * (math.log(by_rate) + log_by_power)
+    return math.exp(log_end) - t_now if log_end < _FAR else math.inf

@@ -42,7 +42,7 @@ def _distance(result: Result, tol: float) -> str:
     left = math.inf
     if len(rows) > 1 and rows[-1].iteration > rows[-2].iteration:
         before, now = (distance_of(row.certificate) for row in rows[-2:])
-        left = steps_left(before, now, rows[-1].iteration - rows[-2].iteration, tol)
+        left = steps_left(before, now, rows[-2].iteration, rows[-1].iteration, tol)
     rate = f"At the last rate of {rows[-1].solver} about {left:.2g} passes more would meet tol={tol:g}."
     return f"{met} {rate}" if 0.0 < left < math.inf else met
 

@@ -26,6 +26,7 @@ from softmargin.core.parameters import (
     checked,
     shown,
 )
+from softmargin.estimators.posing.finishers import finisher_of
 from softmargin.estimators.posing.softmax import convex_relative
 from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import row_squares
@@ -201,11 +202,24 @@ def find_solver(solver: Any, problem: Any) -> Any:
     """Return the solver of that name, or the solver object itself, made ready for ``problem``.
 
     The parts of a one-vs-rest problem are solved one by one; where a model is made of dual variables, a solver that
-    finds weights is certified at its dual variables.
+    finds weights is certified at its dual variables. "auto" hands over to another one where the fastest stalls.
     """
     checked("solver", solver, *SOLVER)
-    part = problem.parts[0] if isinstance(problem, OneVsRest) else problem
-    chosen = _by_name(solver, part) if isinstance(solver, str) else solver
+    part, n_parts = (problem.parts[0], len(problem.parts)) if isinstance(problem, OneVsRest) else (problem, 1)
+    if not isinstance(solver, str):
+        return _made_ready(solver, problem, part)
+    is_auto = solver == "auto"
+    name = _name_of_fastest(part) if is_auto else solver
+    first = _made_ready(_by_name(name, part), problem, part)
+    finisher = finisher_of(part, name, n_parts) if is_auto else None
+    if finisher is None:
+        return first
+    then = _made_ready(_by_name(finisher.name, part), problem, part)
+    return then if finisher.is_hopeless else solvers.HandOver(first, then, patience=finisher.patience)
+
+
+def _made_ready(chosen: Any, problem: Any, part: Any) -> Any:
+    """Return a solver for all parts of a problem."""
     if part is problem or isinstance(chosen, solvers.EachClass):
         return chosen
     check_needs(part, chosen, f"It is a part of a one-vs-rest problem. Choose one of {', '.join(choices(part.kind))}.")
@@ -213,13 +227,20 @@ def find_solver(solver: Any, problem: Any) -> Any:
     return solvers.EachClass(solvers.AtDualPoint(chosen) if has_weights else chosen)
 
 
-def _by_name(name: str, problem: Any) -> Any:
-    kind = problem.kind
-    table = SOLVERS.get(kind)
+def _solvers_of(problem: Any) -> Mapping[str, Any]:
+    table = SOLVERS.get(problem.kind)
     if table is None:
-        raise IncompatibleError(f"no solver here solves {kind} problems; pass a solver object of your own.")
-    if name == "auto":
-        name = RULES[kind](problem) if kind in RULES else next(iter(table))
+        raise IncompatibleError(f"no solver here solves {problem.kind} problems; pass a solver object of your own.")
+    return table
+
+
+def _name_of_fastest(problem: Any) -> str:
+    rule = RULES.get(problem.kind)
+    return next(iter(_solvers_of(problem))) if rule is None else rule(problem)
+
+
+def _by_name(name: str, problem: Any) -> Any:
+    kind, table = problem.kind, _solvers_of(problem)
     if name not in table:
         fits = [other for other, names in SOLVERS.items() if name in names]
         near = [other for other in fits if ("hinge" in other) == ("hinge" in kind)] or fits

@@ -1,0 +1,66 @@
+"""Who finishes where the solver of ``auto`` stalls, and how much that costs beside a step of the first one.
+
+    kind            first            who finishes
+    linear hinge    block descent    the interior point, where its Newton matrix is small enough
+
+Works are counted in multiplications as fast as those of BLAS, before the first step, from the sizes of the problem:
+the same problem hands over after the same step on every machine (``solvers.hand_over``). Block descent needs passes in
+proportion to C |x|^2 where classes overlap, and far fewer where they are separable; where even these would be too many,
+the finisher starts at once.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Finisher", "FinisherTuning", "finisher_of"]
+
+
+class FinisherTuning(NamedTuple):
+    """Works by timings on one core, in multiplications of BLAS; docs/design.md."""
+
+    visit: float = 1900.0  # of block descent to a row, beside its numbers: 230 ns
+    entry: float = 3.0  # of a number of a row and a class, of which a visit makes two
+    pair: float = 5000.0  # of an interior point step, for a row and a wrong class: 600 ns
+    call: float = 5e6  # of an interior point step, for each class: 0.6 ms of calls
+    steps: float = 30.0  # of an interior point to 1e-3: 6 to 40 on the data sets of benchmarks/hard
+    passes: float = 0.002  # of block descent per unit of C |x|^2: the least that was seen, w8a at C = 1000
+    most_numbers: float = 2.5e8  # float64 numbers that a finisher may hold: 2 GB; by hand
+
+
+class Finisher(NamedTuple):
+    """The one that finishes."""
+
+    name: str
+    patience: float  # its whole work, in steps of the first solver
+    is_hopeless: bool  # for the first solver: the finisher shall start at once
+
+
+TUNING = FinisherTuning()
+
+
+def finisher_of(problem: Any, first: str, n_parts: int = 1) -> Finisher | None:
+    """Return who finishes where ``first`` stalls on a problem of which there are ``n_parts``; None for nobody."""
+    rule = FINISHERS.get((problem.kind, first))
+    return None if rule is None else rule(problem, n_parts)
+
+
+def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
+    """Choose the interior point; its first step makes a Newton matrix of all unknowns."""
+    from softmargin.solvers.linear_svm.interior_point import InteriorPoint, count_unknowns, step_work
+
+    n, k = len(problem.y), problem.n_classes
+    step = step_work(problem)
+    if count_unknowns(problem) > InteriorPoint().tuning.max_unknowns or n_parts * step.numbers > tuning.most_numbers:
+        return None
+    whole = tuning.steps * (step.multiplications + tuning.pair * n * (k - 1) + tuning.call * k)
+    values = problem.X if isinstance(problem.X, np.ndarray) else problem.X.data
+    patience = whole / (tuning.visit * n + 2.0 * tuning.entry * values.size * k)
+    steepness = float(problem.C.mean()) * (float(np.vdot(values, values)) / n + problem.bias**2)
+    return Finisher("interior_point", patience, tuning.passes * steepness > patience)
+
+
+FINISHERS: dict[tuple[str, str], Callable[[Any, int], Finisher | None]] = {
+    ("linear hinge", "block_descent"): _of_block_descent,
+}
