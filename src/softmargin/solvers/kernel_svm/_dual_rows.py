@@ -21,7 +21,16 @@ from softmargin.core.protocols import KernelBlockProblem
 from softmargin.losses.multiclass_hinge import margins
 from softmargin.solvers.common.resumable import Resumable
 
-__all__ = ["DualRowSolver", "corner", "first_rows", "is_between", "nearest", "open_rows"]
+__all__ = [
+    "DualRowSolver",
+    "corner",
+    "corner_weights",
+    "first_rows",
+    "is_between",
+    "nearest",
+    "open_rows",
+    "weights_between",
+]
 
 Array = NDArray[Any]
 State = TypeVar("State", bound=Any)
@@ -96,13 +105,24 @@ def _nearest_weston_watkins(u: Array, y: Array, C: Array) -> Array:
 
 def is_between(multiclass: str, alpha: Array, y: Array, C: Array) -> Array:
     """Say of every row whether it lies between corners: some weight is neither 0 nor C; shape (n,)."""
+    return np.asarray(weights_between(multiclass, alpha, y, C).any(axis=1))
+
+
+def corner_weights(multiclass: str, alpha: Array, y: Array, C: Array) -> Array:
+    """Return the weights of the corners of every row, times C; (n, k).
+
+    The label's place has that of the corner 0 of a Crammer-Singer row, which the others leave; else it is 0.
+    """
     rows = np.arange(len(y))
     weights = -alpha
-    # The corner 0 of a Crammer-Singer row has the weight that the others leave.
     weights[rows, y] = C - alpha[rows, y] if multiclass == "crammer_singer" else 0.0
-    bound = C[:, None]
-    between: Array = (weights > _INSIDE * bound) & (weights < (1.0 - _INSIDE) * bound)
-    return np.asarray(between.any(axis=1))
+    return weights
+
+
+def weights_between(multiclass: str, alpha: Array, y: Array, C: Array) -> Array:
+    """Say which weights of corners are neither 0 nor C; (n, k)."""
+    weights, bound = corner_weights(multiclass, alpha, y, C), C[:, None]
+    return np.asarray((weights > _INSIDE * bound) & (weights < (1.0 - _INSIDE) * bound))
 
 
 def first_rows(problem: KernelBlockProblem, init: Any) -> Array:

@@ -15,6 +15,10 @@ where it is small beside n a round goes deep: rows that need not move are then b
 Pieces are random and drawn anew every epoch: rows of different pieces do not see each other's moves before the piece is
 done, so fixed pieces, or pieces of one class, converge slowly. No visit lowers the dual value.
 
+Where C is large and samples are alike, descent crawls long after it has found which entries are free. So a round on
+all rows that count, after one that left most of the gap, ends with a Newton step on the free entries (``_face``), as
+long as such steps take no more multiplications (``face_work``) than the epochs before them (``epoch_work``).
+
     maths           here
     alpha, F        state.alpha, state.scores     (n, k), F = K alpha
     K_aa, act       K, rows
@@ -31,12 +35,13 @@ from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, padded, pointer, zeros
 from softmargin.backends.loops import shuffle
 from softmargin.blocks import BLOCK, find_block, new_workspace
-from softmargin.core.deadline import alarm, is_time_up, share_of_time
+from softmargin.core.deadline import OutOfTime, alarm, is_time_up, share_of_time
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.losses.multiclass_hinge import margins
 from softmargin.matrices.row_store import gather
 from softmargin.solvers.common.working_set import choose_rows
 from softmargin.solvers.kernel_svm._dual_rows import DualRowSolver, first_rows, is_between, open_rows
+from softmargin.solvers.kernel_svm._face import FaceRows, FaceTuning, face_step, face_work, free_classes
 
 __all__ = ["KernelBlockDescent", "KernelBlockDescentTuning", "KernelDescentState"]
 
@@ -65,6 +70,8 @@ class KernelBlockDescentTuning(NamedTuple):
     max_sweeps: int = 5
     sweep_target_alone: float = 0.05
     max_sweeps_alone: int = 20
+    crawl: float = 0.3  # share of the gap that a round leaves where Newton steps are worth their time: by hand
+    pace: float = 25.0  # multiplications of BLAS in the time that a visit takes per row of the piece: by hand
 
 
 @dataclass
@@ -78,6 +85,8 @@ class KernelDescentState:
     random: Array  # (1,) state of the shuffles
     largest_set: int
     moved: float = 0.0  # share of the last working set
+    credit: float = 0.0  # multiplications of epochs, less those of Newton steps
+    is_crawling: bool = False  # the last round left most of the gap, on a set of all rows that count
 
     positions: ClassVar[dict[str, str]] = {"order": "gaps"}
 
@@ -93,11 +102,14 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
     working_set : bool
         Descend on working sets; False passes over all rows, each once per step: plain exact block descent.
     tuning : KernelBlockDescentTuning
+    face_tuning : FaceTuning
+        Of Newton steps.
     """
 
     block: Any = "auto"
     working_set: bool = True
     tuning: KernelBlockDescentTuning = KernelBlockDescentTuning()
+    face_tuning: FaceTuning = FaceTuning()
 
     allowed: ClassVar = {"block": BLOCK}
     state_type = KernelDescentState
@@ -113,17 +125,19 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
 
     def step(self, problem: KernelBlockProblem, state: KernelDescentState) -> KernelDescentState:
         """Make one round on a working set, or one pass over all rows."""
+        before, is_whole = float(state.gaps.sum()), False
         if self.working_set:
-            self._round(problem, state)
+            is_whole = self._round(problem, state)
         else:
             for first in range(0, len(state.order), problem.gram.largest_square):
                 rows = np.sort(state.order[first : first + problem.gram.largest_square])
                 self._descend(problem, state, rows, 1.0, 1)
         state.gaps = problem.gaps(state.alpha, state.scores)
+        state.is_crawling = is_whole and bool(state.gaps.sum() > self.tuning.crawl * before)
         return state
 
-    def _round(self, problem: KernelBlockProblem, state: KernelDescentState) -> None:
-        """Choose a working set and descend on it."""
+    def _round(self, problem: KernelBlockProblem, state: KernelDescentState) -> bool:
+        """Choose a working set and descend on it; say whether it held all rows that count."""
         tuning, gram, order = self.tuning, problem.gram, state.order
         most = min(state.largest_set, gram.largest_square)
         is_free = is_between(problem.multiclass, state.alpha[order], problem.y[order], problem.C[order])
@@ -142,6 +156,7 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         state.moved = self._descend(problem, state, rows, share, tuning.max_epochs) / max(len(rows), 1)
         growth = tuning.growth_of_many if state.moved > tuning.most else tuning.growth
         state.largest_set = min(max(growth * len(rows), tuning.first_set), gram.n + 1)
+        return bool(len(rows) < most or len(rows) == gram.largest_square)
 
     def _descend(
         self, problem: KernelBlockProblem, state: KernelDescentState, rows: Array, share: float, epochs: int
@@ -157,8 +172,11 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         target = share * float(state.gaps[rows].sum())
         with share_of_time(self.tuning.share):
             for _ in range(epochs):
+                state.credit += part.epoch_work
                 if part.epoch(rng, is_single=epochs == 1) <= target or is_time_up():
                     break
+            if epochs > 1 and state.is_crawling and not is_time_up():
+                state.credit = max(state.credit - part.face_step(state.credit), 0.0)
         state.random[:] = part.random
         change = part.alpha - state.alpha[rows]
         state.alpha[rows] = part.alpha
@@ -185,7 +203,8 @@ class _WorkingSquare:
     def __init__(
         self, problem: KernelBlockProblem, state: KernelDescentState, rows: Array, solver: KernelBlockDescent
     ) -> None:
-        self.k, self.m, self.tuning = problem.n_classes, len(rows), solver.tuning
+        self.k, self.m, self.tuning, self.face_tuning = problem.n_classes, len(rows), solver.tuning, solver.face_tuning
+        self.multiclass, self.most_free = problem.multiclass, problem.gram.largest_square
         self.size = padded(self.k)
         self.K = problem.gram.square(rows)
         self.block = find_block(problem.multiclass, solver.block)
@@ -211,6 +230,28 @@ class _WorkingSquare:
             if is_time_up():
                 break
         return found
+
+    @property
+    def epoch_work(self) -> float:
+        """Multiplications of BLAS that take about as long as an epoch at most does."""
+        t, m = self.tuning, float(self.m)
+        visits = t.max_sweeps_alone * m * m if self.n_pieces == 1 else m * (t.max_sweeps * m / self.n_pieces + m)
+        return t.pace * visits
+
+    def face_step(self, credit: float) -> float:
+        """Make a Newton step on the free entries, where a solve takes no more than ``credit``; return its work.
+
+        It comes after all epochs: the scores of the set stay as they were.
+        """
+        face = self.face_tuning
+        if face_work(free_classes(self.multiclass, self.alpha, self.y, self.C), self.most_free, face)[0] > credit:
+            return 0.0
+        part = FaceRows(self.multiclass, self.K, self.y, self.C, self.diagonal)
+        try:
+            self.alpha, work = face_step(part, self.alpha, np.ascontiguousarray(self.scores.T), self.most_free, face)
+        except OutOfTime:  # what the epochs found is worth its update
+            return 0.0
+        return work
 
     def _descend(self, rows: Array, target: float, max_sweeps: int) -> float:
         """Sweep over one piece, then update the scores of the whole set."""

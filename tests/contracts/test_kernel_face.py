@@ -1,0 +1,112 @@
+"""Newton steps on the free entries of dual rows: exact on the right face, harmless on any other."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers import LOSS_NAMES, infeasibility, random_alpha
+from reference.kernel_optimum import kernel_optimum
+from softmargin.data import blobs
+from softmargin.kernels import make_kernel
+from softmargin.matrices.gram import Gram
+from softmargin.problems.multiclass_svm import KernelMulticlassSVM
+from softmargin.run import Status, Stop, solve
+from softmargin.run.watchers import Checkpoint, load_checkpoint
+from softmargin.solvers.kernel_svm._face import FaceRows, FaceTuning, face_step, face_work, free_classes
+from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent, KernelBlockDescentTuning
+
+both_losses = pytest.mark.parametrize("multiclass", LOSS_NAMES)
+BY_GRADIENTS = FaceTuning(gradient_steps=2000, gradient_target=1e-12)
+
+
+def stiff_problem(multiclass, *, C=100.0, dtype=np.float64):
+    """Three classes in the plane: samples are alike for a wide kernel, and C is large."""
+    X, y = blobs(60, 2, 3, seed=5)
+    return KernelMulticlassSVM(Gram(make_kernel("rbf", gamma=0.3), X.astype(dtype)), y, C=C, multiclass=multiclass)
+
+
+def face_rows(problem):
+    rows = np.arange(len(problem.y))
+    return FaceRows(problem.multiclass, problem.gram.square(rows), problem.y, problem.C, problem.gram.diagonal)
+
+
+def dual_value(problem, alpha):
+    return problem.linear_term(alpha).value - 0.5 * np.vdot(alpha, problem.gram.scores(alpha))
+
+
+@pytest.mark.parametrize("most", [1000, 0])  # entries that a factor may have: none leaves conjugate gradients
+@pytest.mark.parametrize("C", [100.0, 0.3])
+@both_losses
+def test_a_step_on_the_right_face_ends_at_the_optimum(multiclass, C, most):
+    """The optimum, pushed along its face: one step brings it back, whether entries are at their upper bounds or not."""
+    problem = stiff_problem(multiclass, C=C)
+    best = solve(problem, KernelBlockDescent(), stop=Stop(1e-11, 5000), rng=0).point.alpha
+    is_free = free_classes(multiclass, best, problem.y, problem.C)
+    assert is_free.any()
+    rng = np.random.default_rng(0)
+    inside = np.where(is_free, rng.normal(size=best.shape), 0.0)
+    inside = np.where(is_free, inside - inside.sum(axis=1, keepdims=True) / np.maximum(is_free.sum(1), 1)[:, None], 0)
+    room = np.where(is_free & (best < 0.0), -best, np.inf).min()
+    start = best + 0.1 * room / np.abs(inside).max() * inside
+    assert problem.relative_gap(start, problem.gram.scores(start)) > 1e-9
+    new, _ = face_step(face_rows(problem), start, problem.gram.scores(start), most, BY_GRADIENTS)
+    assert problem.relative_gap(new, problem.gram.scores(new)) <= 1e-9
+
+
+@both_losses
+@given(seed=st.integers(0, 10_000), C=st.sampled_from([0.1, 10.0, 1e4]), most=st.sampled_from([0, 1000]))
+def test_no_step_lowers_the_dual_value_or_leaves_the_set(multiclass, seed, C, most):
+    problem = stiff_problem(multiclass, C=C)
+    alpha = random_alpha(problem, np.random.default_rng(seed))
+    tuning = FaceTuning(leave=1.0)  # any face is good enough
+    new, work = face_step(face_rows(problem), alpha, problem.gram.scores(alpha), most, tuning)
+    before = dual_value(problem, alpha)
+    assert infeasibility(multiclass, new, problem.y, problem.C) <= 1e-12
+    assert dual_value(problem, new) >= before - 1e-9 * abs(before)
+    assert np.isfinite(work)
+
+
+@both_losses
+def test_a_face_that_many_entries_would_leave_is_refused(multiclass):
+    problem = stiff_problem(multiclass)
+    alpha = random_alpha(problem, np.random.default_rng(1))
+    new, work = face_step(face_rows(problem), alpha, problem.gram.scores(alpha), 1000, FaceTuning())
+    assert np.array_equal(new, alpha)
+    assert work == np.inf
+
+
+def test_work_is_that_of_the_cheaper_way_that_fits():
+    is_free = np.zeros((50, 4), dtype=bool)
+    is_free[:10, :3] = True  # 20 entries beside one of each of ten rows
+    tuning = FaceTuning(gradient_steps=7)
+    assert face_work(is_free, 20, tuning) == (20**3 / 3, True)
+    assert face_work(is_free, 19, tuning) == (7 * 50**2 * 4, False)
+    assert face_work(np.ones((50, 4), dtype=bool), 1000, tuning) == (7 * 50**2 * 4, False)
+
+
+def crawling(multiclass, crawl=0.3):
+    """Return an ill-conditioned problem of large C, and a descent of short rounds."""
+    return stiff_problem(multiclass), KernelBlockDescent(tuning=KernelBlockDescentTuning(max_epochs=2, crawl=crawl))
+
+
+@both_losses
+def test_descent_that_crawls_is_finished_by_newton(multiclass):
+    problem, solver = crawling(multiclass)
+    result = solve(problem, solver, stop=Stop(1e-8, 2000), rng=0)
+    assert result.status is Status.CONVERGED
+    K = problem.gram.square(np.arange(len(problem.y)))
+    optimum = kernel_optimum(K, problem.y, problem.C, multiclass, problem.n_classes)
+    assert result.certificate.primal == pytest.approx(optimum, rel=1e-6)
+    alone = solve(problem, crawling(multiclass, crawl=np.inf)[1], stop=Stop(1e-8, 2000), rng=0)
+    assert result.n_iter < alone.n_iter / 2
+
+
+def test_descent_goes_on_from_a_checkpoint_between_newton_steps(tmp_path):
+    problem, solver = crawling("weston_watkins")
+    whole = solve(problem, solver, stop=Stop(1e-8, 60), rng=0)
+    path = tmp_path / "run.npz"
+    solve(problem, solver, stop=Stop(1e-8, 12), rng=0, watchers=[Checkpoint(path, every=0.0)])
+    again, _ = crawling("weston_watkins")
+    resumed = solve(again, solver, stop=Stop(1e-8, 60), resume=load_checkpoint(path, solver))
+    assert np.array_equal(resumed.point.alpha, whole.point.alpha)
