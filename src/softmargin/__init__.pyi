@@ -68,6 +68,7 @@ from softmargin.solvers import FrankWolfe as FrankWolfe
 from softmargin.solvers import FreeFrankWolfe as FreeFrankWolfe
 from softmargin.solvers import FreePairDescent as FreePairDescent
 from softmargin.solvers import HandOver as HandOver
+from softmargin.solvers import InteriorPoint as InteriorPoint
 from softmargin.solvers import KernelBlockDescent as KernelBlockDescent
 from softmargin.solvers import KernelPairDescent as KernelPairDescent
 from softmargin.solvers import Lbfgs as Lbfgs

@@ -1,6 +1,6 @@
 """Budgets of seconds hold for every solver name, and absurd scales end in seconds, by an error of ours or a status.
 
-A fit takes at most 1.5 times ``max_seconds`` and half a second, compiling apart. The short form has the solvers whose
+A fit takes at most 1.1 times ``max_seconds`` and half a second, compiling apart. The short form has the solvers whose
 single step or start takes seconds on small data; the slow form all names, and the sizes at which budgets once failed.
 """
 
@@ -120,7 +120,7 @@ def assert_in_time(kind, name, shape, budget):
         quietly(estimator(kind, name, max_iter=2, max_seconds=limit), *data(60, 5, min(n_classes, 20)))
     X, y = data(*shape[:2], n_classes)
     fitted = estimator(kind, name, max_seconds=budget)
-    assert seconds_of(lambda: quietly(fitted, X, y)) <= 1.5 * budget + 0.5
+    assert seconds_of(lambda: quietly(fitted, X, y)) <= 1.1 * budget + 0.5
     assert fitted.status_ in ("max_seconds", "converged")  # a fast machine needs no budget
     assert np.isfinite(fitted.certificate_.primal)
     assert fitted.predict(X[:5]).shape == (5,)
@@ -252,7 +252,7 @@ class Steps(Slow):
 
 @pytest.mark.parametrize(
     ("numbers", "point"),
-    [(range(1, 100), 10), ([1, 2, 3, 80, 81], 3)],
+    [(range(1, 100), 9), ([1, 2, 3, 80, 81], 3)],
     ids=["little by little", "all at once"],
 )
 def test_a_run_stops_while_the_certificate_of_its_point_fits(numbers, point, monkeypatch):
@@ -261,7 +261,7 @@ def test_a_run_stops_while_the_certificate_of_its_point_fits(numbers, point, mon
     monkeypatch.setattr(budget, "time", clock)
     result = solve(Growing(clock), Steps(numbers), stop=Stop(max_seconds=100.0))
     assert (result.point, result.status) == (point, Status.MAX_SECONDS)
-    assert clock.now <= 125.0
+    assert clock.now <= 110.0
 
 
 class Hasty(Growing):
