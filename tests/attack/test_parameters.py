@@ -175,6 +175,7 @@ LINEAR = {"fit_intercept": False, "l2": 0.1}
 SOLVERS = {
     "DualBlockDescent": ({}, sm.LinearSVC, Y),
     "PrimalNewton": ({**OVR, "loss": "squared_hinge"}, sm.LinearSVC, Y),
+    "SquaredHingeDescent": ({**OVR, "loss": "squared_hinge"}, sm.LinearSVC, Y),
     "Smo": ({**OVR, "loss": "squared_hinge"}, sm.KernelSVC, Y),
     "DualProxGradient": ({**OVR, "loss": "squared_hinge"}, sm.KernelSVC, Y),
     "EachClass": (OVR, sm.LinearSVC, Y),

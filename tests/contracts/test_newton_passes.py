@@ -145,7 +145,7 @@ def test_exact_step_has_the_least_value_along_the_line(seed):
 
 @pytest.mark.parametrize("has_bias", [True, False])
 @pytest.mark.parametrize("density", [0.15, 0.6, 1.0])
-def test_three_ways_to_solve_give_the_same_move(rng, has_bias, density):
+def test_all_ways_to_solve_give_the_same_move(rng, has_bias, density):
     is_sparse = density < 1.0
     X = sparse(60, density) if is_sparse else rng.standard_normal((N, 60))
     solver = newton.PrimalNewton()
@@ -153,7 +153,8 @@ def test_three_ways_to_solve_give_the_same_move(rng, has_bias, density):
     y, C = np.where(np.arange(N) % 2, 1.0, -1.0), 0.1 + rng.random(N)
     problem = L2SVM(Gram(Linear(), X), y, C=C, has_bias=has_bias)
     weights = 0.1 * rng.standard_normal(60)
-    state = newton.NewtonState(weights, 0.2 if has_bias else 0.0, np.zeros(60), X @ weights)
+    kept = np.zeros(N), np.zeros((60, 60))
+    state = newton.NewtonState(weights, 0.2 if has_bias else 0.0, np.zeros(60), X @ weights, np.zeros(N), *kept)
     state.X, state.samples = X, CentredSamples(as_rows(X), state.mean, y, C, has_bias)
     piece = solver._evaluate(problem, state)
     few = np.where(rng.random(N) < 0.8, piece.prices, 0.0)
@@ -161,8 +162,15 @@ def test_three_ways_to_solve_give_the_same_move(rng, has_bias, density):
     # A tiny gradient beside the objective makes conjugate gradients exact.
     right = 1e-12 * piece.right
     piece = piece._replace(prices=few, total=float(few.sum()), centre=centre, right=right)
-    first = newton._solve_dense(state, piece, solver.tuning)
-    others = newton._solve_by_samples(state, piece), newton._solve_by_products(state, piece, solver.tuning)
+    newton._solve_dense(state, piece._replace(prices=np.where(rng.random(N) < 0.9, few, C)), solver.tuning)
+    first = newton._solve_dense(state, piece, solver.tuning)  # rows have entered and left the sum that is kept
+    assert 0 < state.drift < np.count_nonzero(few)
+    others = [newton._solve_by_samples(state, piece)]
+    if is_sparse:
+        others.append(newton._solve_by_sparse_samples(state, piece))
+    move, is_exact = newton._solve_by_products(state, piece, solver.tuning, may_factor=False)
+    assert is_exact
+    others.append(move)
     rows = (X.toarray() if is_sparse else X) - centre
     np.testing.assert_allclose(first + rows.T @ (few * (rows @ first)), right, atol=1e-8 * np.abs(right).max())
     for move in others:

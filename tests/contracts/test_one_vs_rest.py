@@ -30,6 +30,7 @@ from softmargin.solvers import (
     PrimalNewton,
     ProjectedGradient,
     Smo,
+    SquaredHingeDescent,
 )
 from softmargin.testing import check_run
 
@@ -38,6 +39,7 @@ SOLVERS = {  # the binary solver, and the problem it is for
     "kernel descent": (KernelBlockDescent(), "kernel hinge"),
     "kernel gradient": (ProjectedGradient(), "kernel hinge"),
     "newton": (PrimalNewton(), "linear squared"),
+    "squared descent": (SquaredHingeDescent(), "linear squared"),
     "smo": (Smo(), "kernel squared"),
     "gradient": (DualProxGradient(), "kernel squared"),
 }

@@ -63,6 +63,7 @@ from softmargin.solvers import (
     Smo,
     SoftmaxDualDescent,
     SoftmaxNewton,
+    SquaredHingeDescent,
     Storc,
     Svrg,
     TrustNewton,
@@ -152,7 +153,8 @@ for has_bias in (True, False):
                 tol=1e-6 if solver.__dict__.get("accelerated", True) else 1e-4,
                 steps=6,
             )
-    case(PrimalNewton(), lambda b=has_bias: l2_problem(Linear(), has_bias=b), f"linear-{has_bias}", tol=1e-8, steps=4)
+    for solver in (PrimalNewton(), SquaredHingeDescent()):
+        case(solver, lambda b=has_bias: l2_problem(Linear(), has_bias=b), f"linear-{has_bias}", tol=1e-8, steps=4)
 
 # --- each class on its own -------------------------------------------------------------------------------------------
 

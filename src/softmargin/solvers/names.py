@@ -56,6 +56,7 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
     },
     "linear squared_hinge": {
         "newton": SolverName("PrimalNewton"),
+        "dual_descent": SolverName("SquaredHingeDescent"),
         **_DUAL_SQUARED,
     },
     "kernel hinge": {

@@ -42,7 +42,7 @@ NOISE = 1e-12  # rounding of <d, K d>, relative to |d| |K v|: curvature below it
 class DualProxGradientTuning(NamedTuple):
     """How L is found, and how many iterations make a step."""
 
-    safety: float = 1.02  # factor on sigma_1, which the power method underestimates: maths: squared hinge, section 9
+    safety: float = 1.02  # factor on sigma_1, which the power method underestimates: maths: squared hinge, section 10
     max_powers: int = 50  # products of the power method; by hand
     power_change: float = 1e-3  # relative rise at which the power method stops; by hand
     rise: float = 1.5  # factor on L where a step shows that it is too small; by hand

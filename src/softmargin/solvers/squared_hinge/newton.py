@@ -14,8 +14,14 @@ does not set b to that value: it would leave few samples in I, and the next piec
 
     few in I    Cholesky with one unknown per sample of I: with A the rows sqrt(C_i) (x_i - mu)' of I,
                 (identity + A'A)^-1 r = r - A' (identity + A A')^-1 A r
-    modest d    Cholesky in d unknowns; columns of a dense X are centred, so that a large offset costs no digits
-    large d     conjugate gradients, with a mild diagonal preconditioner, only as exact as g is small
+    modest d    Cholesky in d unknowns; columns of a dense X are centred, so that a large offset costs no digits. The
+                sum over I follows the samples that enter and leave I, as late pieces differ in few of them
+    large d     conjugate gradients, with a mild diagonal preconditioner, only as exact as g is small; where they take
+                more work than Cholesky in the samples of I, that finishes
+
+The minimiser of a piece implies a dual point too, a_i = C_i (1 - y_i f_i) on I, f its scores: w = sum a y x holds there
+exactly. Where it has negative entries, these become zero, both sides are scaled to one sum, and the whole to the best
+multiple (maths: squared hinge, section 7). On data of wild scales it bounds the optimum long before a = C xi does.
 
 Source: the finite Newton method of Keerthi and DeCoste (2005). We differ: the bias is not penalised, and eliminated.
 """
@@ -32,7 +38,8 @@ from softmargin.core.deadline import check_time
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import SquaredHingeProblem
 from softmargin.matrices.operator import FEW, is_thin, laid_out
-from softmargin.matrices.rows import add_squares, as_rows
+from softmargin.matrices.rows import add_squares, as_rows, weighted_squares
+from softmargin.problems.checks import balanced
 from softmargin.problems.free_bias import BiasPoint
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
 from softmargin.solvers.common.resumable import Resumable
@@ -61,6 +68,11 @@ class PrimalNewtonTuning(NamedTuple):
     most_exact: float = 1e-12  # the smallest residual asked of them; by hand
     diagonal_share: float = 0.01  # of the diagonal in the preconditioner; measured: 1 takes more products on text
     max_products: int = 500  # of one solve by conjugate gradients; by hand
+    fewest_products: int = 50  # of one solve, however few samples there are; by hand
+    most_samples: int = 3000  # with one unknown each, for sparse X of many features: 72 MB; by hand
+    scattered: float = 8.5  # BLAS multiplications in the time of one that scatters its result; a ratio of timings
+    kept_features: int = 1000  # most for which the sum over I is kept between steps: 8 MB for every class; by hand
+    sampled: int = 8  # rows per feature of the first sum over I, where all rows are many more; by hand
 
 
 @dataclass
@@ -71,6 +83,12 @@ class NewtonState:
     bias: float  # of the centred columns
     mean: Array  # (d,) subtracted from the columns
     scores: Array  # (n,) of the centred columns
+    alpha: Array  # (n,) the best dual point that a piece implied
+    held: Array  # (n,) prices of the rows in ``squares``; empty where that is not kept
+    squares: Array  # (d, d) sum of held_i (x_i - mean)(x_i - mean)', its upper triangle
+    bound: float = 0.0  # the dual value at alpha
+    drift: int = 0  # rows by which ``squares`` was changed since it was summed afresh
+    is_hard: bool = False  # conjugate gradients took too much work
     X: Any = field(default=None, init=False, repr=False)  # (n, d) as given, or as an array; scratch from here on
     samples: CentredSamples | None = field(default=None, init=False, repr=False)
     piece: "_Piece | None" = field(default=None, init=False, repr=False)  # at the iterate, once evaluated
@@ -94,6 +112,7 @@ class _Piece(NamedTuple):
     pull: float  # g_b
     primal: float  # P(w, b)
     residual: float  # relative gap at the best bias
+    is_behind: bool  # the losses there imply a worse dual point than an earlier piece
 
 
 @dataclass(frozen=True)
@@ -111,7 +130,9 @@ class PrimalNewton(Resumable):
         if not gram.is_linear:
             raise IncompatibleError(f"PrimalNewton needs the linear kernel; the kernel is {gram.kernel.name}. Use Smo.")
         n, d = gram.X.shape
-        state = NewtonState(np.zeros(d), 0.0, np.zeros(d), np.zeros(n))
+        kept = d if d <= min(self.tuning.kept_features, self.tuning.dense_features) else 0
+        held, squares = np.zeros(n if kept else 0), np.zeros((kept, kept))
+        state = NewtonState(np.zeros(d), 0.0, np.zeros(d), np.zeros(n), np.zeros(n), held, squares)
         samples = self._samples(problem, state)
         if isinstance(state.X, np.ndarray) and d <= self.tuning.dense_features and problem.has_bias:
             state.mean[:] = state.X.mean(axis=0, dtype=np.float64)
@@ -131,12 +152,15 @@ class PrimalNewton(Resumable):
         shift = -float(piece.centre @ move) - (piece.pull / piece.total if piece.total > 0.0 else 0.0)
         iterate, scratch = (state.weights, state.bias, state.scores), (state.slack, state.fall)
         state.bias += shift * minimise_along(state.samples, *iterate, move, shift, *scratch)
+        _note_dual(problem, state, piece)
         state.piece = None
         return state
 
     def point(self, problem: SquaredHingeProblem, state: NewtonState) -> Any:
-        """Return the weights with their best bias, and the dual point that their losses imply."""
+        """Return the weights with their best bias, and the better of the dual points of their losses and of a piece."""
         bias = problem.best_bias(state.scores) - float(state.mean @ state.weights)
+        if self._evaluate(problem, state).is_behind:
+            return BiasPoint(state.alpha.copy(), bias, state.weights.copy())
         return problem.primal_point(state.weights.copy(), bias)
 
     def estimate(self, problem: SquaredHingeProblem, state: NewtonState) -> float:
@@ -163,9 +187,12 @@ class PrimalNewton(Resumable):
             pull, centre[:] = 0.0, 0.0
         half_square = 0.5 * float(weights @ weights)
         best, gradient = half_square + best_losses, weights - best_forces
-        residual = relative_gap(best, best - 0.5 * float(gradient @ gradient))
+        own = best - 0.5 * float(gradient @ gradient)
+        residual = relative_gap(best, max(own, state.bound))
         right = -pull * centre - (weights - forces)
-        state.piece = _Piece(prices, total, centre, right, -pull, half_square + losses, residual)
+        state.piece = _Piece(
+            prices, total, centre, right, -pull, half_square + losses, residual, is_behind=state.bound > own
+        )
         return state.piece
 
 
@@ -174,7 +201,16 @@ def _solve(state: NewtonState, piece: _Piece, tuning: PrimalNewtonTuning) -> Arr
     m, d = int(np.count_nonzero(piece.prices)), len(state.weights)
     if 0 < m < d and m * d <= FEW:
         return _solve_by_samples(state, piece)
-    return (_solve_by_products if d > tuning.dense_features else _solve_dense)(state, piece, tuning)
+    if d <= tuning.dense_features:
+        return _solve_dense(state, piece, tuning)
+    may_factor = 0 < m <= tuning.most_samples and not isinstance(state.X, np.ndarray)
+    if state.is_hard and may_factor:
+        return _solve_by_sparse_samples(state, piece)
+    move, is_exact = _solve_by_products(state, piece, tuning, may_factor=may_factor)
+    if is_exact:
+        return move
+    state.is_hard = True
+    return _solve_by_sparse_samples(state, piece) if may_factor else move
 
 
 def _solve_by_samples(state: NewtonState, piece: _Piece) -> Array:
@@ -186,25 +222,68 @@ def _solve_by_samples(state: NewtonState, piece: _Piece) -> Array:
     return piece.right - A.T @ _solve_positive(np.eye(len(A)) + A @ A.T, A @ piece.right)
 
 
+def _solve_by_sparse_samples(state: NewtonState, piece: _Piece) -> Array:
+    """Return the same, for sparse rows that are never centred one by one."""
+    active = np.flatnonzero(piece.prices)
+    m, rows, roots = len(active), state.X[active].astype(np.float64, copy=False), np.sqrt(piece.prices[active])
+    check_time(m**3.0 / 3.0)
+    along = rows @ piece.centre
+    gram = (rows @ rows.T).toarray()
+    gram -= along[:, None] + (along - piece.centre @ piece.centre)
+    gram *= np.multiply.outer(roots, roots)
+    gram.flat[:: m + 1] += 1.0
+    u = roots * _solve_positive(gram, roots * (rows @ piece.right - float(piece.centre @ piece.right)))
+    return np.asarray(piece.right - rows.T @ u + float(u.sum()) * piece.centre)
+
+
 def _solve_dense(state: NewtonState, piece: _Piece, tuning: PrimalNewtonTuning) -> Array:
     """Return the Newton move of w from a system with one unknown per feature."""
-    rows, d = as_rows(state.X), len(state.weights)
+    d, prices = len(state.weights), piece.prices
+    m = int(np.count_nonzero(prices))
     check_time(d**3.0 / 3.0)
-    if is_thin(state.X, short=tuning.short):
-        hessian = np.multiply.outer(-piece.total * piece.centre, piece.centre)
-        add_squares(rows, piece.prices, hessian)
+    stride = m // (2 * tuning.sampled * d) if d and not state.weights.any() else 0
+    if stride > 1:  # the first piece is a poor model of P: some rows tell as much of it, and the diagonal of all
+        few = np.zeros_like(prices)
+        few[np.flatnonzero(prices)[::stride]] = stride * prices[np.flatnonzero(prices)[::stride]]
+        squares = _squares(state, few, tuning)
+        diagonal = np.zeros(d)
+        weighted_squares(as_rows(state.X), prices, diagonal)
+        diagonal -= state.mean * (2.0 * piece.total * piece.centre + piece.total * state.mean)
+        squares.flat[:: d + 1] = np.maximum(squares.flat[:: d + 1], diagonal)
+    elif len(state.held):
+        change = prices - state.held
+        state.drift += int(np.count_nonzero(change))
+        if state.drift > m or not state.held.any():
+            state.squares, state.drift, change = np.zeros((d, d)), 0, prices
+        state.squares += _squares(state, change, tuning)
+        state.held[:] = prices
+        squares = state.squares.copy()
     else:
-        hessian, shift = np.zeros((d, d)), state.mean + piece.centre
-        first, left = 0, int(np.count_nonzero(piece.prices))
+        squares = _squares(state, prices, tuning)
+    squares -= np.multiply.outer(piece.total * piece.centre, piece.centre)
+    squares.flat[:: d + 1] += 1.0
+    return _solve_positive(squares, piece.right)
+
+
+def _squares(state: NewtonState, prices: Array, tuning: PrimalNewtonTuning) -> Array:
+    """Return the upper triangle of sum_i c_i (x_i - mean)(x_i - mean)'; prices may be negative."""
+    rows, d = as_rows(state.X), len(state.weights)
+    squares = np.zeros((d, d))
+    if is_thin(state.X, short=tuning.short):
+        check_time(tuning.scattered * state.X.nnz**2 / max(len(prices), 1))
+        add_squares(rows, prices, squares)
+        return squares
+    for sign in (1.0, -1.0):
+        one_sided = np.maximum(sign * prices, 0.0)
+        first, left = 0, int(np.count_nonzero(one_sided))
         # Every block adds a whole (d, d) product, so blocks are larger than that.
         block = np.empty((min(left, max(tuning.block, 2 * d * d) // max(d, 1)), d))
         while left > 0:
             check_time(len(block) * float(d) ** 2)
-            first, m = fill_scaled(rows, shift, piece.prices, first, block)
-            hessian += block[:m].T @ block[:m]
+            first, m = fill_scaled(rows, state.mean, one_sided, first, block)
+            squares += sign * (block[:m].T @ block[:m])
             left -= m
-    hessian.flat[:: d + 1] += 1.0
-    return _solve_positive(hessian, piece.right)
+    return squares
 
 
 def _solve_positive(hessian: Array, right: Array) -> Array:
@@ -219,8 +298,10 @@ def _solve_positive(hessian: Array, right: Array) -> Array:
     return x
 
 
-def _solve_by_products(state: NewtonState, piece: _Piece, tuning: PrimalNewtonTuning) -> Array:
-    """Return the Newton move of w approximately, by conjugate gradients."""
+def _solve_by_products(
+    state: NewtonState, piece: _Piece, tuning: PrimalNewtonTuning, *, may_factor: bool
+) -> tuple[Array, bool]:
+    """Return the Newton move of w approximately, by conjugate gradients, and whether it is as exact as asked for."""
     active = piece.prices > 0.0
     rows, prices = state.X[active].astype(np.float64, copy=False), piece.prices[active]
     total, centre, right = piece.total, piece.centre, piece.right
@@ -234,6 +315,21 @@ def _solve_by_products(state: NewtonState, piece: _Piece, tuning: PrimalNewtonTu
     # The gap is about |g|^2 / 2, so this is the root of the relative gap: the solution is as exact as w is near.
     primal = max(piece.primal, np.finfo(float).tiny)
     exactness = float(np.clip(np.linalg.norm(right) / np.sqrt(2.0 * primal), tuning.most_exact, tuning.least_exact))
-    return conjugate_gradients(
-        product, right, lambda V: V / scale, exactness, is_euclidean=True, max_products=tuning.max_products
-    ).x
+    budget = tuning.max_products
+    if may_factor:  # as much work as Cholesky in the samples
+        factor = len(prices) ** 3.0 / (3.0 * tuning.scattered)
+        budget = int(np.clip(factor / (2.0 * rows.nnz + 1.0), min(tuning.fewest_products, budget), budget))
+    solved = conjugate_gradients(product, right, lambda V: V / scale, exactness, is_euclidean=True, max_products=budget)
+    return solved.x, float(np.linalg.norm(solved.residual)) <= exactness * float(np.linalg.norm(right))
+
+
+def _note_dual(problem: SquaredHingeProblem, state: NewtonState, piece: _Piece) -> None:
+    """Keep the dual point of the minimiser of the piece, if it has the largest dual value so far."""
+    ahead = np.where(piece.prices > 0.0, np.maximum(problem.C * (state.slack - state.fall), 0.0), 0.0)
+    alpha = balanced(ahead, problem.y)[0] if problem.has_bias else ahead
+    weights = np.empty_like(state.weights)
+    fill_adjoint(as_rows(state.X), state.mean, problem.y * alpha, weights)
+    linear, square = float(alpha.sum()), float(weights @ weights + alpha @ (alpha * problem.inverse_C))
+    bound = 0.5 * linear * (linear / square) if square > 0.0 else 0.0  # of the best multiple
+    if bound > state.bound:
+        state.alpha, state.bound = alpha * (linear / square), bound

@@ -42,12 +42,12 @@ Array = NDArray[Any]
 class SmoTuning(NamedTuple):
     """How many rows are opened at once, and how far a step descends on them."""
 
-    target: float = 0.2  # share to which a step reduces the violation of its samples: maths: squared hinge, section 9
+    target: float = 0.2  # share to which a step reduces the violation of its samples: maths: squared hinge, section 10
     violating: float = 0.1  # share of the worst violation from which on a sample is worth a row of K; by hand
     first_share: float = 1 / 16  # of all rows, opened at first; by hand
     fewest_rows: int = 256  # opened at a time: fewer are no cheaper, as one product computes them together; by hand
     growth: float = 0.5  # of the open rows, opened next; by hand
-    # Samples in the first working set; it doubles: maths: squared hinge, section 9, "keep the working set large"
+    # Samples in the first working set; it doubles: maths: squared hinge, section 10, "keep the working set large"
     first_set: int = 2000
     set_passes: int = 10  # updates per sample of a working set; by hand
     fewest_updates: int = 256  # of one step; by hand
