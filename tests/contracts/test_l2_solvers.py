@@ -281,7 +281,7 @@ def test_no_price_costs_nothing(solver, has_bias):
 @every_solver
 @pytest.mark.parametrize("d", [0, 3])
 def test_rows_of_nothing_leave_only_the_bias(solver, d):
-    """Maths: squared hinge, section 8: b = (n+ - n-) / n for equal C, and P = 2 C n+ n- / n."""
+    """Maths: squared hinge, section 9: b = (n+ - n-) / n for equal C, and P = 2 C n+ n- / n."""
     y = np.where(np.arange(20) < 14, 1.0, -1.0)
     result = fit(make(np.zeros((20, d)), y, C=0.7), solver)
     assert result.point.bias == pytest.approx(0.4, abs=1e-4)
@@ -290,7 +290,7 @@ def test_rows_of_nothing_leave_only_the_bias(solver, d):
 
 @every_pair
 def test_contradictory_duplicates_teach_nothing(solver, kernel):
-    """Maths: squared hinge, section 8: w = 0, b = 0, P = n C / 2."""
+    """Maths: squared hinge, section 9: w = 0, b = 0, P = n C / 2."""
     X, _ = overlapping(20)
     y = np.repeat([1.0, -1.0], 20)
     result = fit(make(np.vstack([X, X]), y, kernel, C=2.0), solver, tol=1e-7)

@@ -150,7 +150,7 @@ def test_when_the_estimate_says_so_every_class_meets_the_tolerance_itself(name):
         part.certificate(mine).residual for part, mine in zip(problem.parts, each.point(problem, state), strict=True)
     ]
     # Descent sums the gaps of rows as it meets them, so that its estimate is a guess; those of the others are exact.
-    assert max(residuals) <= (2.0 if name == "descent" else 1.01) * tol
+    assert max(residuals) <= (2.0 if "descent" in name and "kernel" not in name else 1.01) * tol
 
 
 @dataclass

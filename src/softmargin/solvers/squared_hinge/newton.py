@@ -39,7 +39,6 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import SquaredHingeProblem
 from softmargin.matrices.operator import FEW, is_thin, laid_out
 from softmargin.matrices.rows import add_squares, as_rows, weighted_squares
-from softmargin.problems.checks import balanced
 from softmargin.problems.free_bias import BiasPoint
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
 from softmargin.solvers.common.resumable import Resumable
@@ -72,6 +71,7 @@ class PrimalNewtonTuning(NamedTuple):
     most_samples: int = 3000  # with one unknown each, for sparse X of many features: 72 MB; by hand
     scattered: float = 8.5  # BLAS multiplications in the time of one that scatters its result; a ratio of timings
     kept_features: int = 1000  # most for which the sum over I is kept between steps: 8 MB for every class; by hand
+    long: int = 100  # entries per row above which the squares of rows take most of a step; by hand
     sampled: int = 8  # rows per feature of the first sum over I, where all rows are many more; by hand
 
 
@@ -112,7 +112,7 @@ class _Piece(NamedTuple):
     pull: float  # g_b
     primal: float  # P(w, b)
     residual: float  # relative gap at the best bias
-    is_behind: bool  # the losses there imply a worse dual point than an earlier piece
+    is_behind: bool  # the losses there imply no better dual point than an earlier piece, or zero
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,10 @@ class PrimalNewton(Resumable):
         if not gram.is_linear:
             raise IncompatibleError(f"PrimalNewton needs the linear kernel; the kernel is {gram.kernel.name}. Use Smo.")
         n, d = gram.X.shape
-        kept = d if d <= min(self.tuning.kept_features, self.tuning.dense_features) else 0
-        held, squares = np.zeros(n if kept else 0), np.zeros((kept, kept))
+        is_kept = d <= min(self.tuning.kept_features, self.tuning.dense_features) and _has_long_rows(
+            gram.X, self.tuning
+        )
+        held, squares = (np.zeros(n), np.zeros((d, d))) if is_kept else (np.zeros(0), np.zeros((0, 0)))
         state = NewtonState(np.zeros(d), 0.0, np.zeros(d), np.zeros(n), np.zeros(n), held, squares)
         samples = self._samples(problem, state)
         if isinstance(state.X, np.ndarray) and d <= self.tuning.dense_features and problem.has_bias:
@@ -152,7 +154,8 @@ class PrimalNewton(Resumable):
         shift = -float(piece.centre @ move) - (piece.pull / piece.total if piece.total > 0.0 else 0.0)
         iterate, scratch = (state.weights, state.bias, state.scores), (state.slack, state.fall)
         state.bias += shift * minimise_along(state.samples, *iterate, move, shift, *scratch)
-        _note_dual(problem, state, piece)
+        if piece.is_behind:
+            _note_dual(problem, state, piece)
         state.piece = None
         return state
 
@@ -191,7 +194,7 @@ class PrimalNewton(Resumable):
         residual = relative_gap(best, max(own, state.bound))
         right = -pull * centre - (weights - forces)
         state.piece = _Piece(
-            prices, total, centre, right, -pull, half_square + losses, residual, is_behind=state.bound > own
+            prices, total, centre, right, -pull, half_square + losses, residual, is_behind=own <= state.bound
         )
         return state.piece
 
@@ -241,7 +244,8 @@ def _solve_dense(state: NewtonState, piece: _Piece, tuning: PrimalNewtonTuning) 
     d, prices = len(state.weights), piece.prices
     m = int(np.count_nonzero(prices))
     check_time(d**3.0 / 3.0)
-    stride = m // (2 * tuning.sampled * d) if d and not state.weights.any() else 0
+    is_first = d > 0 and not state.weights.any() and _has_long_rows(state.X, tuning)
+    stride = m // (2 * tuning.sampled * d) if is_first else 0
     if stride > 1:  # the first piece is a poor model of P: some rows tell as much of it, and the diagonal of all
         few = np.zeros_like(prices)
         few[np.flatnonzero(prices)[::stride]] = stride * prices[np.flatnonzero(prices)[::stride]]
@@ -265,6 +269,11 @@ def _solve_dense(state: NewtonState, piece: _Piece, tuning: PrimalNewtonTuning) 
     return _solve_positive(squares, piece.right)
 
 
+def _has_long_rows(X: Any, tuning: PrimalNewtonTuning) -> bool:
+    """Say whether the squares of the rows take most of a step."""
+    return bool(X.shape[1] > tuning.long if isinstance(X, np.ndarray) else X.nnz > tuning.long * X.shape[0])
+
+
 def _squares(state: NewtonState, prices: Array, tuning: PrimalNewtonTuning) -> Array:
     """Return the upper triangle of sum_i c_i (x_i - mean)(x_i - mean)'; prices may be negative."""
     rows, d = as_rows(state.X), len(state.weights)
@@ -273,7 +282,7 @@ def _squares(state: NewtonState, prices: Array, tuning: PrimalNewtonTuning) -> A
         check_time(tuning.scattered * state.X.nnz**2 / max(len(prices), 1))
         add_squares(rows, prices, squares)
         return squares
-    for sign in (1.0, -1.0):
+    for sign in (1.0, -1.0) if prices.min(initial=0.0) < 0.0 else (1.0,):
         one_sided = np.maximum(sign * prices, 0.0)
         first, left = 0, int(np.count_nonzero(one_sided))
         # Every block adds a whole (d, d) product, so blocks are larger than that.
@@ -326,7 +335,11 @@ def _solve_by_products(
 def _note_dual(problem: SquaredHingeProblem, state: NewtonState, piece: _Piece) -> None:
     """Keep the dual point of the minimiser of the piece, if it has the largest dual value so far."""
     ahead = np.where(piece.prices > 0.0, np.maximum(problem.C * (state.slack - state.fall), 0.0), 0.0)
-    alpha = balanced(ahead, problem.y)[0] if problem.has_bias else ahead
+    alpha = ahead
+    if problem.has_bias:
+        net, both = float(problem.y @ ahead), float(ahead.sum())
+        sides = np.maximum([0.5 * (both + net), 0.5 * (both - net)], np.finfo(float).tiny)
+        alpha = ahead * np.where(problem.y > 0.0, *(sides.min() / sides))
     weights = np.empty_like(state.weights)
     fill_adjoint(as_rows(state.X), state.mean, problem.y * alpha, weights)
     linear, square = float(alpha.sum()), float(weights @ weights + alpha @ (alpha * problem.inverse_C))
