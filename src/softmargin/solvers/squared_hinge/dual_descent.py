@@ -133,10 +133,12 @@ class SquaredHingeDescent(Resumable):
         return problem.point(problem.feasible(state.alpha))
 
     def estimate(self, problem: SquaredHingeProblem, state: DescentState) -> float:
-        """Estimate the relative gap from the gaps of the samples, as their last visits found them."""
+        """Estimate the relative gap from the gaps of the samples, as their last visits found them, and from y'a."""
         ridge = float(state.alpha @ (state.alpha * problem.inverse_C))
         dual = float(state.alpha.sum()) - 0.5 * (float(state.weights @ state.weights) + ridge)
-        return relative_gap(dual + float(state.gaps.sum()), dual)
+        net = float(problem.y @ state.alpha) if problem.has_bias else 0.0
+        gap = float(state.gaps.sum()) + abs(net) * (abs(float(state.balance[0])) + float(state.balance[1]) * abs(net))
+        return relative_gap(dual + gap, dual)
 
 
 def _coordinates(problem: SquaredHingeProblem, state: DescentState) -> Coordinates:
