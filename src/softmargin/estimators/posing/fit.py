@@ -288,8 +288,15 @@ def fastest_in_l1_ball(problem: Any, tuning: AutoTuning = TUNING) -> str:
     return "working_set"
 
 
+def fastest_squared_hinge(problem: Any, tuning: AutoTuning = TUNING) -> str:
+    """Name the solver for a linear squared hinge: on the dual where X is sparse and wide, else Newton's method."""
+    X = problem.gram.X
+    return "newton" if isinstance(X, np.ndarray) or X.shape[1] <= tuning.many_features else "dual_descent"
+
+
 RULES: dict[str, Callable[[Any], str]] = {
     "softmax ridge": fastest_ridge,
+    "linear squared_hinge": fastest_squared_hinge,
     "kernel hinge": fastest_kernel_hinge,
     "l1 ball": fastest_in_l1_ball,
 }
