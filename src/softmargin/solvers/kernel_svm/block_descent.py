@@ -176,7 +176,8 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
                 if part.epoch(rng, is_single=epochs == 1) <= target or is_time_up():
                     break
             if epochs > 1 and state.is_crawling and not is_time_up():
-                state.credit = max(state.credit - part.face_step(state.credit), 0.0)
+                work = part.face_step(state.credit)
+                state.credit = state.credit - work if work < np.inf else 0.0
         state.random[:] = part.random
         change = part.alpha - state.alpha[rows]
         state.alpha[rows] = part.alpha
