@@ -59,7 +59,10 @@ class AutoTuning(NamedTuple):
 
     many_features: int = 3000  # above, a sparse ridge problem goes to its dual: docs/results/softmax.md
     most_multiplied: float = 5.5e7  # multiplications up to which a whole Hessian is fastest: docs/results/softmax.md
-    steep: float = 1e5  # mean C_i |x_i|^2 / ridge from which on primal-dual steps are the fastest; by hand: see there
+    # Mean C_i |x_i|^2 / ridge from which on primal-dual steps go further, and the features up to which newton_cg is as
+    # good, as it has a matrix per class; by hand, on mnist and isolet, avila and poker.
+    steep: float = 5e4
+    few_features: int = 50
     scattered: float = 8.5  # BLAS multiplications in the time of one that scatters its result; a ratio of timings
     heavy: float = 3.0  # largest p_i |x_i|^2 / l2 at which dual coordinates are the fastest: docs/results/balls.md
     loose_tol: float = 1e-2  # tolerance of the convex relative, where a run starts; by hand
@@ -267,7 +270,8 @@ def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
         making = min(making, tuning.scattered * problem.X.nnz**2 / max(n, 1))
     if problem.ridge > 0.0 and making + unknowns**3 / 3.0 <= tuning.most_multiplied:
         return "newton"
-    if problem.ridge > 0.0 and problem.C @ row_squares(problem.X) >= tuning.steep * problem.ridge * n:
+    is_wide = min(n, d) > tuning.few_features and problem.ridge > 0.0
+    if is_wide and problem.C @ row_squares(problem.X) >= tuning.steep * problem.ridge * n:
         return "primal_dual_newton"
     return "dual_descent" if is_sparse and d > tuning.many_features and problem.ridge > 0.0 else "newton_cg"
 
