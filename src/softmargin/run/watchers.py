@@ -257,11 +257,11 @@ def _flattened(state: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _settings(solver: Any) -> dict[str, Any]:
-    """Return the name and the fields of a solver, and of the solvers in its fields; tuning only where it is changed."""
+    """Return the name and the fields of a solver, and of the solvers in its fields; tuning where it is changed."""
     fields = {
         field.name: getattr(solver, field.name)
         for field in dataclasses.fields(solver)
-        if field.name != "tuning" or getattr(solver, field.name) != field.default
+        if field.compare and (field.name != "tuning" or getattr(solver, field.name) != field.default)
     }
     return {"name": type(solver).__name__, **{name: _plain(value) for name, value in fields.items()}}
 

@@ -14,7 +14,7 @@ share of their work, nothing is decided: a fit that is nearly done is left alone
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -66,7 +66,7 @@ class HandOver(CheckedFields):
 
     first: Solver[Any, Any, Any]
     then: Solver[Any, Any, Any]
-    patience: float
+    patience: float = field(compare=False)  # of the problem: solvers for two problems may be the same
     tuning: HandOverTuning = HandOverTuning()
 
     allowed: ClassVar = {"first": (SOLVER_OBJECT,), "then": (SOLVER_OBJECT,), "patience": (POSITIVE,)}
