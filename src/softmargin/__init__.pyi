@@ -89,6 +89,7 @@ from softmargin.solvers import Scgs as Scgs
 from softmargin.solvers import Smo as Smo
 from softmargin.solvers import SoftmaxDualDescent as SoftmaxDualDescent
 from softmargin.solvers import SoftmaxNewton as SoftmaxNewton
+from softmargin.solvers import Splitting as Splitting
 from softmargin.solvers import SquaredHingeDescent as SquaredHingeDescent
 from softmargin.solvers import Storc as Storc
 from softmargin.solvers import Svrg as Svrg

@@ -183,6 +183,7 @@ SOLVERS = {
     "KernelPairDescent": ({}, sm.KernelSVC, PAIR),
     "FreePairDescent": ({"fit_intercept": "free"}, sm.KernelSVC, PAIR),
     "ProjectedGradient": ({}, sm.KernelSVC, Y),
+    "Splitting": ({}, sm.KernelSVC, Y),
     "FrankWolfe": ({}, sm.KernelSVC, Y),
     "FreeFrankWolfe": ({"fit_intercept": "free"}, sm.KernelSVC, PAIR),
     "BlockFrankWolfe": ({}, sm.KernelSVC, Y),

@@ -28,6 +28,7 @@ from softmargin.solvers.kernel_svm.frank_wolfe import FrankWolfe
 from softmargin.solvers.kernel_svm.pair_descent import KernelPairDescent, KernelPairDescentTuning
 from softmargin.solvers.kernel_svm.pairwise_frank_wolfe import PairwiseFrankWolfe
 from softmargin.solvers.kernel_svm.projected_gradient import ProjectedGradient, ProjectedGradientTuning
+from softmargin.solvers.kernel_svm.splitting import Splitting
 from softmargin.testing import check_run
 
 SOLVERS = {  # with the relative gap that each reaches in a short time: plain Frank-Wolfe is sublinear
@@ -41,8 +42,9 @@ SOLVERS = {  # with the relative gap that each reaches in a short time: plain Fr
     "away": (AwayFrankWolfe(), 1e-6),
     "gradient": (ProjectedGradient(working_set=False), 1e-6),
     "working set": (ProjectedGradient(), 1e-6),
+    "splitting": (Splitting(), 1e-6),
 }
-MONOTONE = ("descent", "plain descent", "pairs", "matrix", "block", "pairwise", "away")
+MONOTONE = ("descent", "plain descent", "pairs", "matrix", "block", "pairwise", "away", "splitting")
 SMALL_CACHE = 0.004  # megabytes: 5 rows of 50, a square of 15
 
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
@@ -229,6 +231,7 @@ def test_kernel_without_a_store_gives_the_same_result(solver, multiclass):
         "plain descent",
         "pairs",
         "working set",
+        "splitting",
     ):  # there the cache decides how large the sets are
         one, two = (fit(problem, solver, tol=0.0, max_iter=5).point.alpha for problem in (kept, not_kept))
         np.testing.assert_allclose(one, two, atol=1e-11)

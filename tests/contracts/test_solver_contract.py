@@ -63,6 +63,7 @@ from softmargin.solvers import (
     Smo,
     SoftmaxDualDescent,
     SoftmaxNewton,
+    Splitting,
     SquaredHingeDescent,
     Storc,
     Svrg,
@@ -115,6 +116,7 @@ KERNEL_SOLVERS = {  # with the relative gap that each reaches in a short time: p
     AwayFrankWolfe(): 1e-6,
     ProjectedGradient(working_set=False): 1e-6,
     ProjectedGradient(): 1e-6,
+    Splitting(): 1e-6,
 }
 for solver, tol in KERNEL_SOLVERS.items():
     for multiclass in LOSS_NAMES:
@@ -177,6 +179,7 @@ for solver, kind in (
     (DualBlockDescent(), "linear hinge"),
     (KernelBlockDescent(), "kernel hinge"),
     (ProjectedGradient(), "kernel hinge"),
+    (Splitting(), "kernel hinge"),
     (PrimalNewton(), "linear squared"),
     (Smo(), "kernel squared"),
     (DualProxGradient(), "kernel squared"),

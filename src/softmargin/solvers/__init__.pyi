@@ -25,6 +25,7 @@ from softmargin.solvers.kernel_svm.pair_descent import FreePairDescent as FreePa
 from softmargin.solvers.kernel_svm.pair_descent import KernelPairDescent as KernelPairDescent
 from softmargin.solvers.kernel_svm.pairwise_frank_wolfe import PairwiseFrankWolfe as PairwiseFrankWolfe
 from softmargin.solvers.kernel_svm.projected_gradient import ProjectedGradient as ProjectedGradient
+from softmargin.solvers.kernel_svm.splitting import Splitting as Splitting
 from softmargin.solvers.linear_svm.block_descent import DualBlockDescent as DualBlockDescent
 from softmargin.solvers.linear_svm.interior_point import InteriorPoint as InteriorPoint
 from softmargin.solvers.quadratic_program import QuadraticProgram as QuadraticProgram

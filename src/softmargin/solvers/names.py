@@ -62,6 +62,7 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
     "kernel hinge": {
         "block_descent": SolverName("KernelBlockDescent"),
         "pair_descent": SolverName("KernelPairDescent"),
+        "splitting": SolverName("Splitting"),
         "projected_gradient": SolverName("ProjectedGradient"),
         "frank_wolfe": SolverName("FrankWolfe"),
         "frank_wolfe_oblivious": SolverName("FrankWolfe", {"step_rule": "oblivious"}),

@@ -8,7 +8,8 @@ cost of a variable does:
                                     mean; idle rows leave early                sort, no limit, a compiled partition
     softmax.dual_descent            the same, with a far larger share          every row keeps a part of the gap
     kernel_svm.block_descent,       rows between corners, and rows with a      the square of K over the set has to fit
-    kernel_svm.projected_gradient   gap above a share: ``choose_rows``         into memory
+    kernel_svm.projected_gradient,  gap above a share: ``choose_rows``         into memory
+    kernel_svm.splitting
     kernel_svm.pair_descent         the same, and rows near the margin         a row of K costs more than its descent
     squared_hinge.smo               worst violators, in turn those that rise   with a free bias one variable rises as
                                     and those that fall; free variables        another falls: a set needs both

@@ -19,6 +19,7 @@ from softmargin.blocks import NOTHING
 from softmargin.core.deadline import check_time
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.losses.multiclass_hinge import margins
+from softmargin.matrices.operator import row_slices
 from softmargin.solvers.common.resumable import Resumable
 
 __all__ = [
@@ -26,10 +27,12 @@ __all__ = [
     "corner",
     "corner_weights",
     "first_rows",
+    "gap_of",
     "is_between",
     "nearest",
     "open_rows",
     "weights_between",
+    "wide_product",
 ]
 
 Array = NDArray[Any]
@@ -101,6 +104,22 @@ def _nearest_weston_watkins(u: Array, y: Array, C: Array) -> Array:
         if (is_found | is_same).all():
             break
     return np.asarray(-np.clip(v - gamma[:, None], 0.0, bound))
+
+
+def gap_of(multiclass: str, alpha: Array, scores: Array, y: Array, C: Array) -> float:
+    """Return the Frank-Wolfe gap of some rows, which is their part of the duality gap."""
+    # maths: kernel SVM, section 2.
+    away = alpha - corner(multiclass, scores, y, C)
+    return float(np.vdot(away, scores) - away[np.arange(len(y)), y].sum())
+
+
+def wide_product(K: Array, change: Array) -> Array:
+    """Return K change, (m, k), in float64: K, whose values may be float32, is widened a slice at a time."""
+    out = np.empty_like(change)
+    for part in row_slices(len(K), len(K)):
+        check_time()
+        np.matmul(K[part].astype(np.float64, copy=False), change, out=out[part])
+    return out
 
 
 def is_between(multiclass: str, alpha: Array, y: Array, C: Array) -> Array:

@@ -22,7 +22,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from softmargin.core.deadline import has_time_for, is_time_up
 from softmargin.matrices.operator import row_slices
-from softmargin.solvers.kernel_svm._dual_rows import corner_weights, nearest, weights_between
+from softmargin.solvers.kernel_svm._dual_rows import corner_weights, nearest, weights_between, wide_product
 
 __all__ = ["FaceRows", "FaceTuning", "face_step", "face_work", "free_classes"]
 
@@ -49,11 +49,8 @@ class FaceRows(NamedTuple):
     diagonal: Array  # (m,)
 
     def times(self, change: Array) -> Array:
-        """Return K change, (m, k), in float64: K is widened a slice at a time."""
-        out = np.empty_like(change)
-        for part in row_slices(len(self.K), len(self.K)):
-            np.matmul(self.K[part].astype(np.float64, copy=False), change, out=out[part])
-        return out
+        """Return K change, (m, k), in float64."""
+        return wide_product(self.K, change)
 
 
 def free_classes(multiclass: str, alpha: Array, y: Array, C: Array) -> Array:

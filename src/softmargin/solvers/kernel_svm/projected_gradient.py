@@ -28,11 +28,18 @@ from numpy.typing import NDArray
 
 from softmargin.core.deadline import check_time, is_time_up, share_of_time
 from softmargin.core.protocols import KernelBlockProblem
-from softmargin.matrices.operator import row_slices
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
 from softmargin.solvers.common.power_method import largest_eigenvalue
 from softmargin.solvers.common.working_set import choose_rows
-from softmargin.solvers.kernel_svm._dual_rows import DualRowSolver, corner, first_rows, is_between, nearest, open_rows
+from softmargin.solvers.kernel_svm._dual_rows import (
+    DualRowSolver,
+    first_rows,
+    gap_of,
+    is_between,
+    nearest,
+    open_rows,
+    wide_product,
+)
 
 __all__ = ["ProjectedGradient", "ProjectedGradientState", "ProjectedGradientTuning"]
 
@@ -136,21 +143,16 @@ class ProjectedGradient(DualRowSolver[ProjectedGradientState]):
         y, C = problem.y[rows], problem.C[rows]
 
         def product(change: Array) -> Array:
-            out = np.empty_like(change)
-            for part in row_slices(len(K), len(K)):
-                check_time()
-                # Widened a slice at a time: kernel values may be float32, sums never are.
-                np.matmul(K[part].astype(np.float64, copy=False), change, out=out[part])
-            return out
+            return wide_product(K, change)
 
         old, scores = state.alpha[rows], state.scores[rows]
         with share_of_time(tuning.share):
             lipschitz = self._lipschitz(product, gram.diagonal[rows], np.random.default_rng(len(rows)))
             at = DualIterate(old, scores, old, scores, lipschitz, 1.0, ceiling=float(gram.diagonal[rows].sum()))
-            target = tuning.set_target * _gap(at, problem.multiclass, y, C)
+            target = tuning.set_target * gap_of(problem.multiclass, at.alpha, at.scores, y, C)
             for _ in range(tuning.set_steps):
                 _advance(at, problem.multiclass, y, C, product)
-                if not _gap(at, problem.multiclass, y, C) > target or is_time_up():
+                if not gap_of(problem.multiclass, at.alpha, at.scores, y, C) > target or is_time_up():
                     break
         change = np.zeros_like(state.alpha)
         change[rows] = at.alpha - old
@@ -187,10 +189,3 @@ def _advance(at: DualIterate, multiclass: str, y: Array, C: Array, product: Prod
     at.momentum = 1.0 if float(np.vdot(d, new - at.alpha)) < 0.0 else following
     at.last, at.last_scores = at.alpha, at.scores
     at.alpha, at.scores = new, new_scores
-
-
-def _gap(at: DualIterate, multiclass: str, y: Array, C: Array) -> float:
-    """Return the Frank-Wolfe gap of these rows, which is their part of the duality gap."""
-    # maths: kernel SVM, section 2.
-    away = at.alpha - corner(multiclass, at.scores, y, C)
-    return float(np.vdot(away, at.scores) - away[np.arange(len(y)), y].sum())
