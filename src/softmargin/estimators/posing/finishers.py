@@ -27,6 +27,7 @@ class FinisherTuning(NamedTuple):
     call: float = 5e6  # of an interior point step, for each class: 0.6 ms of calls
     steps: float = 30.0  # of an interior point to 1e-3: 6 to 40 on the data sets of benchmarks/hard
     passes: float = 0.002  # of block descent per unit of C |x|^2: the least that was seen, w8a at C = 1000
+    scattered: float = 25.0  # of a number of a row in dual descent, of which a visit makes two; timings on news20
     solves: float = 5.0  # of Newton's method from a point of dual descent to 1e-3: 4 to 8 on news20 and tdt2
     support: float = 0.1  # share of the samples in its systems: 0.03 to 0.15 on news20 and tdt2, raw, at C = 1 and 100
     most_numbers: float = 2.5e8  # float64 numbers that a finisher may hold: 2 GB; by hand
@@ -69,7 +70,7 @@ def _of_dual_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING
     X = problem.gram.X
     entries = X.size if isinstance(X, np.ndarray) else X.nnz
     whole = tuning.solves * (tuning.support * len(problem.y)) ** 3.0 / 3.0
-    return Finisher("newton", max(whole / (2.0 * tuning.entry * entries), tuning.steps), is_hopeless=False)
+    return Finisher("newton", max(whole / (2.0 * tuning.scattered * entries), tuning.steps), is_hopeless=False)
 
 
 FINISHERS: dict[tuple[str, str], Callable[[Any, int], Finisher | None]] = {
