@@ -26,6 +26,7 @@ import traceback
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -344,7 +345,7 @@ def readers() -> dict[str, Callable[[], Reader]]:
     return {
         "libsvm": lambda: Reader(_libsvm(), read_libsvm),
         "chunks": lambda: Reader(_libsvm(), lambda path: list(read_libsvm_chunks(path, n_rows=5))),
-        "table": lambda: Reader(_tables(), read_table),
+        **({"table": lambda: Reader(_tables(), read_table)} if find_spec("pyarrow") else {}),
         "npz": lambda: Reader(_npz(), read_npz, repacked_npz),
         "npy": lambda: Reader(_npy(), _read_npy, _strange_array, ".npy"),
         "model": lambda: Reader(_models(), _read_model, repacked_archive),

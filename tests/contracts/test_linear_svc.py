@@ -313,7 +313,7 @@ def test_verbose_shows_the_gap(three, capsys):
         ),
         (
             {"solver": "walrus", "loss": "squared_hinge", "multiclass": "one_vs_rest"},
-            "solves linear hinge problems, not linear squared_hinge ones; choose one of auto, newton, smo",
+            "solves linear hinge problems, not linear squared_hinge ones; choose one of auto, newton, dual_descent",
         ),
         (
             {"solver": DualBlockDescent(), "loss": "squared_hinge", "multiclass": "one_vs_rest"},

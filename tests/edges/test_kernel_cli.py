@@ -243,7 +243,7 @@ def test_a_kernel_model_is_no_liblinear_file(refused, tmp_path, monkeypatch):
             ("--solver", "frank_wolfe"),
             "'frank_wolfe' solves kernel hinge and kernel hinge with a free bias problems, not lin",
         ),
-        (("--loss", "squared_hinge", "--solver", "shark"), "choose one of auto, newton, smo"),
+        (("--loss", "squared_hinge", "--solver", "shark"), "choose one of auto, newton, dual_descent"),
         (("--loss", "squared_hinge", "--multiclass", "crammer_singer"), "was asked to join 3 in one"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

@@ -25,10 +25,13 @@ class Best(NamedTuple):
     is_recalled: bool = False  # a checkpoint says so: to be seen again before it is believed
 
     def beats(self, other: Certificate) -> bool:
-        """Say whether it is better than a point with this certificate of the same kind; NaN is worse than any."""
+        """Say whether it is better than a later point with this certificate of the same kind, by more than rounding.
+
+        NaN is worse than any.
+        """
         mine = self.certificate
         is_same = mine.kind == other.kind and mine.kind not in SAMPLED
-        return is_same and mine.residual == mine.residual and not mine.residual >= other.residual
+        return is_same and mine.residual == mine.residual and not mine.residual >= other.residual - other.rounding
 
     def seen(self, certificate: Certificate) -> "Best":
         """Return itself after another evaluation: other tiles of kernel values change the last digits, no more."""

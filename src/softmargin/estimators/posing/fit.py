@@ -26,6 +26,7 @@ from softmargin.core.parameters import (
     checked,
     shown,
 )
+from softmargin.core.protocols import ManyProblems
 from softmargin.estimators.posing.finishers import finisher_of
 from softmargin.estimators.posing.softmax import convex_relative
 from softmargin.losses.observed import Observed
@@ -223,7 +224,7 @@ def find_solver(solver: Any, problem: Any) -> Any:
 
 def _made_ready(chosen: Any, problem: Any, part: Any) -> Any:
     """Return a solver for all parts of a problem."""
-    if part is problem or isinstance(chosen, solvers.EachClass):
+    if part is problem or ManyProblems in chosen.needs:
         return chosen
     check_needs(part, chosen, f"It is a part of a one-vs-rest problem. Choose one of {', '.join(choices(part.kind))}.")
     has_weights = part.kind == "linear squared_hinge" and part.is_expansion

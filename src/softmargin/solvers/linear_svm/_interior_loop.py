@@ -2,6 +2,9 @@
 
 Arrays are flat. Row i has m pairs (lower, s) in a row, and either as many pairs (upper, t), "separate" (Weston-Watkins;
 two classes), or one, "joint" (Crammer-Singer). maths: linear SVM, section 7, has the equations.
+
+A loop that adds up writes nothing: where it does, the compiler compares addresses and has another order of the sum for
+arrays that lie close together, so that a run and its resumption could differ in their last bits.
 """
 
 from typing import Any, NamedTuple
@@ -69,9 +72,10 @@ def joint_stiffness(now: Pairs, stiffness: Array, slope: Array) -> None:
     n = slope.shape[0]
     m = stiffness.shape[0] // max(n, 1)
     for i in range(n):
-        total = now.upper[i] / now.t[i]
         for p in range(i * m, (i + 1) * m):
             stiffness[p] = now.lower[p] / now.s[p]
+        total = now.upper[i] / now.t[i]
+        for p in range(i * m, (i + 1) * m):
             total += stiffness[p]
         slope[i] = 1.0 / np.sqrt(total)
 
@@ -84,9 +88,10 @@ def joint_pull(
     n = slope.shape[0]
     m = stiffness.shape[0] // max(n, 1)
     for i in range(n):
-        total = high[i] / now.t[i]
         for p in range(i * m, (i + 1) * m):
             pull[p] = low[p] / now.s[p] + stiffness[p] * excess[p]
+        total = high[i] / now.t[i]
+        for p in range(i * m, (i + 1) * m):
             total += pull[p]
         rise[i] = total * slope[i] * slope[i]
         for p in range(i * m, (i + 1) * m):
@@ -106,11 +111,12 @@ def joint_moves(
             mean += stiffness[p] * dh[p]
         mean *= slope[i] * slope[i]
         move.t[i] = rise[i] + mean
-        total = 0.0
         for p in range(i * m, (i + 1) * m):
             move.lower[p] = pull[p] + stiffness[p] * (dh[p] - mean)
-            total += move.lower[p]
             move.s[p] = move.t[i] - dh[p] - excess[p]
+        total = 0.0
+        for p in range(i * m, (i + 1) * m):
+            total += move.lower[p]
         move.upper[i] = -total
 
 
