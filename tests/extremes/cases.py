@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from softmargin import KernelSVC, L1BallClassifier, LinearSVC, SoftmaxRegression, TraceBallClassifier
-from softmargin.solvers.names import SOLVERS
 
 _OVR = {"multiclass": "one_vs_rest"}
 _SQUARED = {**_OVR, "loss": "squared_hinge"}
@@ -27,19 +26,16 @@ ESTIMATORS = {
 }
 # Solvers by name that ``auto`` hands hard problems to, or that solve Newton systems.
 _NAMED = {
-    "linear ww": ("interior_point", "interior_point_cg"),
-    "linear cs": ("interior_point", "interior_point_cg"),
-    "linear ovr": ("interior_point", "interior_point_cg"),
+    "linear ww": ("interior_point",),
+    "linear cs": ("interior_point",),
+    "linear ovr": ("interior_point",),
     "linear squared": ("newton",),
-    "kernel ww": ("splitting",),
-    "kernel cs, linear": ("splitting",),
     "softmax l2": ("newton", "newton_cg", "trust_newton", "primal_dual_newton"),
     "softmax l1": ("prox_newton",),
 }
-_KNOWN = {name for names in SOLVERS.values() for name in names}
 FITS = [
     *((name, "auto") for name in ESTIMATORS),
-    *((name, solver) for name, solvers in _NAMED.items() for solver in solvers if solver in _KNOWN),
+    *((name, solver) for name, solvers in _NAMED.items() for solver in solvers),
 ]
 # Those that reach the optimum whatever the data.
 FINISHERS = [(name, solver) for name, solver in FITS if solver == "interior_point"]

@@ -21,9 +21,11 @@ from softmargin.core.protocols import KernelBlockProblem
 from softmargin.losses.multiclass_hinge import margins
 from softmargin.matrices.operator import row_slices
 from softmargin.solvers.common.resumable import Resumable
+from softmargin.solvers.common.working_set import choose_rows
 
 __all__ = [
     "DualRowSolver",
+    "active_rows",
     "corner",
     "corner_weights",
     "first_rows",
@@ -125,6 +127,15 @@ def wide_product(K: Array, change: Array) -> Array:
 def is_between(multiclass: str, alpha: Array, y: Array, C: Array) -> Array:
     """Say of every row whether it lies between corners: some weight is neither 0 nor C; shape (n,)."""
     return np.asarray(weights_between(multiclass, alpha, y, C).any(axis=1))
+
+
+def active_rows(
+    problem: KernelBlockProblem, state: Any, gaps: Array, *, share: float, sort_others: bool = True
+) -> Array:
+    """Return a working set, sorted: rows between corners and those with a gap above this share of the mean."""
+    most, order = min(state.largest_set, problem.gram.largest_square), state.order
+    is_free = is_between(problem.multiclass, state.alpha[order], problem.y[order], problem.C[order])
+    return choose_rows(order, is_free, gaps, most, share=share, sort_others=sort_others)
 
 
 def corner_weights(multiclass: str, alpha: Array, y: Array, C: Array) -> Array:

@@ -39,8 +39,7 @@ from softmargin.core.deadline import OutOfTime, alarm, is_time_up, share_of_time
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.losses.multiclass_hinge import margins
 from softmargin.matrices.row_store import gather
-from softmargin.solvers.common.working_set import choose_rows
-from softmargin.solvers.kernel_svm._dual_rows import DualRowSolver, first_rows, is_between, open_rows
+from softmargin.solvers.kernel_svm._dual_rows import DualRowSolver, active_rows, first_rows, open_rows
 from softmargin.solvers.kernel_svm._face import FaceRows, FaceTuning, face_step, face_work, free_classes
 
 __all__ = ["KernelBlockDescent", "KernelBlockDescentTuning", "KernelDescentState"]
@@ -138,12 +137,11 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
 
     def _round(self, problem: KernelBlockProblem, state: KernelDescentState) -> bool:
         """Choose a working set and descend on it; say whether it held all rows that count."""
-        tuning, gram, order = self.tuning, problem.gram, state.order
+        tuning, gram = self.tuning, problem.gram
         most = min(state.largest_set, gram.largest_square)
-        is_free = is_between(problem.multiclass, state.alpha[order], problem.y[order], problem.C[order])
         # Where few rows move in the end, the largest gaps are often those of neighbours: then any of the rows will do.
         by_gap = state.moved > tuning.most
-        rows = choose_rows(order, is_free, state.gaps, most, share=tuning.active_share, sort_others=by_gap)
+        rows = active_rows(problem, state, state.gaps, share=tuning.active_share, sort_others=by_gap)
         share = tuning.deep_target if tuning.small * len(rows) <= gram.n else tuning.set_target
         if len(rows) < most and not gram.has_room_for(rows):
             # Their kernel values are computed again every round, and the set holds all that counts: go deeper, with

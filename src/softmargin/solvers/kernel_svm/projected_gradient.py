@@ -30,12 +30,11 @@ from softmargin.core.deadline import check_time, is_time_up, share_of_time
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
 from softmargin.solvers.common.power_method import largest_eigenvalue
-from softmargin.solvers.common.working_set import choose_rows
 from softmargin.solvers.kernel_svm._dual_rows import (
     DualRowSolver,
+    active_rows,
     first_rows,
     gap_of,
-    is_between,
     nearest,
     open_rows,
     wide_product,
@@ -131,11 +130,8 @@ class ProjectedGradient(DualRowSolver[ProjectedGradientState]):
 
     def _round(self, problem: KernelBlockProblem, state: ProjectedGradientState) -> None:
         """Choose a working set, bring its gap down to a tenth, and update the scores of all rows."""
-        tuning, gram, order = self.tuning, problem.gram, state.order
-        gaps = problem.gaps(state.alpha, state.scores)
-        most = min(state.largest_set, gram.largest_square)
-        is_free = is_between(problem.multiclass, state.alpha[order], problem.y[order], problem.C[order])
-        rows = choose_rows(order, is_free, gaps, most, share=tuning.active_share)
+        tuning, gram = self.tuning, problem.gram
+        rows = active_rows(problem, state, problem.gaps(state.alpha, state.scores), share=tuning.active_share)
         state.largest_set = min(tuning.growth * state.largest_set, gram.n + 1)
         if len(rows) == 0:
             return

@@ -30,12 +30,11 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from softmargin.core.deadline import check_time, is_time_up, share_of_time
 from softmargin.core.protocols import KernelBlockProblem
-from softmargin.solvers.common.working_set import choose_rows
 from softmargin.solvers.kernel_svm._dual_rows import (
     DualRowSolver,
+    active_rows,
     first_rows,
     gap_of,
-    is_between,
     nearest,
     open_rows,
     wide_product,
@@ -56,7 +55,7 @@ class SplittingTuning(NamedTuple):
     active_share: float = 0.02  # a gap counts above this share of the mean gap
     look: int = 10  # iterations between two looks at gap and gain
     set_target: float = 0.1  # share of its gap that a round leaves
-    set_steps: int = 300  # most iterations of one round; twice as many after a round without gain
+    set_steps: int = 300  # most iterations of one round
     share: float = 0.5  # of the time left, for the iterations of a round; the rest updates the scores; by hand
 
 
@@ -68,7 +67,6 @@ class SplittingState:
     scores: Array  # (n, k)
     order: Array  # the samples whose rows can move, shuffled: rows of equal gaps are taken in this order
     largest_set: int
-    set_steps: int
 
     positions: ClassVar[dict[str, str]] = {"order": "alpha"}
 
@@ -90,30 +88,23 @@ class Splitting(DualRowSolver[SplittingState]):
         """Allocate, from a first point or from nothing."""
         alpha = first_rows(problem, init)
         order = rng.permutation(open_rows(problem))
-        tuning = self.tuning
-        return SplittingState(alpha, problem.gram.scores(alpha), order, tuning.first_set, tuning.set_steps)
+        return SplittingState(alpha, problem.gram.scores(alpha), order, self.tuning.first_set)
 
     def step(self, problem: KernelBlockProblem, state: SplittingState) -> SplittingState:
         """Choose a working set, bring its gap down to a tenth, and update the scores of all rows."""
-        tuning, gram, order = self.tuning, problem.gram, state.order
-        gaps = problem.gaps(state.alpha, state.scores)
-        most = min(state.largest_set, gram.largest_square)
-        is_free = is_between(problem.multiclass, state.alpha[order], problem.y[order], problem.C[order])
-        rows = choose_rows(order, is_free, gaps, most, share=tuning.active_share)
+        tuning, gram = self.tuning, problem.gram
+        rows = active_rows(problem, state, problem.gaps(state.alpha, state.scores), share=tuning.active_share)
         state.largest_set = min(tuning.growth * state.largest_set, gram.n + 1)
         if len(rows) == 0:
             return state
         part = _Part(problem.multiclass, gram.square(rows), problem.y[rows], problem.C[rows])
         old = state.alpha[rows]
         with share_of_time(tuning.share):
-            new = _split(part, old, state.scores[rows], state.set_steps, tuning)
+            new = _split(part, old, state.scores[rows], tuning)
         change = new - old
         if change.any():
-            state.set_steps = tuning.set_steps
             state.alpha[rows] = new
             gram.add_change(state.scores, rows, change)
-        else:
-            state.set_steps *= 2
         return state
 
 
@@ -126,7 +117,7 @@ class _Part(NamedTuple):
     C: Array  # (m,)
 
 
-def _split(part: _Part, old: Array, scores: Array, steps: int, tuning: SplittingTuning) -> Array:
+def _split(part: _Part, old: Array, scores: Array, tuning: SplittingTuning) -> Array:
     """Return the feasible rows of the largest dual gain that the iterations meet; (m, k)."""
     multiclass, K, y, C = part
     rows = np.arange(len(y))
@@ -138,7 +129,7 @@ def _split(part: _Part, old: Array, scores: Array, steps: int, tuning: Splitting
     G[rows, y] -= 1.0
     target = tuning.set_target * gap_of(multiclass, old, scores, y, C)
     best, most_gain, Z, U = old, 0.0, old, -G / rho
-    for t in range(1, steps + 1):
+    for t in range(1, tuning.set_steps + 1):
         check_time()
         A = old + M @ (rho * (Z - U - old) - G)
         T = tuning.relaxation * A + (1.0 - tuning.relaxation) * Z + U
