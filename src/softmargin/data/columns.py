@@ -16,11 +16,11 @@ import numpy as np
 
 from softmargin.core.errors import DataError
 
-__all__ = ["MISSING", "Columns", "Encoded", "fit_columns"]
+__all__ = ["MISSING", "Columns", "Encoded", "fit_columns", "listed"]
 
 MISSING = ("error", "mean", "drop")
 _DENSE_SHARE = 0.25  # of the entries of a row; with fewer, X is sparse; by hand
-_SHOWN = 5
+_SHOWN = 10
 
 
 class Encoded(NamedTuple):
@@ -137,7 +137,7 @@ def fit_columns(
     present = [n - int(_is_missing(column).sum()) for column in values.values()]
     empty = [name for name, count in zip(values, present, strict=True) if count == 0]
     if empty:
-        raise DataError(f"{source}: no row has a value of {_listed(empty)}. Leave such columns out with --ignore.")
+        raise DataError(f"{source}: no row has a value of {listed(empty)}. Leave such columns out with --ignore.")
     columns = Columns(tuple(values), categories, label, missing)
     if missing == "mean":
         # Means over the rows that have a value: of an encoding in which missing values count as 0.
@@ -163,5 +163,6 @@ def _is_missing(column: Any) -> np.ndarray:
     return np.array([text is None for text in column], dtype=bool)
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Name columns, the first of many."""
     return ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")

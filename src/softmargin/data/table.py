@@ -12,7 +12,7 @@ import numpy as np
 
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.files import open_binary
-from softmargin.data.columns import Columns, fit_columns
+from softmargin.data.columns import Columns, fit_columns, listed
 from softmargin.data.compressed import READ_ERRORS, decompressed, peekable
 
 __all__ = ["STDIN", "TABLE_SUFFIXES", "TableOptions", "TableRows", "is_table", "looks_like_libsvm", "read_table"]
@@ -180,7 +180,7 @@ def _rows(table: Any, options: TableOptions, source: str) -> TableRows:
     if known is None:
         unknown = [name for name in options.ignore if name not in names]
         if unknown:
-            raise DataError(f"{source}: --ignore names {unknown[0]!r}; the columns are {_shown(names)}.")
+            raise DataError(f"{source}: --ignore names {unknown[0]!r}; the columns are {listed(names)}.")
         chosen = [name for name in names if name != label and name not in options.ignore]
         if not chosen:
             raise DataError(f"{source}: no column is left for the features beside the label {label!r}.")
@@ -189,7 +189,7 @@ def _rows(table: Any, options: TableOptions, source: str) -> TableRows:
         lost = [name for name in chosen if name not in names]
         if lost:
             raise DataError(
-                f"{source}: the model needs the column {lost[0]!r}, which is not there; found {_shown(names)}."
+                f"{source}: the model needs the column {lost[0]!r}, which is not there; found {listed(names)}."
             )
     y, has_label = (None, np.ones(table.num_rows, dtype=bool)) if label is None else _labels(table[label])
     missing = options.missing if known is None else known.missing
@@ -246,7 +246,7 @@ def _label(names: list[str], options: TableOptions, source: str, notes: list[str
         return names[int(asked)]
     except (ValueError, IndexError) as problem:
         raise DataError(
-            f"{source}: --label asks for the column {asked!r}; there are {len(names)}: {_shown(names)}."
+            f"{source}: --label asks for the column {asked!r}; there are {len(names)}: {listed(names)}."
         ) from problem
 
 
@@ -291,7 +291,3 @@ def _mask(values: np.ndarray) -> Any:
     import pyarrow
 
     return pyarrow.array(values)
-
-
-def _shown(names: list[str]) -> str:
-    return ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")

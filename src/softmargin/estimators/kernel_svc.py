@@ -57,16 +57,16 @@ class KernelSVC(SvmClassifier, StreamClassifier):
     {multiclass, loss, fit_intercept, intercept_scaling}
     solver : str or solver object, default="auto"
         hinge: "block_descent" (exact block descent on a working set), "pair_descent" (the same by pairs, for two
-        classes), "projected_gradient", "frank_wolfe", "block_frank_wolfe", "pairwise_frank_wolfe", "away_frank_wolfe";
-        "auto" is "pair_descent" for two classes and one-vs-rest, else "block_descent". With ``fit_intercept="free"``:
-        "pair_descent" ("auto"), "smo", "frank_wolfe". squared_hinge: "smo", "dual_prox_gradient",
-        "plain_prox_gradient" and, with a linear kernel, "newton"; "auto" is "newton" there and "smo" elsewhere.
-        "frank_wolfe_oblivious", "block_frank_wolfe_optimal" and "block_frank_wolfe_oblivious" are forms of paper 000.
-        "qp" hands the dual to Clarabel, for a few thousand rows. Or a solver object.
-        For millions of rows, hinge with two classes or one-vs-rest: "scs" (stochastic conjugate subgradients) and
-        "pegasos" look at samples, and X may be memory-mapped; "wolfe" looks at all rows. Their gap is one on the
-        sample where they have not seen all rows.
-        With ``approximation`` the linear solvers of ``LinearSVC`` are those to choose from.
+        classes), "splitting", "projected_gradient", "frank_wolfe", "block_frank_wolfe", "pairwise_frank_wolfe",
+        "away_frank_wolfe"; "auto" is "pair_descent" for two classes and one-vs-rest, else "block_descent". With
+        ``fit_intercept="free"``: "pair_descent" ("auto"), "smo", "frank_wolfe". squared_hinge: "smo",
+        "dual_prox_gradient", "plain_prox_gradient" and, with a linear kernel, "newton" and "dual_descent"; "auto" is
+        "smo", and with a linear kernel that of ``LinearSVC``. "frank_wolfe_oblivious", "block_frank_wolfe_optimal" and
+        "block_frank_wolfe_oblivious" are forms of paper 000. "qp" hands the dual to Clarabel, for a few thousand rows.
+        Or a solver object. For millions of rows, hinge with two classes or one-vs-rest: "scs" (stochastic conjugate
+        subgradients) and "pegasos" look at samples, and X may be memory-mapped; "wolfe" looks at all rows. Their gap is
+        one on the sample where they have not seen all rows. With ``approximation`` the linear solvers of ``LinearSVC``
+        are those to choose from.
     approximation : {"auto", "nystroem"} or None, default="auto"
         None solves the problem itself. "nystroem" replaces the space of the kernel by the span of ``n_components``
         landmarks and solves the linear problem there, to a certificate of that problem. "auto" is "nystroem" for more

@@ -28,12 +28,12 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
         two joint losses agree, and their model is that of a binary hinge SVM with 2 C.
     {multiclass, loss, fit_intercept, intercept_scaling}
     solver : str or solver object, default="auto"
-        hinge: "auto" and "block_descent" (dual block descent on a working set), "walrus" (the plain Algorithm 1 of Wang
-        and Scott with their block), "shark" (the same with Shark's block, which is inexact: a tol below about 1e-6 is
-        out of its reach), "interior_point" (few steps whatever C and the scale of X; up to some thousand features times
-        classes). squared_hinge: "auto" and "newton" (on the weights), "smo", "dual_prox_gradient",
-        "plain_prox_gradient". "qp" hands the dual to Clarabel. With ``fit_intercept="free"`` those of ``KernelSVC``.
-        Or a solver object.
+        "auto" hands over to another solver where its first one stalls. hinge: "block_descent" (dual block descent on a
+        working set; the first one), "walrus" (the plain Algorithm 1 of Wang and Scott with their block), "shark" (the
+        same with Shark's block, which is inexact: a tol below about 1e-6 is out of its reach), "interior_point" (few
+        steps, also at large C and on raw X; up to some thousand features times classes). squared_hinge: "newton" (on
+        the weights), "dual_descent" (coordinates, with shrinking), "smo", "dual_prox_gradient", "plain_prox_gradient".
+        "qp" hands the dual to Clarabel. With ``fit_intercept="free"`` those of ``KernelSVC``. Or a solver object.
     {tol, max_iter, max_seconds, class_weight}
     warm_start : bool, default=False
         Start from the dual variables of the last fit, if it had the same samples and classes.

@@ -16,6 +16,7 @@ from softmargin.core.sparse import checked_sparse
 
 __all__ = [
     "FEW",
+    "SCATTERED",
     "adjoint_product",
     "canonical",
     "column_norms",
@@ -37,6 +38,7 @@ _BLOCK_NUMBERS = 1 << 17  # numbers of X processed at once: 1 MB in float64
 FEW = 1 << 22  # numbers of a sparse matrix that may become an array: 32 MB
 SUMMED_ROWS = 1 << 12  # rows summed at once: sums of sums have fewer roundings (maths: rounding, eq. 9)
 _BLOCK_WORTH = 8  # numbers of X in a block of rows, at least, for each number of the product that it adds; by hand
+SCATTERED = 8.5  # BLAS multiplications in the time of one that scatters its result; a ratio of timings
 THIN = 0.2  # share of stored entries up to which a loop over these is faster than BLAS on all; by hand
 
 

@@ -120,9 +120,8 @@ class SavedState(NamedTuple):
     fingerprint: str  # of the problem
     is_judged: bool  # the certificate of the state was evaluated: the run may have ended with it
     memories: list[GramMemory]  # of the kernel matrices
-    best: tuple[dict[str, Any], Certificate] | None = (
-        None  # the best point by its names, unless it is that of the state
-    )
+    # The best point by its names, and its certificate, unless it is that of the state.
+    best: tuple[dict[str, Any], Certificate] | None = None
 
 
 class CheckpointTuning(NamedTuple):

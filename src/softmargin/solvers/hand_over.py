@@ -8,7 +8,7 @@
 Gaps of block descent fall faster than by a power, and slower than by the rate of the moment (docs/design.md).
 
 ``patience`` is the whole work of the finisher in steps of the first solver, by a count of their multiplications
-(``estimators.posing.hand_over``). So the rule reads no clock: the same seed hands over after the same step, and a
+(``estimators.posing.finishers``). So the rule reads no clock: the same seed hands over after the same step, and a
 resumed run as the whole one. Until the first solver has made so many steps that the finisher might have been done for a
 share of their work, nothing is decided: a fit that is nearly done is left alone.
 """
@@ -25,7 +25,6 @@ from softmargin.core.protocols import Solver
 from softmargin.solvers.common.resumable import split_parts
 
 __all__ = ["HandOver", "HandOverState", "HandOverTuning", "distance_of", "steps_left"]
-
 
 _FAR = 100.0  # the logarithm of a number of steps that nobody makes
 

@@ -30,7 +30,7 @@ from softmargin.core.protocols import ManyProblems
 from softmargin.estimators.posing.finishers import finisher_of
 from softmargin.estimators.posing.softmax import convex_relative
 from softmargin.losses.observed import Observed
-from softmargin.matrices.operator import row_squares
+from softmargin.matrices.operator import SCATTERED, row_squares
 from softmargin.problems import Composite, OneVsRest
 from softmargin.run import Result, Stop, solve
 from softmargin.run.asked import check_needs
@@ -64,7 +64,7 @@ class AutoTuning(NamedTuple):
     # good, as it has a matrix per class; by hand, on mnist and isolet, avila and poker.
     steep: float = 5e4
     few_features: int = 50
-    scattered: float = 8.5  # BLAS multiplications in the time of one that scatters its result; a ratio of timings
+    scattered: float = SCATTERED  # BLAS multiplications in the time of one that scatters its result
     heavy: float = 3.0  # largest p_i |x_i|^2 / l2 at which dual coordinates are the fastest: docs/results/balls.md
     loose_tol: float = 1e-2  # tolerance of the convex relative, where a run starts; by hand
 

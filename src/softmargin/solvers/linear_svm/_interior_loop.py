@@ -3,8 +3,8 @@
 Arrays are flat. Row i has m pairs (lower, s) in a row, and either as many pairs (upper, t), "separate" (Weston-Watkins;
 two classes), or one, "joint" (Crammer-Singer). maths: linear SVM, section 7, has the equations.
 
-A loop that adds up writes nothing: where it does, the compiler compares addresses and has another order of the sum for
-arrays that lie close together, so that a run and its resumption could differ in their last bits.
+A loop that adds up writes nothing: where it does, the compiler compares addresses and may have another order of the sum
+for arrays that lie close together, so that a run and its resumption could differ in their last bits.
 """
 
 from typing import Any, NamedTuple

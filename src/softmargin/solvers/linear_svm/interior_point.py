@@ -1,4 +1,4 @@
-"""A primal-dual interior point for linear joint SVMs: some dozens of steps, whatever C and the scale of the features.
+"""A primal-dual interior point for linear joint SVMs: some dozens of steps, also at large C and on raw features.
 
     minimise over W:   P(W) = 1/2 |W|^2 + sum_i C_i l_i(W' x_i)                             maths: linear SVM, section 7
 
@@ -36,7 +36,7 @@ from softmargin.core.certificate import relative_gap
 from softmargin.core.deadline import check_time
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
-from softmargin.matrices.operator import is_thin, row_squares
+from softmargin.matrices.operator import SCATTERED, is_thin, row_squares
 from softmargin.problems.multiclass_svm import DualPoint
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.linear_svm._block_loop import demand_finite
@@ -57,7 +57,6 @@ from softmargin.solvers.linear_svm._label_groups import LabelGroups
 __all__ = ["InteriorPoint", "InteriorPointTuning", "InteriorState", "StepWork", "count_unknowns", "step_work"]
 
 Array = NDArray[Any]
-SCATTERED = 8.5  # BLAS multiplications in the time of one that scatters its result; a ratio of timings
 ARRAYS = 20  # of the shape of all pairs, at most, at once
 
 

@@ -17,9 +17,8 @@ nearly zero would take many steps to grow.
 F is minimised along D where that is a descent direction; else only q moves. Repeated, q tends to P and D to Newton's
 step, which is one.
 
-Work: some 15 to 30 steps, hardly more for raw features or large C; each takes 5 to 20 products with X and with X', as
-the preconditioner (_class_grams) knows the correlations of up to 3000 features, class by class. It is what finishes
-where ``newton_cg`` or ``dual_descent`` stall. Wider X has a diagonal preconditioner, and takes some hundred products.
+The preconditioner (_class_grams) knows the correlations of up to 3000 features, class by class; wider X has a diagonal
+one, and a system takes some hundred products with X and with X'. docs/results/hard.md has what raw data still take.
 
 Source: primal-dual methods as in Wright (1997), chapter 1, for the entropy; the steps of q are ours.
 """

@@ -37,7 +37,7 @@ from softmargin.core.certificate import relative_gap
 from softmargin.core.deadline import check_time
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import SquaredHingeProblem
-from softmargin.matrices.operator import FEW, is_thin, laid_out
+from softmargin.matrices.operator import FEW, SCATTERED, is_thin, laid_out
 from softmargin.matrices.rows import add_squares, as_rows, weighted_squares
 from softmargin.problems.free_bias import BiasPoint
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
@@ -69,7 +69,7 @@ class PrimalNewtonTuning(NamedTuple):
     max_products: int = 500  # of one solve by conjugate gradients; by hand
     fewest_products: int = 50  # of one solve, however few samples there are; by hand
     most_samples: int = 3000  # with one unknown each, for sparse X of many features: 72 MB; by hand
-    scattered: float = 8.5  # BLAS multiplications in the time of one that scatters its result; a ratio of timings
+    scattered: float = SCATTERED  # BLAS multiplications in the time of one that scatters its result
     kept_features: int = 1000  # most for which the sum over I is kept between steps: 8 MB for every class; by hand
     long: int = 100  # entries per row above which the squares of rows take most of a step; by hand
     sampled: int = 8  # rows per feature of the first sum over I, where all rows are many more; by hand
@@ -220,7 +220,7 @@ def _solve_by_samples(state: NewtonState, piece: _Piece) -> Array:
     """Return the Newton move of w from a system with one unknown per sample of I."""
     m, d = int(np.count_nonzero(piece.prices)), len(state.weights)
     check_time(float(m) ** 2 * (d + m / 3.0))
-    A = np.empty((int(np.count_nonzero(piece.prices)), len(state.weights)))
+    A = np.empty((m, d))
     fill_scaled(as_rows(state.X), state.mean + piece.centre, piece.prices, 0, A)
     return piece.right - A.T @ _solve_positive(np.eye(len(A)) + A @ A.T, A @ piece.right)
 
