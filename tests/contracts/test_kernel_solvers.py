@@ -28,7 +28,7 @@ from softmargin.solvers.kernel_svm.frank_wolfe import FrankWolfe
 from softmargin.solvers.kernel_svm.pair_descent import KernelPairDescent, KernelPairDescentTuning
 from softmargin.solvers.kernel_svm.pairwise_frank_wolfe import PairwiseFrankWolfe
 from softmargin.solvers.kernel_svm.projected_gradient import ProjectedGradient, ProjectedGradientTuning
-from softmargin.solvers.kernel_svm.splitting import Splitting
+from softmargin.solvers.kernel_svm.splitting import Splitting, SplittingTuning
 from softmargin.testing import check_run
 
 SOLVERS = {  # with the relative gap that each reaches in a short time: plain Frank-Wolfe is sublinear
@@ -645,3 +645,13 @@ def test_two_classes_go_on_from_a_checkpoint_also_where_no_kernel_value_is_cache
 def test_pairs_refuse_three_classes():
     with pytest.raises(IncompatibleError, match="needs two classes; this problem has 3"):
         fit(make_problem("blobs", "weston_watkins"), "pairs")
+
+
+@both_losses
+def test_a_round_of_splitting_keeps_the_best_point_that_it_met(multiclass):
+    """With a small rho the iterations begin with a loss: a round that ends there changes nothing."""
+    problem = make_problem("blobs", multiclass, C=1.0)
+    solver = Splitting(SplittingTuning(set_steps=10, rho=0.01))
+    witness = Witness()
+    solve(problem, solver, stop=Stop(0.0, 12), rng=0, watchers=[witness])
+    assert (np.diff([0.0, *witness.bounds]) >= 0.0).all()
