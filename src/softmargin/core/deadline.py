@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -56,15 +57,17 @@ class _Deadline:
         self.end = time.perf_counter() + seconds
         self.flag: Array = np.zeros(1, dtype=np.int64)
         self._timer: threading.Timer | None = None
+        self._lock = threading.Lock()
 
     def left(self) -> float:
         return self.end - time.perf_counter()
 
     def set_alarm(self) -> Array:
-        if self._timer is None:
-            self._timer = threading.Timer(min(max(self.left(), 0.0), threading.TIMEOUT_MAX), self.flag.fill, (1,))
-            self._timer.daemon = True
-            self._timer.start()
+        with self._lock:  # threads that work for one another share a deadline
+            if self._timer is None:
+                self._timer = threading.Timer(min(max(self.left(), 0.0), threading.TIMEOUT_MAX), self.flag.fill, (1,))
+                self._timer.daemon = True
+                self._timer.start()
         return self.flag
 
     def cancel(self) -> None:
@@ -72,24 +75,20 @@ class _Deadline:
             self._timer.cancel()
 
 
-class _Local(threading.local):
-    now: _Deadline | None = None
-
-
-_CURRENT = _Local()
+_NOW: ContextVar[_Deadline | None] = ContextVar("softmargin_deadline", default=None)
 
 
 class deadline:
-    """A context that gives this thread so many seconds; infinitely many lift the deadline."""
+    """A context that gives this thread and its helpers so many seconds; infinitely many lift the deadline."""
 
     def __init__(self, seconds: float) -> None:
         self._mine = None if seconds == math.inf else _Deadline(seconds)
 
     def __enter__(self) -> None:
-        self._before, _CURRENT.now = _CURRENT.now, self._mine
+        self._before = _NOW.set(self._mine)
 
     def __exit__(self, *raised: object) -> None:
-        _CURRENT.now = self._before
+        _NOW.reset(self._before)
         if self._mine is not None:
             self._mine.cancel()
 
@@ -97,7 +96,7 @@ class deadline:
 @contextmanager
 def share_of_time(share: float) -> Iterator[None]:
     """Give what follows a share of the time that is left."""
-    now = _CURRENT.now
+    now = _NOW.get()
     with deadline(math.inf if now is None else share * now.left()):
         yield
 
@@ -105,14 +104,14 @@ def share_of_time(share: float) -> Iterator[None]:
 @contextmanager
 def leaving(seconds: float) -> Iterator[None]:
     """Give what follows the time that is left, less some seconds for what comes after it."""
-    now = _CURRENT.now
+    now = _NOW.get()
     with deadline(math.inf if now is None else now.left() - seconds):
         yield
 
 
 def time_left() -> float:
     """Return the seconds before the deadline; infinitely many without one."""
-    now = _CURRENT.now
+    now = _NOW.get()
     return math.inf if now is None else now.left()
 
 
@@ -123,7 +122,7 @@ def is_time_up() -> bool:
 
 def has_time_for(work: float) -> bool:
     """Say whether BLAS can make so many multiplications before the deadline."""
-    now = _CURRENT.now
+    now = _NOW.get()
     return now is None or now.left() > seconds_for(work)
 
 
@@ -140,7 +139,7 @@ def check_time(work: float = 0.0) -> None:
 
 def alarm() -> Array:
     """Return an array (1,), zero until the deadline; compiled loops hold no GIL, so another thread can set it."""
-    now = _CURRENT.now
+    now = _NOW.get()
     return _SILENT if now is None else now.set_alarm()
 
 

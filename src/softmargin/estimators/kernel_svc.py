@@ -85,7 +85,7 @@ class KernelSVC(SvmClassifier, StreamClassifier):
         drawn.
     random_state : int, RandomState or None, default=None
         Seed of the order in which samples are visited, and of the samples and landmarks that are drawn.
-    {verbose}
+    {n_jobs, verbose}
 
     Attributes
     ----------
@@ -151,6 +151,7 @@ class KernelSVC(SvmClassifier, StreamClassifier):
         approximation: str | None = "auto",
         n_components: int = 500,
         random_state: Any = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self._take_settings(locals())

@@ -39,7 +39,7 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
         Start from the dual variables of the last fit, if it had the same samples and classes.
     random_state : int, RandomState or None, default=None
         Seed of the order in which samples are visited.
-    {verbose}
+    {n_jobs, verbose}
 
     Attributes
     ----------
@@ -85,6 +85,7 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
         class_weight: Any = None,
         warm_start: bool = False,
         random_state: Any = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self._take_settings(locals())

@@ -28,7 +28,7 @@ class MatrixSensing(EntryWeights, BallRegressor):
         Rows and columns of W. Row i of X holds the entries of A_i, row by row: ``A.reshape(n, -1)``.
     radius : float, default=1.0
         Size of the ball: what the singular values of W may sum to.
-    l2, fit_intercept, solver, tol, max_iter, max_seconds, warm_start, random_state, verbose
+    l2, fit_intercept, solver, tol, max_iter, max_seconds, warm_start, random_state, n_jobs, verbose
         As in L1BallRegressor; "auto" is "accelerated_gradient", which takes all singular values in every step. Solvers
         made for the l1 ball or for factors refuse.
 
@@ -70,6 +70,7 @@ class MatrixSensing(EntryWeights, BallRegressor):
         max_seconds: float | None = None,
         warm_start: bool = False,
         random_state: Any = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self._take_settings(locals())

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.parameters import checked
+from softmargin.core.threads import threads
 from softmargin.estimators.frame.ball import BallEstimator
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.parameters import PARAMETERS
@@ -90,12 +91,13 @@ def radius_path(
     data = model._checked(X, y, sample_weight)
     problem = model._pose(data).problem
     point, fitted, results = None, [], []
-    for radius in grid:
-        model.radius = float(radius)
-        result = model._solve(data, model._posed(problem.within(model._ball(model.radius)), data), point)
-        point = result.point
-        results.append(result._replace(point=None))
-        fitted.append(copy.copy(model))
+    with threads(model.n_jobs):
+        for radius in grid:
+            model.radius = float(radius)
+            result = model._solve(data, model._posed(problem.within(model._ball(model.radius)), data), point)
+            point = result.point
+            results.append(result._replace(point=None))
+            fitted.append(copy.copy(model))
     warn_of_path(results, model.tol, stacklevel=2)
     return RadiusPath(grid, fitted)
 

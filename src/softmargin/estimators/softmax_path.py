@@ -13,6 +13,7 @@ from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
 from softmargin.core.parameters import check_all, checked
 from softmargin.core.sparse import checked_sparse
+from softmargin.core.threads import threads
 from softmargin.estimators.frame.fit import FIT_KINDS, checked_weights, encoded
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.fit import demand_modest, fit_problem, loss_prices
@@ -61,6 +62,7 @@ def softmax_path(
     sample_weight: Any = None,
     sparse: bool = False,
     random_state: Any = None,
+    n_jobs: int | None = None,
 ) -> SoftmaxPath:
     """Fit SoftmaxRegression for every C of a grid, each from the solution of the last; X is checked once.
 
@@ -71,7 +73,7 @@ def softmax_path(
     Cs : int or array, default=30
         The grid, or its size. A grid of our own begins at the smallest C at which a weight is about to leave zero, and
         ends at 1 / eps times that; where no C has all weights zero (a ridge), it is 1e-4 .. 1e4.
-    l1_ratio, penalty, fit_intercept, pinned, solver, tol, max_iter, max_seconds, class_weight, random_state
+    l1_ratio, penalty, fit_intercept, pinned, solver, tol, max_iter, max_seconds, class_weight, random_state, n_jobs
         As in SoftmaxRegression; the budgets are those of one point of the path.
     sample_weight : array of shape (n,), optional
     eps : float, default=1e-3
@@ -97,10 +99,11 @@ def softmax_path(
     stop = Stop(tol, max_iter, math.inf if max_seconds is None else max_seconds)
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     results, coefs = [], []
-    for result in path_results(X, codes, weights, grid, g, solver=solver, stop=stop, seed=seed, **settings):
-        results.append(result)
-        coef = np.ascontiguousarray(result.point.weights.T)
-        coefs.append(csr_matrix(coef) if sparse else coef)
+    with threads(n_jobs):
+        for result in path_results(X, codes, weights, grid, g, solver=solver, stop=stop, seed=seed, **settings):
+            results.append(result)
+            coef = np.ascontiguousarray(result.point.weights.T)
+            coefs.append(csr_matrix(coef) if sparse else coef)
     intercepts = np.stack([result.point.intercept for result in results])
     if column is not None:
         intercepts -= intercepts[:, [column]]

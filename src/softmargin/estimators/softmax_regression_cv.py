@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_method_params
 
 from softmargin.core.errors import DataError
 from softmargin.core.parameters import Number, checked, shown
+from softmargin.core.threads import threads
 from softmargin.estimators.frame.callbacks import with_callbacks
 from softmargin.estimators.frame.fit import Data, at_one_moment
 from softmargin.estimators.frame.warnings import warn_of_path
@@ -57,7 +58,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
     refit : bool, default=True
         False takes the mean of the best weights of every fold instead, and of their C and l1_ratio; the certificate
         then says how far that mean is from the optimum.
-    penalty, fit_intercept, pinned, solver, tol, max_iter, max_seconds, class_weight, random_state, verbose
+    penalty, fit_intercept, pinned, solver, tol, max_iter, max_seconds, class_weight, random_state, n_jobs, verbose
         As in SoftmaxRegression; the budgets are those of one fit.
 
     Attributes
@@ -98,6 +99,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
         max_seconds: float | None = None,
         class_weight: Any = None,
         random_state: Any = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self._take_settings(locals())
@@ -131,10 +133,9 @@ class SoftmaxRegressionCV(SoftmaxRegression):
         data = self._checked(X, y, sample_weight)
         routed = self._routed("fit", data.sample_weight, params)
         folds = self._folds(data, routed.splitter.split)
-        points = self._choose(data, folds, routed.scorer.score)
-        if self.refit:
-            return self._train(data)
-        return self._take_mean(data, points)
+        with threads(self.n_jobs):
+            points = self._choose(data, folds, routed.scorer.score)
+            return self._train(data) if self.refit else self._take_mean(data, points)
 
     def _folds(self, data: Data, split_params: dict[str, Any]) -> list[tuple[Array, Array]]:
         """Return the rows of every fold, for training and for testing."""

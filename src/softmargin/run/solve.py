@@ -20,6 +20,7 @@ from softmargin.core.deadline import is_time_up
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.parameters import check_all
 from softmargin.core.protocols import Progress, Watcher
+from softmargin.core.threads import interruption
 from softmargin.run.asked import ASKED, check_first, check_needs
 from softmargin.run.best import Best, unpacked_point
 from softmargin.run.budget import Clock, Stop
@@ -327,9 +328,9 @@ class _Run:
 def _interrupts() -> Iterator[threading.Event]:
     """Turn Ctrl-C into a flag that is read between steps, so that no step is cut short; a second one is immediate.
 
-    So is SIGTERM where the program has made it raise KeyboardInterrupt, by a handler with ``may_wait = True``.
+    So is SIGTERM where the program has made it raise KeyboardInterrupt, by a handler with ``may_wait = True``. Runs in
+    threads that work together have one flag.
     """
-    flag = threading.Event()
     handlers: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():  # only it receives signals
         found = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
@@ -344,13 +345,14 @@ def _interrupts() -> Iterator[threading.Event]:
                 raise
             flag.set()
 
-    for signum in handlers:
-        signal.signal(signum, on_interrupt)
-    try:
-        yield flag
-    finally:
-        for signum, handler in handlers.items():
-            signal.signal(signum, handler)
+    with interruption() as flag:
+        for signum in handlers:
+            signal.signal(signum, on_interrupt)
+        try:
+            yield flag
+        finally:
+            for signum, handler in handlers.items():
+                signal.signal(signum, handler)
 
 
 def _may_wait(handler: Any) -> bool:

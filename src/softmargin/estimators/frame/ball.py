@@ -30,6 +30,7 @@ from sklearn.utils.validation import (
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.parameters import OneOf
 from softmargin.core.sparse import checked_sparse
+from softmargin.core.threads import threads
 from softmargin.estimators.frame.fit import (
     FIT_KINDS,
     X_KINDS,
@@ -162,7 +163,9 @@ class BallEstimator(CertifiedEstimator):
     def _scores(self, X: Any) -> Array:
         """Return the scores of rows; (n, k)."""
         check_is_fitted(self)
-        return self._products(validate_data(self, checked_sparse(X), reset=False, **X_KINDS)) + self.intercept_
+        X = validate_data(self, checked_sparse(X), reset=False, **X_KINDS)
+        with threads(self.n_jobs):
+            return self._products(X) + self.intercept_
 
 
 def _has_log_odds(clf: Any) -> bool:
@@ -194,6 +197,7 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
         class_weight: Any = None,
         warm_start: bool = False,
         random_state: Any = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self._take_settings(locals())
@@ -288,6 +292,7 @@ class BallRegressor(MultiOutputMixin, RegressorMixin, BallEstimator):
         max_seconds: float | None = None,
         warm_start: bool = False,
         random_state: Any = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self._take_settings(locals())

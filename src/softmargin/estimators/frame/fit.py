@@ -30,6 +30,7 @@ from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
 from softmargin.core.parameters import as_numbers, check_all, shown
 from softmargin.core.sparse import checked_sparse
+from softmargin.core.threads import threads
 from softmargin.estimators.frame.callbacks import CallbackBridge, CallbackSupportMixin, with_callbacks
 from softmargin.estimators.frame.warnings import NotCertifiedWarning, not_certified
 from softmargin.estimators.posing.fit import (
@@ -179,6 +180,10 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         Start from the weights of the last fit, if it had as many features and classes.
     random_state : int, RandomState or None, default=None
         Seed of the solvers that draw.
+    n_jobs : int or None, default=None
+        Threads of fits and predictions: None is 1, -1 all processors, -2 all but one. The same seed and the same n_jobs
+        give the same bits; another n_jobs gives the same optimum, within ``tol``. BLAS has as many threads, too; with
+        None it keeps its own number.
     verbose : int, default=0
         1 shows a progress bar with the gap.
 
@@ -253,7 +258,8 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     @with_callbacks
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         self._check_parameters()
-        return self._train(self._checked(X, y, sample_weight))
+        with threads(self.n_jobs):
+            return self._train(self._checked(X, y, sample_weight))
 
     def _twin(self) -> Self:
         """Return an estimator that can be fitted while this one predicts."""
@@ -375,7 +381,8 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
         check_is_fitted(self)
         is_alike = is_ready(X) and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_")
         X = X if is_alike else validate_data(self, checked_sparse(X), reset=False, **X_KINDS)
-        return self._predictor({}).decision_function(X)
+        with threads(self.n_jobs):
+            return self._predictor({}).decision_function(X)
 
     @at_one_moment
     def predict(self, X: Any) -> Array:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
 from softmargin.core.sparse import checked_sparse
+from softmargin.core.threads import threads
 from softmargin.estimators.frame.fit import (
     FIT_KINDS,
     CertifiedClassifier,
@@ -77,7 +78,8 @@ class StreamClassifier(CertifiedClassifier):
             if not np.array_equal(named, known):
                 raise DataError(f"classes are {known.tolist()} since the first call; found {named.tolist()}.")
         data = Data(X, y, checked_weights(sample_weight, X), known, codes_of(known, y))
-        stream, certificate, status, attributes = self._learn(data)
+        with threads(self.n_jobs):
+            stream, certificate, status, attributes = self._learn(data)
         result = Result(None, certificate, status, Trace(), stream.n_seen, 0.0, 0.0)
         self._keep(result, {"classes_": known, **attributes, "_stream": stream}, stream.n_seen)
         return self

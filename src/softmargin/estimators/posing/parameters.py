@@ -22,6 +22,7 @@ from softmargin.core.parameters import (
     Truth,
     Whole,
 )
+from softmargin.core.threads import N_JOBS
 from softmargin.estimators.posing.fit import CLASS_WEIGHT, SOLVER
 from softmargin.estimators.posing.svm import APPROXIMATIONS, HINGES, INTERCEPT_SCALING, MULTICLASS
 from softmargin.kernels import GAMMA, KERNEL
@@ -88,6 +89,7 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "warm_start": (Truth(),),
     "sparse": (Truth(),),
     "random_state": RANDOM_STATE,
+    "n_jobs": N_JOBS,
     "verbose": (Whole(0), Truth()),
 }
 # What ``certify`` may be asked: the model says what is left out.

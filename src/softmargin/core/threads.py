@@ -1,0 +1,217 @@
+"""Threads: how many a fit may use, and the one way to use them.
+
+    with threads(n_jobs):     this thread, and those that work for it, are n_jobs together; None: as many as before
+    spread(work, items)       [work(item) for item in items], several at a time; results in the order of the items
+    row_shares(n, least)      slices of n rows, one for each thread, of at least so many rows
+    n_threads()               how many there are here; one where nobody asked for more
+
+Compiled loops and NumPy's products do not hold the interpreter's lock, so threads are enough. What an item does must
+depend neither on the other items nor on the thread that does it: then the same n_jobs gives the same bits, whichever
+thread is faster. The items that are done at the same time share the threads; each may call ``spread`` again.
+
+Threads that work for another have its deadline (``core.deadline``) and its context variables. An item that raises ends
+the work: no further item begins, and the exception of the first item that has one is raised. Ctrl-C ends it, too; runs
+(``run.solve``) that are items see it as ``interruption()``, and return what they have.
+
+BLAS has threads of its own. Where n_jobs is None these are the user's affair; else BLAS has n_jobs threads, and one
+where items are spread.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+
+from softmargin.core.parameters import NONE, Whole, checked
+
+__all__ = ["N_JOBS", "interruption", "n_threads", "row_shares", "spread", "threads"]
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+MOST_JOBS = 1024  # threads of one process; more of them are a mistake
+_WAITING = 0.01  # seconds between two looks at threads that end after Ctrl-C
+N_JOBS = (NONE, Whole(1, MOST_JOBS), Whole(-MOST_JOBS, -1))
+
+_SIZE: ContextVar[int | None] = ContextVar("softmargin_threads", default=None)
+_INTERRUPTION: ContextVar[threading.Event | None] = ContextVar("softmargin_interruption", default=None)
+
+
+def n_threads() -> int:
+    """Return how many threads this one may use, itself included."""
+    return _SIZE.get() or 1
+
+
+@contextmanager
+def interruption() -> Iterator[threading.Event]:
+    """Give the event that Ctrl-C sets for threads that work together; what is spread meanwhile is not cut short."""
+    flag = _INTERRUPTION.get() or threading.Event()
+    around = _INTERRUPTION.set(None)
+    try:
+        yield flag
+    finally:
+        _INTERRUPTION.reset(around)
+
+
+@contextmanager
+def threads(n_jobs: int | None) -> Iterator[None]:
+    """Let what follows use so many threads: -1 is all processors, -2 all but one; inside another, no more than that."""
+    asked = checked("n_jobs", n_jobs, *N_JOBS)
+    if asked is None:
+        yield
+        return
+    size = asked if asked > 0 else max(1, _n_processors() + 1 + asked)
+    around = _SIZE.get()
+    before = _SIZE.set(size if around is None else min(size, around))
+    try:
+        with _BLAS.held(n_threads()):
+            yield
+    finally:
+        _SIZE.reset(before)
+
+
+def row_shares(n: int, least: int = 1) -> list[slice]:
+    """Divide n rows into equal slices, one for each thread, but of at least so many rows."""
+    parts = max(1, min(n_threads(), n // max(1, least)))
+    ends = [n * part // parts for part in range(parts + 1)]
+    return [slice(first, last) for first, last in pairwise(ends)]
+
+
+def spread(work: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
+    """Return [work(item) for item in items], done by as many threads as there are here."""
+    items = list(items)
+    n_workers = min(n_threads(), len(items))
+    if n_workers <= 1:
+        return [work(item) for item in items]
+    return _Spread(work, items, n_threads() // n_workers).done_by(n_workers)
+
+
+class _Spread:
+    """Items that several threads take one after the other."""
+
+    def __init__(self, work: Callable[[Any], Any], items: list[Any], size: int) -> None:
+        self.work, self.items, self.size = work, items, size
+        self.found: list[Any] = [None] * len(items)
+        self.errors: dict[int, Exception] = {}
+        self.left = iter(range(len(items)))
+        self.lock = threading.Lock()
+        self.interruption = _INTERRUPTION.get() or threading.Event()
+
+    def done_by(self, n_workers: int) -> list[Any]:
+        around = _INTERRUPTION.set(self.interruption)
+        size = _SIZE.set(self.size)
+        errors = np.geterr()  # not a context variable before NumPy 2
+        try:
+            with _BLAS.held(1):
+                helpers = [_pool().submit(copy_context().run, self.help, errors) for _ in range(n_workers - 1)]
+                try:
+                    self.take_items()
+                    for helper in helpers:
+                        if not helper.cancel():  # one that has not begun is not needed
+                            helper.result()
+                except BaseException:  # Ctrl-C, or the end of the program
+                    self.interruption.set()
+                    while not all(helper.cancel() or helper.done() for helper in helpers):
+                        time.sleep(_WAITING)  # what they work on is in use
+                    raise
+        finally:
+            _SIZE.reset(size)
+            _INTERRUPTION.reset(around)
+        if self.errors:
+            raise self.errors[min(self.errors)]
+        if next(self.left, None) is not None:
+            raise KeyboardInterrupt
+        return self.found
+
+    def help(self, errors: Any) -> None:
+        with np.errstate(**errors):
+            self.take_items()
+
+    def take_items(self) -> None:
+        """Do items that nobody has begun, until there are none. They begin in order, so the first error is known."""
+        while not (self.errors or self.interruption.is_set()):
+            with self.lock:
+                i = next(self.left, None)
+            if i is None:
+                return
+            try:
+                self.found[i] = self.work(self.items[i])
+            except Exception as error:
+                self.errors[i] = error
+
+
+class _Blas:
+    """The threads of BLAS, which a process has once: the smallest number that anyone holds it to."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.limits: list[int] = []
+        self.libraries: list[tuple[Any, int]] = []  # with the threads that each had before
+        self.now = 0  # the limit they are held to; 0: none
+
+    @contextmanager
+    def held(self, limit: int) -> Iterator[None]:
+        with self.lock:
+            if not self.limits:
+                self.libraries = _blas_libraries()
+            self.limits.append(limit)
+            self.apply()
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.limits.remove(limit)
+                self.apply()
+
+    def apply(self) -> None:
+        limit = min(self.limits, default=0)
+        if limit == self.now:
+            return
+        for library, own in self.libraries:
+            library.set_num_threads(min(limit, own) if limit else own)
+        self.now = limit
+
+
+def _blas_libraries() -> list[tuple[Any, int]]:
+    import scipy.linalg.blas  # noqa: F401  (it has a BLAS of its own, which is found only once it is loaded)
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    found = ThreadpoolController().select(user_api="blas").lib_controllers
+    return [(library, library.num_threads) for library in found]
+
+
+def _n_processors() -> int:
+    from joblib import cpu_count  # type: ignore[import-untyped]  # it knows the limits of containers, too
+
+    return int(cpu_count())
+
+
+_BLAS = _Blas()
+_POOL: list[Any] = []  # of helpers, made when first needed
+_POOL_LOCK = threading.Lock()
+
+
+def _pool() -> Any:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with _POOL_LOCK:
+        if not _POOL:
+            _POOL.append(ThreadPoolExecutor(MOST_JOBS, "softmargin"))
+        return _POOL[0]
+
+
+def _after_fork() -> None:
+    """Forget threads and locks that a child process does not have."""
+    global _POOL_LOCK, _BLAS
+    _POOL.clear()
+    _POOL_LOCK, _BLAS = threading.Lock(), _Blas()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

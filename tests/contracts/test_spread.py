@@ -1,0 +1,128 @@
+"""Threads that work together: order, errors, Ctrl-C, deadlines, and never more than were asked for."""
+
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from softmargin.core.deadline import OutOfTime, alarm, check_time, deadline
+from softmargin.core.errors import IncompatibleError
+from softmargin.core.threads import interruption, n_threads, row_shares, spread, threads
+
+
+def test_results_come_in_the_order_of_the_items():
+    with threads(3):
+        found = spread(lambda i: (time.sleep(0.002 * (7 - i)), i)[1], range(7))
+    assert found == list(range(7))
+    assert spread(lambda i: i, []) == []
+
+
+def test_items_are_done_at_the_same_time_and_by_no_more_threads_than_asked_for():
+    both = threading.Barrier(2, timeout=5.0)
+    with threads(2):
+        names = spread(lambda _: (both.wait(), threading.current_thread().name)[1], range(2))
+    assert len(set(names)) == 2
+    seen, most, lock = 0, 0, threading.Lock()
+
+    def count(i):
+        nonlocal seen, most
+        with lock:
+            seen, most = seen + 1, max(most, seen + 1)
+        time.sleep(0.002)
+        with lock:
+            seen -= 1
+        return n_threads()
+
+    with threads(4):
+        inner = spread(lambda i: spread(count, range(5)), range(2))
+    assert inner == [[1] * 5] * 2
+    assert most <= 4
+
+
+def test_without_n_jobs_everything_is_done_here():
+    names = spread(lambda _: threading.current_thread(), range(3))
+    assert set(names) == {threading.current_thread()}
+    with threads(4), threads(None):
+        assert n_threads() == 4
+    with threads(2), threads(-1):
+        assert n_threads() <= 2
+    assert n_threads() == 1
+
+
+@pytest.mark.parametrize("n_jobs", [0, "2", 1.5, True, 10**6, -(10**6), [2]])
+def test_what_is_no_number_of_threads_is_refused(n_jobs):
+    with pytest.raises(IncompatibleError, match="n_jobs must be None, "), threads(n_jobs):
+        pass
+
+
+def test_negative_numbers_count_from_all_processors(monkeypatch):
+    monkeypatch.setattr("softmargin.core.threads._n_processors", lambda: 6)
+    for n_jobs, size in ((-1, 6), (-2, 5), (-6, 1), (-9, 1)):
+        with threads(n_jobs):
+            assert n_threads() == size
+
+
+def test_the_first_error_is_raised_and_no_further_item_begins():
+    begun = []
+
+    def work(i):
+        begun.append(i)
+        time.sleep(0.01 * (3 - i))
+        raise ValueError(i)
+
+    with threads(3), pytest.raises(ValueError, match=r"^0$"):
+        spread(work, range(50))
+    assert {0} <= set(begun) <= {0, 1, 2}
+
+
+def test_deadlines_error_states_and_alarms_reach_all_threads():
+    def work(i):
+        time.sleep(0.02)
+        assert np.geterr()["over"] == "raise"
+        assert alarm()[0] == 1
+        with pytest.raises(OutOfTime):
+            check_time()
+
+    with threads(2), deadline(0.005), np.errstate(over="raise"):
+        spread(work, range(4))
+
+
+def test_an_interrupt_ends_what_is_running_and_begins_nothing_else():
+    begun, main = [], threading.main_thread()
+
+    def work(i):
+        begun.append(i)
+        with interruption() as flag:
+            if threading.current_thread() is not main:
+                signal.pthread_kill(main.ident, signal.SIGINT)
+                assert flag.wait(5.0)
+                assert spread(lambda j: j, range(4)) == [0, 1, 2, 3]  # no step of a run is cut short
+            else:
+                time.sleep(5.0)
+
+    with threads(2), pytest.raises(KeyboardInterrupt):
+        spread(work, range(30))
+    assert sorted(begun) == [0, 1]
+
+
+def test_blas_keeps_within_the_threads_and_gets_its_own_back():
+    def sizes():
+        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+    before = sizes()
+    with threads(2):
+        assert max(sizes()) <= 2
+        assert spread(lambda _: sizes(), range(2)) == [{1}, {1}]
+        assert sizes() == {min(2, size) for size in before}
+    assert sizes() == before
+
+
+def test_shares_of_rows_are_equal_and_not_too_small():
+    with threads(4):
+        assert row_shares(10) == [slice(0, 2), slice(2, 5), slice(5, 7), slice(7, 10)]
+        assert row_shares(10, least=4) == [slice(0, 5), slice(5, 10)]
+        assert row_shares(3, least=4) == [slice(0, 3)]
+    assert row_shares(10) == [slice(0, 10)]
