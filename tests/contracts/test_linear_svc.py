@@ -320,7 +320,7 @@ def test_verbose_shows_the_gap(three, capsys):
             "DualBlockDescent needs a BlockDualProblem.*Choose one of auto, newton",
         ),
         ({"tol": -1.0}, "tol must be a number >= 0"),
-        ({"max_iter": -1}, "max_iter must be an integer >= 0"),
+        ({"max_iter": -2}, "max_iter must be an integer >= -1"),
         ({"intercept_scaling": 0.0}, "intercept_scaling must be a number > 0"),
         ({"class_weight": "uneven"}, "class_weight='uneven' is unknown"),
         ({"class_weight": {9: 1.0}}, r"class_weight names \[9\]"),

@@ -118,8 +118,8 @@ def fit_intercept(args: Namespace) -> bool | str:
 
 
 def asked_penalty(args: Namespace) -> Any:
-    """Return the penalty object that was asked for; None for the elastic net."""
-    return None if args.penalty is None else PENALTIES[args.penalty[0]](*args.penalty[1])
+    """Return the penalty object that was asked for, or the elastic net's name."""
+    return "elasticnet" if args.penalty is None else PENALTIES[args.penalty[0]](*args.penalty[1])
 
 
 def softmax_penalty(args: Namespace, classes: Array) -> tuple[float, Any]:

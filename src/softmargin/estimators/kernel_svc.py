@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from softmargin.core.certificate import Certificate
 from softmargin.estimators.frame.fit import Data, Posed
+from softmargin.estimators.frame.spelling import SOLVED_EITHER_WAY, also
 from softmargin.estimators.frame.stream import StreamClassifier
 from softmargin.estimators.frame.svm import SvmClassifier
 from softmargin.estimators.frame.warnings import indefinite_kernel
@@ -111,6 +112,8 @@ class KernelSVC(SvmClassifier, StreamClassifier):
 
     Notes
     -----
+    Also taken, as scikit-learn spells it: ``shrinking=``, which changes nothing of the model.
+
     Streams (``partial_fit``), for ``multiclass="one_vs_rest"`` and the hinge. The first rows give ``n_components``
     landmarks, and these the features of a linear model. Every row of a chunk makes one step of averaged Pegasos on it,
     with the regularisation of all rows seen, lam = 1 / (C n), and steps 1 / (R + lam t / 4) at the t-th row, R the mean
@@ -129,6 +132,7 @@ class KernelSVC(SvmClassifier, StreamClassifier):
     [0, 1]
     """
 
+    @also("It says how to solve, and nothing of the model.", shrinking=SOLVED_EITHER_WAY)
     def __init__(
         self,
         C: float = 1.0,

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from softmargin.estimators.frame.fit import Data, Posed
+from softmargin.estimators.frame.spelling import SOLVED_EITHER_WAY, also
 from softmargin.estimators.frame.stream import LinearStreamClassifier
 from softmargin.estimators.frame.svm import SvmClassifier
 from softmargin.estimators.posing.svm import linear_problem
@@ -55,6 +56,9 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
 
     Notes
     -----
+    Also taken, as scikit-learn spells them: ``multi_class="ovr"`` or ``"crammer_singer"``, ``penalty="l2"``, ``dual=``
+    (both ways to solve are one model).
+
     Streams (``partial_fit``, for ``loss="hinge"``). Every row of a chunk gets its dual variables, which stay when the
     rows have gone; the model is the mean of the weights along the way. ``certificate_.bound`` is proven of *all* rows
     seen since the stream began: no weights have a lower objective on them. After the first chunk ``certificate_`` is
@@ -70,6 +74,13 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
     True
     """
 
+    @also(
+        "Classes are joined by multiclass= 'weston_watkins', 'crammer_singer' or 'one_vs_rest'; for weights with an l1 "
+        "penalty see SoftmaxRegression(l1_ratio=1) and L1BallClassifier.",
+        multi_class={"ovr": {"multiclass": "one_vs_rest"}, "crammer_singer": {"multiclass": "crammer_singer"}},
+        penalty={"l2": {}},
+        dual=SOLVED_EITHER_WAY,
+    )
     def __init__(
         self,
         C: float = 1.0,

@@ -50,7 +50,7 @@ def softmax_path(
     *,
     Cs: Any = 30,
     l1_ratio: float = 1.0,
-    penalty: Any = None,
+    penalty: Any = "elasticnet",
     eps: float = 1e-3,
     fit_intercept: bool = True,
     pinned: Any = None,

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from softmargin.core.parameters import Number
 from softmargin.estimators.frame.fit import Data, Posed
+from softmargin.estimators.frame.spelling import SOLVED_EITHER_WAY, also
 from softmargin.estimators.frame.stream import LinearStreamClassifier
 from softmargin.estimators.posing.softmax import pinned_column, priced_penalty, softmax_claim
 from softmargin.models.shapes import dense, log_probabilities
@@ -31,12 +32,13 @@ class SoftmaxRegression(LinearStreamClassifier):
     ----------
     C : float, default=1.0
         Price of one unit of loss; smaller means more regularisation. It means what it means in scikit-learn's
-        LogisticRegression; ``np.inf`` is no penalty at all.
+        LogisticRegression; ``np.inf`` is no penalty at all, as is ``penalty=None``.
     l1_ratio : float, default=0.0
         g = l1_ratio \|W\|_1 + (1 - l1_ratio) / 2 \|W\|^2, as in scikit-learn: 0 is a ridge, 1 is l1, between them lies
         the elastic net.
-    penalty : penalty object or None, default=None
-        Another g: a member of ``softmargin.penalties`` such as ``Group(1.0)``, ``Nonnegative()`` or ``MCP(1.0)``, or
+    penalty : "elasticnet", "l2", "l1", None or a penalty object, default="elasticnet"
+        "elasticnet" is g above, "l2" and "l1" its two ends, None no penalty at all, whatever C, as in scikit-learn.
+        Or another g: a member of ``softmargin.penalties`` such as ``Group(1.0)``, ``Nonnegative()`` or ``MCP(1.0)``, or
         one of your own. Its strengths are its own numbers; ``l1_ratio`` is then left out.
     fit_intercept : bool, default=True
     pinned : label or None, default=None
@@ -69,6 +71,9 @@ class SoftmaxRegression(LinearStreamClassifier):
     Where the penalty is not convex, the run starts at a solution of l1 (or the group norm) of the same strength, and
     ends at a stationary point.
 
+    Also taken, as scikit-learn spells them: ``multi_class="multinomial"``, ``dual=`` (both ways to solve are one
+    model).
+
     Streams (``partial_fit``, with a ridge). Every row of a chunk gets its dual variables, which stay when the
     rows have gone; the model is the mean of the weights along the way. ``certificate_.bound`` is proven of *all* rows
     seen since the stream began: no weights have a lower objective on them. After the first chunk ``certificate_`` is
@@ -89,12 +94,17 @@ class SoftmaxRegression(LinearStreamClassifier):
     _allowed: ClassVar = {"C": (Number(above=0.0, is_finite=False),)}  # infinity: no penalty
     coef_: Any
 
+    @also(
+        "All classes have one joint model; scikit-learn's OneVsRestClassifier(SoftmaxRegression()) trains them apart.",
+        multi_class={"multinomial": {}, "auto": {}},
+        dual=SOLVED_EITHER_WAY,
+    )
     def __init__(
         self,
         C: float = 1.0,
         *,
         l1_ratio: float = 0.0,
-        penalty: Any = None,
+        penalty: Any = "elasticnet",
         fit_intercept: bool = True,
         pinned: Any = None,
         solver: Any = "auto",
@@ -110,8 +120,8 @@ class SoftmaxRegression(LinearStreamClassifier):
         self._take_settings(locals())
 
     def _chosen(self) -> tuple[Any, Any]:
-        """Return C and l1_ratio."""
-        return self.C, self.l1_ratio
+        """Return C, infinite where there is no penalty, and l1_ratio."""
+        return np.inf if self.penalty is None else self.C, self.l1_ratio
 
     def _problem(self, data: Data) -> Any:
         C, penalty = priced_penalty(*self._chosen(), self.penalty, pinned=pinned_column(self.pinned, data.classes))
@@ -125,8 +135,8 @@ class SoftmaxRegression(LinearStreamClassifier):
         )
 
     def _stream_refusal(self) -> str:
-        is_plain = self.penalty is None and self.l1_ratio == 0.0 and self.C not in (np.inf,)
-        if self.pinned is None and (is_plain or getattr(self.penalty, "ridge", None)):
+        _, penalty = priced_penalty(*self._chosen(), self.penalty)
+        if self.pinned is None and getattr(penalty, "ridge", None):
             return ""
         return "partial_fit needs a ridge: l1_ratio=0 and a finite C, or penalty=L2(...), and no pinned class."
 

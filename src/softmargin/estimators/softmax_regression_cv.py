@@ -20,7 +20,7 @@ from softmargin.estimators.frame.fit import Data, at_one_moment
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.fit import loss_prices
 from softmargin.estimators.posing.parameters import PARAMETERS
-from softmargin.estimators.posing.softmax import pinned_column, priced_penalty
+from softmargin.estimators.posing.softmax import pinned_column, priced_penalty, ratios_to_try
 from softmargin.estimators.softmax_path import grid_of, path_results
 from softmargin.estimators.softmax_regression import SoftmaxRegression
 from softmargin.matrices.operator import canonical
@@ -90,7 +90,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
         cv: Any = None,
         scoring: Any = None,
         refit: bool = True,
-        penalty: Any = None,
+        penalty: Any = "elasticnet",
         fit_intercept: bool = True,
         pinned: Any = None,
         solver: Any = "auto",
@@ -110,7 +110,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
         return "cross-validation needs all rows at once; use SoftmaxRegression(C=...).partial_fit."
 
     def _chosen(self) -> tuple[Any, Any]:
-        return self.C_, 0.0 if self.penalty is not None else self.l1_ratio_
+        return self.C_, self.l1_ratio_ or 0.0
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Self:
         """Choose C and l1_ratio, and train on all data.
@@ -148,7 +148,7 @@ class SoftmaxRegressionCV(SoftmaxRegression):
     def _choose(self, data: Data, folds: list[Any], score_params: dict[str, Any]) -> list[CompositePoint]:
         """Score every pair on every fold, and set what was chosen; return the best weights of every fold."""
         asked = checked("l1_ratios", self.l1_ratios, *PARAMETERS["l1_ratios"]).ravel()
-        ratios = [0.0] if self.penalty is not None else asked.tolist()
+        ratios = ratios_to_try(self.penalty, asked.tolist())
         X = canonical(data.X)
         settings: dict[str, Any] = {"n_classes": len(data.classes), "fit_intercept": bool(self.fit_intercept)}
         prices = loss_prices(data.codes, data.classes, 1.0, self.class_weight, data.sample_weight)
@@ -187,7 +187,8 @@ class SoftmaxRegressionCV(SoftmaxRegression):
         means = scores.mean(axis=0)
         best = [np.unravel_index(own.argmax(), own.shape) for own in ([means] if self.refit else scores)]
         self.C_ = float(np.mean([grids[pair] for pair in best]))
-        self.l1_ratio_ = None if self.penalty is not None else float(np.mean([ratios[pair[0]] for pair in best]))
+        chosen = float(np.mean([ratios[pair[0]] for pair in best]))
+        self.l1_ratio_ = chosen if isinstance(self.penalty, str) else None
         self.Cs_ = grids[0] if (grids == grids[0]).all() else grids
         self.l1_ratios_ = ratios
         self.scores_ = scores

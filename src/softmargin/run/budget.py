@@ -9,6 +9,7 @@ one that was timed. Problems whose certificate can leave out the bound (``can_sk
 """
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -22,7 +23,8 @@ __all__ = ["MAX_ITER", "MAX_SECONDS", "TOL", "BudgetTuning", "Clock", "Stop"]
 T = TypeVar("T")
 
 TOL = (Number(least=0.0, is_finite=False),)
-MAX_ITER = (Whole(0),)
+MAX_ITER = (Whole(-1),)
+_NO_LIMIT = -1  # as LIBSVM and scikit-learn write it
 MAX_SECONDS = (Number(least=0.0, is_finite=False),)
 DECAY = (Number(least=0.0, below=1.0),)
 
@@ -35,7 +37,7 @@ class Stop(NamedTuple):
     tol : float
         Largest residual (relative gap) that counts as converged.
     max_iter : int
-        Largest number of steps; a step is about one pass over the data.
+        Largest number of steps; a step is about one pass over the data. -1: no limit.
     max_seconds : float
         Wall-clock budget, certificates included.
     decay : float
@@ -52,7 +54,8 @@ class Stop(NamedTuple):
     def checked(self) -> "Stop":
         """Return itself with plain numbers, or name the setting that makes no sense."""
         kinds = (TOL, MAX_ITER, MAX_SECONDS, DECAY)
-        return Stop(*(checked(name, value, *own) for name, value, own in zip(self._fields, self, kinds, strict=True)))
+        stop = Stop(*(checked(name, value, *own) for name, value, own in zip(self._fields, self, kinds, strict=True)))
+        return stop._replace(max_iter=sys.maxsize) if stop.max_iter == _NO_LIMIT else stop
 
 
 class BudgetTuning(NamedTuple):

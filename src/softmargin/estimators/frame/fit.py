@@ -171,7 +171,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     tol : float, default=1e-3
         Relative duality gap, (primal - bound) / primal, at which the fit is done.
     max_iter : int, default=10000
-        Budget in passes over the data.
+        Budget in passes over the data; -1 for no limit.
     max_seconds : float or None, default=None
         Budget in wall-clock seconds.
     class_weight : dict, "balanced" or None, default=None

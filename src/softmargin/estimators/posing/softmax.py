@@ -2,11 +2,12 @@
 
     settings                                       price C_i        penalty
     C, l1_ratio                                    C                l1_ratio |W|_1 + (1 - l1_ratio) / 2 |W|^2
-    C = inf                                        1                none
+    C, penalty="l2" or "l1"                        C                the same with l1_ratio 0 or 1
+    C = inf, or penalty=None                       1                none
     C, penalty=a penalty object                    C                the object, with its own numbers
     pinned=a label, and any of these               as there         the same of the other classes; that class has none
 
-The first two are scikit-learn's LogisticRegression, the last is paper 003's.
+The first three are scikit-learn's LogisticRegression, the last is paper 003's.
 """
 
 import math
@@ -18,19 +19,22 @@ from numpy.typing import NDArray
 
 from softmargin import penalties
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.core.parameters import Number, checked, shown
+from softmargin.core.parameters import Number, OneOf, checked, shown
 
 __all__ = [
     "convex_relative",
     "described",
     "pinned_column",
     "priced_penalty",
+    "ratios_to_try",
     "read_penalty",
     "softmax_claim",
     "without_ridge",
 ]
 
 Array = NDArray[Any]
+_ENDS = {"l2": 0.0, "l1": 1.0}
+_WORDS = OneOf("elasticnet", *_ENDS)
 
 
 def pinned_column(pinned: Any, classes: Array) -> int | None:
@@ -44,7 +48,7 @@ def pinned_column(pinned: Any, classes: Array) -> int | None:
 
 
 def priced_penalty(
-    C: Any, l1_ratio: Any, penalty: Any = None, *, default_ratio: float = 0.0, pinned: int | None = None
+    C: Any, l1_ratio: Any, penalty: Any = "elasticnet", *, default_ratio: float = 0.0, pinned: int | None = None
 ) -> tuple[Any, Any]:
     """Return the price of one unit of loss, and the penalty; the price is checked where it is used."""
     price, g = _of_all_classes(C, l1_ratio, penalty, default_ratio)
@@ -53,22 +57,29 @@ def priced_penalty(
 
 def _of_all_classes(C: Any, l1_ratio: Any, penalty: Any, default_ratio: float) -> tuple[Any, Any]:
     ratio = checked("l1_ratio", l1_ratio, Number(least=0.0, most=1.0))
-    is_free = isinstance(C, float | np.floating) and math.inf == C
-    if penalty is not None:
-        if ratio != default_ratio:
-            raise IncompatibleError(
-                f"penalty={shown(penalty)} and l1_ratio={ratio} were asked for; a penalty object has its own numbers. "
-                "Leave out one of the two."
-            )
-        if is_free:
-            raise IncompatibleError(
-                f"C=inf means no penalty, but penalty={shown(penalty)} was asked for. Give a finite C, or leave out "
-                "penalty."
-            )
-        return C, penalties.checked(penalty)
+    is_free = penalty is None or (isinstance(C, float | np.floating) and math.inf == C)
+    is_named = isinstance(penalty, str)
+    end = _ENDS.get(checked("penalty", penalty, _WORDS), ratio) if is_named else default_ratio
+    if ratio not in (end, default_ratio):
+        raise IncompatibleError(
+            f"penalty={shown(penalty)} and l1_ratio={ratio} were asked for; l1_ratio is for penalty='elasticnet'. "
+            "Leave out one of the two."
+        )
+    if is_named or penalty is None:
+        return (1.0, penalties.L2(0.0)) if is_free else (C, penalties.ElasticNet(l1=end, l2=1.0 - end))
     if is_free:
-        return 1.0, penalties.L2(0.0)
-    return C, penalties.ElasticNet(l1=ratio, l2=1.0 - ratio)
+        raise IncompatibleError(
+            f"C=inf means no penalty, but penalty={shown(penalty)} was asked for. Give a finite C, or leave out "
+            "penalty."
+        )
+    return C, penalties.checked(penalty)
+
+
+def ratios_to_try(penalty: Any, l1_ratios: list[float]) -> list[float]:
+    """Return which l1_ratios there are to choose from; a penalty object has its own numbers, which count as 0."""
+    if penalty is None:
+        raise IncompatibleError("penalty=None was asked for: without a penalty there is no C to choose. Leave it out.")
+    return l1_ratios if penalty == "elasticnet" else [_ENDS.get(penalty, 0.0) if isinstance(penalty, str) else 0.0]
 
 
 def convex_relative(penalty: Any) -> Any:
