@@ -40,40 +40,50 @@ def known_to_fail(estimator):
     return {}
 
 
+SETTINGS_OF_EVERY_CLASS = [
+    LinearSVC(**TIGHT),
+    LinearSVC(**SQUARED),
+    KernelSVC(**KERNEL),
+    SoftmaxRegression(),
+    SoftmaxRegression(l1_ratio=1.0, **SOFTMAX),
+    SoftmaxRegressionCV(Cs=[0.1, 1.0], cv=3, **SOFTMAX),
+    L1BallClassifier(radius=3.0, **BALL),
+    L1BallRegressor(**BALL),
+    TraceBallClassifier(radius=3.0, **BALL),
+    TraceBallRegressor(**BALL),
+]
+MORE_SETTINGS = [
+    LinearSVC(multiclass="crammer_singer", **TIGHT),
+    LinearSVC(multiclass="one_vs_rest", **TIGHT),
+    KernelSVC(multiclass="crammer_singer", **KERNEL),
+    KernelSVC(multiclass="one_vs_rest", **KERNEL),
+    KernelSVC(**SQUARED),
+    KernelSVC(kernel="linear", **KERNEL),
+    KernelSVC(solver="scs", multiclass="one_vs_rest", max_iter=60, random_state=0),
+    KernelSVC(approximation="nystroem", n_components=20, tol=1e-12, max_iter=200, random_state=0),
+    SoftmaxRegression(**SOFTMAX),
+    SoftmaxRegression(C=100.0, class_weight="balanced", **SOFTMAX),
+    SoftmaxRegression(l1_ratio=0.5, **SOFTMAX),
+    SoftmaxRegression(penalty=Group(0.5), **SOFTMAX),
+    SoftmaxRegression(penalty=Box(-2.0, 2.0, l2=0.5), **SOFTMAX),
+    SoftmaxRegressionCV(Cs=[0.1, 1.0], cv=2, l1_ratios=(0.0, 1.0), scoring="neg_log_loss", **SOFTMAX),
+    L1BallClassifier(loss="logistic", **BALL),
+    TraceBallClassifier(loss="squared_hinge", **BALL),
+]
+
+
 @pytest.mark.filterwarnings("ignore::softmargin.NotCertifiedWarning")
 @pytest.mark.filterwarnings("ignore::softmargin.InactiveBallWarning")
-@parametrize_with_checks(
-    [
-        LinearSVC(**TIGHT),
-        LinearSVC(multiclass="crammer_singer", **TIGHT),
-        LinearSVC(multiclass="one_vs_rest", **TIGHT),
-        LinearSVC(**SQUARED),
-        KernelSVC(**KERNEL),
-        KernelSVC(multiclass="crammer_singer", **KERNEL),
-        KernelSVC(multiclass="one_vs_rest", **KERNEL),
-        KernelSVC(**SQUARED),
-        KernelSVC(kernel="linear", **KERNEL),
-        KernelSVC(solver="scs", multiclass="one_vs_rest", max_iter=60, random_state=0),
-        KernelSVC(approximation="nystroem", n_components=20, tol=1e-12, max_iter=200, random_state=0),
-        SoftmaxRegression(),
-        SoftmaxRegression(**SOFTMAX),
-        SoftmaxRegression(C=100.0, class_weight="balanced", **SOFTMAX),
-        SoftmaxRegression(l1_ratio=0.5, **SOFTMAX),
-        SoftmaxRegression(l1_ratio=1.0, **SOFTMAX),
-        SoftmaxRegression(penalty=Group(0.5), **SOFTMAX),
-        SoftmaxRegression(penalty=Box(-2.0, 2.0, l2=0.5), **SOFTMAX),
-        SoftmaxRegressionCV(Cs=[0.1, 1.0], cv=3, **SOFTMAX),
-        SoftmaxRegressionCV(Cs=[0.1, 1.0], cv=2, l1_ratios=(0.0, 1.0), scoring="neg_log_loss", **SOFTMAX),
-        L1BallClassifier(radius=3.0, **BALL),
-        L1BallClassifier(loss="logistic", **BALL),
-        L1BallRegressor(**BALL),
-        TraceBallClassifier(radius=3.0, **BALL),
-        TraceBallClassifier(loss="squared_hinge", **BALL),
-        TraceBallRegressor(**BALL),
-    ],
-    expected_failed_checks=known_to_fail,
-)
+@parametrize_with_checks(SETTINGS_OF_EVERY_CLASS, expected_failed_checks=known_to_fail)
 def test_scikit_learn_checks_pass(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::softmargin.NotCertifiedWarning")
+@pytest.mark.filterwarnings("ignore::softmargin.InactiveBallWarning")
+@parametrize_with_checks(MORE_SETTINGS, expected_failed_checks=known_to_fail)
+def test_scikit_learn_checks_pass_with_other_settings(estimator, check):
     check(estimator)
 
 
