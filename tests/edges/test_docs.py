@@ -4,15 +4,25 @@ import importlib
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.base import clone
 
 import softmargin
+from softmargin import KernelSVC, LinearSVC, SoftmaxRegression, load_model
 from softmargin.solvers.names import SOLVERS
 
 ROOT = Path(__file__).parents[2]
 
 
-PAGES = ["README.md", "docs/tour.md", "docs/add_a_solver.md", "docs/add_a_penalty.md", "docs/balls.md"]
+PAGES = [
+    "README.md",
+    "docs/tour.md",
+    "docs/add_a_solver.md",
+    "docs/add_a_penalty.md",
+    "docs/balls.md",
+    "docs/format.md",
+]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -21,6 +31,28 @@ def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert blocks
     exec(compile("\n".join(blocks), page, "exec"), {"__name__": "page"})
+
+
+@pytest.mark.parametrize(
+    "clf",
+    [
+        LinearSVC(),
+        SoftmaxRegression(),
+        *(KernelSVC(kernel=name, coef0=1.0, tol=1e-2) for name in ("rbf", "polynomial", "sigmoid", "linear")),
+    ],
+    ids=lambda clf: getattr(clf, "kernel", type(clf).__name__),
+)
+@pytest.mark.filterwarnings("ignore::softmargin.IndefiniteKernelWarning")
+@pytest.mark.parametrize("k", [2, 3])
+def test_the_reader_of_the_format_page_reads_models(clf, k, tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 4)), np.arange(30) % k
+    clone(clf).fit(X, y).model().save(tmp_path / "a.model")
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "format.md").read_text(), re.DOTALL)
+    exec(compile(block, "format.md", "exec"), page := {"__name__": "page"})
+    found = page["scores"](tmp_path / "a.model", X)
+    expected = load_model(tmp_path / "a.model").decision_function(X)
+    np.testing.assert_allclose(found, expected.reshape(30, -1), atol=1e-12)
 
 
 def test_every_file_that_a_page_names_is_there():
