@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -283,6 +284,13 @@ def test_progress_goes_to_stderr_and_only_if_wanted(softmargin_):
     assert softmargin_(*asked, "--json")[2] == ""
     assert softmargin_(*asked, "-q")[2] == ""
     assert softmargin_(*asked, "-q", "--progress")[0] == 2
+
+
+def test_the_package_is_a_command(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["softmargin", "--version"])
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_module("softmargin", run_name="__main__")
+    assert capsys.readouterr().out == f"softmargin {softmargin.__version__}\n"
 
 
 def test_version_and_help(softmargin_):

@@ -55,8 +55,12 @@ def test_the_reader_of_the_format_page_reads_models(clf, k, tmp_path):
     np.testing.assert_allclose(found, expected.reshape(30, -1), atol=1e-12)
 
 
+def test_the_citation_names_this_version():
+    assert f"version: {softmargin.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
 def test_every_file_that_a_page_names_is_there():
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 

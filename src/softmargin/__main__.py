@@ -1,0 +1,7 @@
+"""`python -m softmargin`: the command line."""
+
+import sys
+
+from softmargin.cli.main import main
+
+sys.exit(main())
