@@ -12,6 +12,7 @@ from softmargin.cli.values import (
     count,
     degree,
     gamma,
+    jobs,
     names,
     not_negative,
     number,
@@ -29,6 +30,7 @@ __all__ = [
     "add_data_dir",
     "add_effort",
     "add_grid",
+    "add_jobs",
     "add_kernel",
     "add_problem",
     "add_table",
@@ -171,7 +173,19 @@ def add_effort(parser: Any) -> Any:
         help="auto is the fastest (default). "
         + ". ".join(f"{kind}: {', '.join(names)}" for kind, names in _TRAINED.items()),
     )
+    add_jobs(effort)
     return effort
+
+
+def add_jobs(parser: Any) -> None:
+    """Add how many threads there may be."""
+    parser.add_argument(
+        "--jobs",
+        "-j",
+        metavar="N",
+        type=jobs,
+        help="threads: -1 for all processors, -2 for all but one (default: 1, and what BLAS has of its own)",
+    )
 
 
 def add_test_rows(parser: Any) -> None:

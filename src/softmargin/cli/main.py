@@ -62,7 +62,10 @@ def _run(argv: Sequence[str] | None) -> int:
     except SystemExit as end:  # argparse has printed help, version or its one line
         return int(end.code or 0)
     verb = importlib.import_module(f"softmargin.cli.{args.verb}")
-    return int(verb.run(args))
+    from softmargin.core.threads import threads
+
+    with threads(getattr(args, "jobs", None)):
+        return int(verb.run(args))
 
 
 def _open_closed_streams() -> None:

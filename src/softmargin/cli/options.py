@@ -13,6 +13,7 @@ from softmargin.cli.fit_options import (
     add_data_dir,
     add_effort,
     add_grid,
+    add_jobs,
     add_kernel,
     add_problem,
     add_table,
@@ -111,6 +112,7 @@ def _predict(parser: Any) -> None:
         action="store_true",
         help="write a header and the tab-separated probabilities of all classes beside the labels (softmax models)",
     )
+    add_jobs(parser)
     _part_options(parser, "default: the test part where the data set has one, else all")
     _output_options(parser)
 
@@ -137,6 +139,7 @@ def _certify(parser: Any) -> None:
         help="relative gap of the point that proves the bound of a linear model (default: 1e-5)",
     )
     parser.add_argument("--max-seconds", metavar="SECONDS", type=not_negative, help="default: no limit")
+    add_jobs(parser)
     _part_options(parser, "default: the rows the model was trained on where it says so, else the training part or all")
     _output_options(parser)
 

@@ -37,6 +37,7 @@ share = _checked(number, lambda value: 0 <= value < 1, "is no share: 0 <= SHARE 
 ratio = _checked(number, lambda value: 0 <= value <= 1, "does not lie between 0 and 1")
 count = _checked(_read(int, "whole number"), lambda value: value >= 0, "is below 0")
 degree = _checked(count, lambda value: value > 0, "is not above 0")
+jobs = _checked(_read(int, "whole number"), lambda value: value != 0, "threads do nothing; -1 is all processors")
 folds = _checked(count, lambda value: value > 1, "is below 2")
 
 

@@ -2,7 +2,7 @@
 
     with threads(n_jobs):     this thread, and those that work for it, are n_jobs together; None: as many as before
     spread(work, items)       [work(item) for item in items], several at a time; results in the order of the items
-    row_shares(n, least)      slices of n rows, one for each thread, of at least so many rows
+    row_shares(n, work)       slices of n rows, of so many multiplications each, for as many threads as this is worth
     n_threads()               how many there are here; one where nobody asked for more
 
 Compiled loops and NumPy's products do not hold the interpreter's lock, so threads are enough. What an item does must
@@ -30,12 +30,13 @@ import numpy as np
 
 from softmargin.core.parameters import NONE, Whole, checked
 
-__all__ = ["N_JOBS", "interruption", "n_threads", "row_shares", "spread", "threads"]
+__all__ = ["N_JOBS", "WORTH", "interruption", "n_threads", "row_shares", "spread", "threads"]
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 
 MOST_JOBS = 1024  # threads of one process; more of them are a mistake
+WORTH = 1 << 18  # multiplications that are worth another thread: waking it takes some 50 us, which these do, too
 _WAITING = 0.01  # seconds between two looks at threads that end after Ctrl-C
 N_JOBS = (NONE, Whole(1, MOST_JOBS), Whole(-MOST_JOBS, -1))
 
@@ -76,9 +77,12 @@ def threads(n_jobs: int | None) -> Iterator[None]:
         _SIZE.reset(before)
 
 
-def row_shares(n: int, least: int = 1) -> list[slice]:
-    """Divide n rows into equal slices, one for each thread, but of at least so many rows."""
-    parts = max(1, min(n_threads(), n // max(1, least)))
+def row_shares(n: int, work: float, *, worth: float = 0.0) -> list[slice]:
+    """Divide n rows of so many multiplications each into equal slices, one for each thread that is worth waking.
+
+    A thread may be worth waking for ``worth`` multiplications only, where its result has to be combined with others.
+    """
+    parts = max(1, min(n_threads(), n, int(n * work / max(worth, WORTH))))
     ends = [n * part // parts for part in range(parts + 1)]
     return [slice(first, last) for first, last in pairwise(ends)]
 
@@ -109,8 +113,10 @@ class _Spread:
         errors = np.geterr()  # not a context variable before NumPy 2
         try:
             with _BLAS.held(1):
-                helpers = [_pool().submit(copy_context().run, self.help, errors) for _ in range(n_workers - 1)]
+                helpers: list[Any] = []
                 try:
+                    for _ in range(n_workers - 1):
+                        helpers.append(_pool().submit(copy_context().run, self.help, errors))
                     self.take_items()
                     for helper in helpers:
                         if not helper.cancel():  # one that has not begun is not needed

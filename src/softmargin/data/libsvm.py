@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from itertools import islice
 from typing import IO, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from softmargin.core.errors import DataError
 from softmargin.core.files import atomic_write, open_binary
 from softmargin.core.sparse import checked_sparse
+from softmargin.core.threads import n_threads, spread
 from softmargin.data.compressed import COMPRESSIONS, READ_ERRORS, compressed, decompressed, peekable
 from softmargin.data.libsvm_text import Rows, checked, is_text_label, parse
 
@@ -169,31 +171,39 @@ def _blocks_of_lines(stream: IO[bytes], source: str) -> Iterator[bytes]:
         yield b"".join(unfinished)
 
 
+def _numbered_blocks(stream: IO[bytes], source: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the number of the first line of every block, and the block with line ends of Unix."""
+    line = 1
+    for text in _blocks_of_lines(stream, source):
+        if b"\r" in text:  # line ends of Windows
+            text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        yield line, text
+        line += text.count(b"\n")
+
+
 def _parsed_blocks(
     path_or_file: _Source, n_features: int | None, dtype: Any, zero_based: bool, notes: list[str] | None = None
 ) -> Iterator[Rows]:
-    source, line, kind = _name(path_or_file), 1, ""
+    source, kind = _name(path_or_file), ""
     opened: contextlib.AbstractContextManager[IO[bytes]] = (
         open_binary(path_or_file, error=DataError)
         if isinstance(path_or_file, str | os.PathLike)
         else contextlib.nullcontext(path_or_file)
     )
     with opened as file:
-        for text in _blocks_of_lines(_text_of(file, source), source):
-            if b"\r" in text:  # line ends of Windows
-                text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-            if notes is not None and b" qid:" in text:
+        texts = _numbered_blocks(_text_of(file, source), source)
+        while some := list(islice(texts, n_threads())):
+            if notes is not None and any(b" qid:" in text for _, text in some):
                 notes.append(f"{source}: `qid:` groups are left out; nothing here ranks within groups.")
-            rows = parse(text, source=source, first_line=line)
-            line += text.count(b"\n")
-            if len(rows.labels):
-                if kind not in ("", rows.labels.dtype.kind):
-                    raise DataError(
-                        f"{source}, line {rows.lines[0]}: label {str(rows.labels[0])!r}, but before it some are "
-                        f"{'numbers' if kind == 'f' else 'text'}. Use numbers only, or text only."
-                    )
-                kind = rows.labels.dtype.kind
-                yield checked(rows, source, n_features, dtype, zero_based)
+            for rows in spread(lambda block: parse(block[1], source=source, first_line=block[0]), some):
+                if len(rows.labels):
+                    if kind not in ("", rows.labels.dtype.kind):
+                        raise DataError(
+                            f"{source}, line {rows.lines[0]}: label {str(rows.labels[0])!r}, but before it some are "
+                            f"{'numbers' if kind == 'f' else 'text'}. Use numbers only, or text only."
+                        )
+                    kind = rows.labels.dtype.kind
+                    yield checked(rows, source, n_features, dtype, zero_based)
     if not kind:
         raise DataError(f"{source}: no rows found; the file is empty or holds only comments.")
 

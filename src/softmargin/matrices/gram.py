@@ -13,8 +13,12 @@ cached as far as there is room: where few samples are support vectors, few ever 
 
 Cached and computed values may differ in their last digits, as may values of tiles of other shapes. So a run that is
 continued first computes what was cached, tile by tile as before: ``gram.recall(gram.memory(gram.moment))``.
+
+Threads (``core.threads``) compute the tiles of one call. Several may call at the same time after ``gram.share()``: all
+of K is then computed at once, as what is cached must not depend on which of them comes first.
 """
 
+import threading
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -25,6 +29,7 @@ from softmargin.core.deadline import check_time
 from softmargin.core.errors import DataError
 from softmargin.core.parameters import POSITIVE, checked
 from softmargin.core.rounding import KernelErrors, Rounded, ScoreErrors, gamma, norms, squared_norm, total
+from softmargin.core.threads import n_threads, spread
 from softmargin.kernels import Linear, Points, Precomputed
 from softmargin.kernels.formulas import errors_of
 from softmargin.kernels.points import DENSE_COPIES, TILE_NUMBERS, add_product, slices, tile_shape
@@ -110,6 +115,7 @@ class Gram:
         self._last: tuple[Array, Array] = (np.empty(0, dtype=np.intp), np.empty((0, 0), dtype=self.dtype))
         self._calls: list[Array] = []  # the rows that each call of ``keep`` cached
         self._square_after, self._ordered_after = 0, -1
+        self._n_sharers, self._lock = 1, threading.RLock()
         height, width = tile_shape(1 if self.is_given else self.points.numbers_per_row)
         self._tile = min(height, tuning.tile_rows), width
 
@@ -140,7 +146,7 @@ class Gram:
     def _room(self) -> int:
         """Numbers that ``square`` or ``rows`` may fill: what a store of all of K leaves; else half the budget."""
         left = self.budget - self._store_bytes if self.is_stored and not self.is_given else self.budget // 2
-        return left // int(self.dtype.itemsize)
+        return left // (int(self.dtype.itemsize) * self._n_sharers)
 
     @property
     def largest_square(self) -> int:
@@ -166,6 +172,14 @@ class Gram:
             )
         return values
 
+    def share(self) -> bool:
+        """Get ready for calls by several threads at the same time; False where K does not fit: then they must not."""
+        if n_threads() > 1:
+            self._n_sharers = n_threads()
+            if self.is_stored and not (self.is_given or self.is_linear):
+                self.keep(np.arange(self.n))
+        return self.is_stored or self.is_linear
+
     def stored(self, index: Array) -> Array:
         """Return K, (n, n), in which the rows at ``index`` hold values; only where ``is_stored``.
 
@@ -186,6 +200,13 @@ class Gram:
         """Compute the rows at ``index`` that are not cached and cache them, while there is room."""
         if self.is_given or self._store.has(index).all():
             return
+        with self._lock:
+            if self._n_sharers > 1 and self.is_stored:
+                self._put_in_order()
+                index = np.arange(self.n)
+            self._keep(index)
+
+    def _keep(self, index: Array) -> None:
         missing, place = self._store.places_for(index)
         if len(missing) == 0:
             return
@@ -234,6 +255,8 @@ class Gram:
 
     def square(self, index: Array) -> Array:
         """Return K[index][:, index]: do not write to it, as the last one is cached."""
+        if self._n_sharers > 1:
+            return self._square(index)
         if not np.array_equal(self._last[0], index):
             self._last = (index[:0], np.empty((0, 0), dtype=self.dtype))  # there are never two squares in memory
             self._last = (index.copy(), self._square(index))
@@ -349,11 +372,14 @@ class Gram:
         height, width = self._tile
         for part in slices(len(index), width):
             right = self._part(index[part], is_wide)
-            for down in slices(m, height):
+
+            def add_tile(down: slice, right: Any = right, part: slice = part) -> None:
                 left = self._part(down if isinstance(at, slice) else at[down], is_wide)
                 check_time()
                 # No variable holds the tile: there would be two in memory.
                 add_product(out[down], self._between(left, right), values[part])
+
+            spread(add_tile, slices(m, height))
         return out
 
     def _part(self, at: Any, is_wide: bool = False) -> Any:
@@ -384,25 +410,31 @@ class Gram:
         # Few or thin rows are multiplied with all samples at once: these cache the transpose that sparse products need.
         whole = self.points.is_sparse and not (self.points.is_full and len(index) >= DENSE_COPIES.fewest)
         if whole:
-            height, width = max(1, TILE_NUMBERS // max(1, m)), max(1, m)
+            share = -(-len(index) // n_threads())
+            height, width = max(1, min(TILE_NUMBERS // max(1, m), share)), max(1, m)
         everything = self.points if columns is None else self._part(columns)
-        for inner in slices(len(index), height):
-            left = self._part(index[inner])
-            for across in slices(m, width):
-                check_time()
-                right = everything if whole else self._part(across if columns is None else columns[across])
-                out[at[inner], across] = self._between(left, right)
+
+        def fill_tile(tile: tuple[slice, slice]) -> None:
+            inner, across = tile
+            check_time()
+            right = everything if whole else self._part(across if columns is None else columns[across])
+            out[at[inner], across] = self._between(self._part(index[inner]), right)
+
+        spread(fill_tile, ((inner, across) for inner in slices(len(index), height) for across in slices(m, width)))
 
     def _fill_square(self, out: Array, index: Array) -> None:
         """Set out = K[index][:, index]; K is symmetric, so half of it is computed."""
         height, width = self._tile
-        for down in slices(len(index), height):
-            left = self._part(index[down])
-            for rest in slices(len(index) - down.start, width):
-                check_time()
-                across = slice(down.start + rest.start, down.start + rest.stop)
-                out[down, across] = self._between(left, self._part(index[across]))
-                out[across, down] = out[down, across].T
+
+        def fill_tile(tile: tuple[slice, slice]) -> None:
+            down, rest = tile
+            check_time()
+            across = slice(down.start + rest.start, down.start + rest.stop)
+            out[down, across] = self._between(self._part(index[down]), self._part(index[across]))
+            out[across, down] = out[down, across].T
+
+        downs = slices(len(index), height)
+        spread(fill_tile, ((down, rest) for down in downs for rest in slices(len(index) - down.start, width)))
 
     def negative_eigenvalue(self) -> float:
         """Return a negative upper bound on the smallest eigenvalue of K, or 0.0 where none was found.

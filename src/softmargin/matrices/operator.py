@@ -1,10 +1,12 @@
 """X as a whole: products in NumPy and SciPy, one block of rows at a time, in float64 whatever X is.
 
 The augmented matrix is [X, bias]: every sample has one constant feature (0 where there is no intercept), so weights are
-(d + 1, k). Blocks bound the memory: float32 data are converted one block at a time, never as a whole.
+(d + 1, k). Blocks bound the memory: float32 data are converted one block at a time, never as a whole. Threads
+(``core.threads``) compute several blocks at a time; these and the order of sums stay as they are.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from softmargin.core.errors import DataError
 from softmargin.core.rounding import TINY, column_roundings, column_sums
 from softmargin.core.sparse import checked_sparse
+from softmargin.core.threads import n_threads, row_shares, spread
 
 __all__ = [
     "FEW",
@@ -24,6 +27,7 @@ __all__ = [
     "laid_out",
     "longest_row",
     "matmul",
+    "numbers_per_row",
     "product",
     "rmatmul",
     "row_blocks",
@@ -39,6 +43,7 @@ FEW = 1 << 22  # numbers of a sparse matrix that may become an array: 32 MB
 SUMMED_ROWS = 1 << 12  # rows summed at once: sums of sums have fewer roundings (maths: rounding, eq. 9)
 _BLOCK_WORTH = 8  # numbers of X in a block of rows, at least, for each number of the product that it adds; by hand
 SCATTERED = 8.5  # BLAS multiplications in the time of one that scatters its result; a ratio of timings
+_AHEAD = 8  # blocks that a thread computes before their results are used; by hand
 THIN = 0.2  # share of stored entries up to which a loop over these is faster than BLAS on all; by hand
 
 
@@ -51,20 +56,35 @@ def row_slices(n: int, width: int, *, numbers: int = _BLOCK_NUMBERS) -> Iterator
 
 def row_blocks(X: Any, k: int, *, numbers: int = _BLOCK_NUMBERS) -> Iterator[tuple[slice, Any]]:
     """Yield (slice, float64 block) so that neither a block of X nor its k scores has many more than ``numbers``."""
+    for rows in row_slices(X.shape[0], max(k, numbers_per_row(X)), numbers=numbers):
+        yield rows, _wide_block(X, rows)
+
+
+def numbers_per_row(X: Any) -> int:
+    """Return how many numbers of X a row holds, on average."""
     n, d = X.shape
-    width = max(k, d if isinstance(X, np.ndarray) else X.nnz // max(n, 1))
-    for rows in row_slices(n, width, numbers=numbers):
-        block = X if rows == slice(0, n) else X[rows]
-        yield rows, block.astype(np.float64, copy=False)
+    return int(d if isinstance(X, np.ndarray) else X.nnz // max(n, 1))
+
+
+def _wide_block(X: Any, rows: slice) -> Any:
+    block = X if rows == slice(0, X.shape[0]) else X[rows]
+    return block.astype(np.float64, copy=False)
 
 
 def matmul(X: Any, W: Array, bias: float) -> Iterator[tuple[slice, Array]]:
     """Yield (rows, scores) with scores = [X, bias] W, one block of rows at a time."""
-    for rows, block in row_blocks(X, W.shape[1]):
+
+    def scored(rows: slice) -> tuple[slice, Array]:
+        block = _wide_block(X, rows)
         # Dense scores come one class after the other: where a row has few, NumPy goes along whole columns.
         scores = (W[:-1].T @ block.T).T if isinstance(block, np.ndarray) else np.asarray(block @ W[:-1])
         scores += bias * W[-1]
-        yield rows, scores
+        return rows, scores
+
+    blocks = row_slices(X.shape[0], max(W.shape[1], numbers_per_row(X)))
+    at_once = 1 if n_threads() == 1 else _AHEAD * n_threads()
+    while some := list(islice(blocks, at_once)):
+        yield from spread(scored, some)
 
 
 def rmatmul(X: Any, alpha: Array, bias: float) -> Array:
@@ -77,11 +97,16 @@ def rmatmul(X: Any, alpha: Array, bias: float) -> Array:
 
 def product(X: Any, W: Array) -> Array:
     """Return X W, without the constant feature; shape (n, k)."""
-    if X.dtype == np.float64:
+    shares = row_shares(X.shape[0], numbers_per_row(X) * W.shape[1])
+    if X.dtype == np.float64 and len(shares) == 1:
         return np.asarray(X @ W)
     scores = np.empty((X.shape[0], W.shape[1]))
-    for rows, block in row_blocks(X, W.shape[1]):
-        scores[rows] = block @ W
+
+    def fill(share: slice) -> None:
+        for rows, block in row_blocks(X[share], W.shape[1]):
+            scores[share][rows] = block @ W
+
+    spread(fill, shares)
     return scores
 
 
@@ -89,18 +114,29 @@ def adjoint_product(X: Any, U: Array) -> Array:
     """Return X' U, without the constant feature; shape (d, k). Sums over many rows are sums of sums over blocks."""
     length = _summed_rows(X, U.shape[1])
     if X.dtype == np.float64 and length >= X.shape[0]:
-        return np.asarray(X.T @ U)
+        return _adjoint_of_block(X, U)
     W = np.zeros((X.shape[1], U.shape[1]))
-    for first in range(0, X.shape[0], length):
-        rows = slice(first, first + length)
-        W += X[rows].astype(np.float64, copy=False).T @ U[rows]
+    blocks = row_slices(X.shape[0], 1, numbers=length)
+    while some := list(islice(blocks, n_threads())):
+        for part in spread(lambda rows: _wide_block(X, rows).T @ U[rows], some):
+            W += part
     return W
+
+
+def _adjoint_of_block(X: Any, U: Array) -> Array:
+    """Return X' U, each thread with some of the features, or of the columns of U where X is sparse."""
+    work = X.shape[0] * (U.shape[1] if isinstance(X, np.ndarray) else numbers_per_row(X))
+    shares = row_shares(X.shape[1] if isinstance(X, np.ndarray) else U.shape[1], work)
+    if len(shares) == 1:
+        return np.asarray(X.T @ U)
+    if isinstance(X, np.ndarray):
+        return np.concatenate(spread(lambda features: X[:, features].T @ U, shares))
+    return np.concatenate(spread(lambda columns: X.T @ U[:, columns], shares), axis=1)
 
 
 def _summed_rows(X: Any, k: int) -> int:
     """Return how many rows ``adjoint_product`` sums at once."""
-    n, d = X.shape
-    width = max(1, d if isinstance(X, np.ndarray) else X.nnz // max(n, 1))
+    d, width = X.shape[1], max(1, numbers_per_row(X))
     most = SUMMED_ROWS if X.dtype == np.float64 else _BLOCK_NUMBERS // width
     return int(max(most, _BLOCK_WORTH * d * k // width, 1))
 

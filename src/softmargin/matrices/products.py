@@ -8,7 +8,7 @@ padding; the last row of W belongs to the constant feature ``bias``, 0 where the
 products for certificates, without padding.
 
 BLAS is fastest with many columns. For few classes a loop takes several rows at a time, so that weights are loaded once
-for all of them.
+for all of them. Threads (``core.threads``) have equal shares of the rows.
 """
 
 from typing import Any
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, load, pointer, splat, store
-from softmargin.matrices.operator import row_blocks
+from softmargin.core.threads import row_shares, spread
+from softmargin.matrices.operator import numbers_per_row, row_blocks
 from softmargin.matrices.rows import add_row_times, as_rows
 
 __all__ = ["adjoint", "times"]
@@ -27,35 +28,61 @@ Array = NDArray[Any]
 BLOCK_NUMBERS = 1 << 20  # numbers of X multiplied at once: 8 MB in float64
 NARROW = 3 * WIDTH  # classes up to which our loop multiplies dense X: profiles of mnist showed BLAS at 1/6 of GEMM
 TOGETHER = 8  # rows that the adjoint takes at once
+_SUM_WORTH = 4  # multiplications of a thread, at least, for each number of the product that it adds; by hand
 
 
 def times(X: Any, W: Array, bias: float, k: int, out: Array) -> None:
     """Write [X, bias] W to ``out``."""
-    if isinstance(X, np.ndarray) and 1 < k <= NARROW:
-        _times_dense(X.reshape(-1), W, bias, k, out)
-    elif isinstance(X, np.ndarray):
-        weights, scores = W.reshape(-1, k), out.reshape(-1, k)
-        for rows, block in row_blocks(X, k, numbers=BLOCK_NUMBERS):
-            np.matmul(block, weights[:-1], out=scores[rows])
-        if bias:
-            scores += bias * weights[-1]
-    else:
-        (_times if k > 1 else _times_column)(as_rows(X, bias), W, k, out)
+
+    def some(rows: slice) -> None:
+        dense, samples = _part(X, bias, rows)
+        scores = out[rows.start * k : rows.stop * k]
+        if dense is None:
+            (_times if k > 1 else _times_column)(samples, W, k, scores)
+        elif 1 < k <= NARROW:
+            _times_dense(dense.reshape(-1), W, bias, k, scores)
+        else:
+            weights, scores = W.reshape(-1, k), scores.reshape(-1, k)
+            for inner, block in row_blocks(dense, k, numbers=BLOCK_NUMBERS):
+                np.matmul(block, weights[:-1], out=scores[inner])
+            if bias:
+                scores += bias * weights[-1]
+
+    spread(some, row_shares(X.shape[0], numbers_per_row(X) * k))
 
 
 def adjoint(X: Any, U: Array, bias: float, k: int, out: Array) -> None:
     """Write [X, bias]' U to ``out``."""
-    out[:] = 0.0
-    if isinstance(X, np.ndarray) and 1 < k <= NARROW:
-        _adjoint_dense(X.reshape(-1), U, bias, k, out)
-    elif isinstance(X, np.ndarray):
-        weights, scores = out.reshape(-1, k), U.reshape(-1, k)
-        for rows, block in row_blocks(X, k, numbers=max(BLOCK_NUMBERS, 4 * out.size)):
-            weights[:-1] += block.T @ scores[rows]
-        if bias:
-            weights[-1] = bias * scores.sum(axis=0)
-    else:
-        (_adjoint if k > 1 else _adjoint_column)(as_rows(X, bias), U, k, out)
+
+    def summed(rows: slice) -> Array:
+        dense, samples = _part(X, bias, rows)
+        weights, slopes = out if len(shares) == 1 else np.empty_like(out), U[rows.start * k : rows.stop * k]
+        weights[:] = 0.0
+        if dense is None:
+            (_adjoint if k > 1 else _adjoint_column)(samples, slopes, k, weights)
+        elif 1 < k <= NARROW:
+            _adjoint_dense(dense.reshape(-1), slopes, bias, k, weights)
+        else:
+            own, slopes = weights.reshape(-1, k), slopes.reshape(-1, k)
+            for inner, block in row_blocks(dense, k, numbers=max(BLOCK_NUMBERS, 4 * out.size)):
+                own[:-1] += block.T @ slopes[inner]
+            if bias:
+                own[-1] = bias * slopes.sum(axis=0)
+        return weights
+
+    shares = row_shares(X.shape[0], numbers_per_row(X) * k, worth=_SUM_WORTH * out.size)
+    first, *others = spread(summed, shares)
+    out[:] = first
+    for part in others:
+        out += part
+
+
+def _part(X: Any, bias: float, rows: slice) -> tuple[Array | None, Any]:
+    """Return some rows as an array, None of a sparse matrix, and for compiled loops; nothing is copied."""
+    if isinstance(X, np.ndarray):
+        return X[rows], as_rows(X[rows], bias)
+    samples: Any = as_rows(X, bias)
+    return None, samples._replace(indptr=samples.indptr[rows.start : rows.stop + 1])
 
 
 @jit

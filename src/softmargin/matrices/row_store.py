@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import pointer
 from softmargin.core.deadline import check_time
+from softmargin.core.threads import row_shares, spread
 from softmargin.kernels.points import slices
 
 __all__ = ["RowStore", "gather", "sum_rows"]
@@ -80,6 +81,11 @@ class RowStore:
 
 def sum_rows(K: Array, place: Array, weights: Array) -> Array:
     """Return K[place]' weights, (n, k), in float64; weights is (len(place), k), K is (any, n)."""
+    shares = row_shares(K.shape[1], weights.size)
+    return np.concatenate(spread(lambda columns: _sum_rows(K[:, columns], place, weights), shares))
+
+
+def _sum_rows(K: Array, place: Array, weights: Array) -> Array:
     out = np.zeros((weights.shape[1], K.shape[1]))
     for part in slices(len(place), max(1, _STRIP // max(1, K.shape[1]))):
         check_time()

@@ -14,6 +14,7 @@ import numpy as np
 from softmargin.core.archive import read_archive, write_archive
 from softmargin.core.errors import DataError
 from softmargin.core.files import blaming
+from softmargin.core.threads import n_threads, spread
 from softmargin.kernels import KERNELS, Linear, Points, Precomputed, make_kernel
 from softmargin.kernels.points import add_product, slices, tile_shape
 from softmargin.models.linear import LinearModel
@@ -30,6 +31,7 @@ from softmargin.models.shapes import (
 __all__ = ["KernelExpansion", "kernel_sums"]
 
 _KIND = "KernelExpansion"
+_THREAD_ROWS = 256  # of a tile, at most, where threads share the rows of X; as in ``matrices.gram``
 _ARRAYS = ("classes", "coef", "intercept", "support")
 _SPARSE_ARRAYS = ("data", "indices", "indptr")
 
@@ -178,13 +180,18 @@ def kernel_sums(kernel: Any, vectors: Any, X: Any, coef: np.ndarray) -> np.ndarr
     if origin is not None:
         points, rows_of_X = points.moved(origin), lambda rows: take(rows).moved(origin)
     height, width = tile_shape(max(points.numbers_per_row, Points(X).numbers_per_row))
+    if n_threads() > 1:
+        height = min(height, _THREAD_ROWS)
     with np.errstate(over="ignore", invalid="ignore"):
         for right in slices(len(points), width):
             part = points.take(right)
             if part.X.dtype != dtype:
                 part = part.widened()
-            for left in slices(X.shape[0], height):
+
+            def add_tile(left: slice, right: slice = right, part: Points = part) -> None:
                 add_product(scores[left], kernel.block(rows_of_X(left), part), coef[right])
+
+            spread(add_tile, slices(X.shape[0], height))
     return scores
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from softmargin.core.errors import DataError
 from softmargin.core.sparse import checked_sparse
+from softmargin.core.threads import row_shares, spread
 from softmargin.kernels.points import slices
 from softmargin.models.shapes import check_columns, dense, floats, matrix
 from softmargin.sets import LowRank
@@ -58,9 +59,17 @@ def _product(X: Any, weights: Any) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         if not isinstance(weights, np.ndarray):
             return dense(X @ weights)
-        if not isinstance(X, np.ndarray) or X.dtype == weights.dtype:
+        shares = row_shares(X.shape[0], weights.size if isinstance(X, np.ndarray) else X.nnz / max(1, X.shape[0]))
+        is_converted = isinstance(X, np.ndarray) and X.dtype != weights.dtype
+        if not is_converted and len(shares) == 1:
             return np.asarray(X @ weights)
         scores = np.empty((X.shape[0], weights.shape[1]), dtype=np.result_type(X.dtype, weights.dtype))
-        for rows in slices(X.shape[0], max(1, _BLOCK_NUMBERS // max(1, X.shape[1]))):
-            scores[rows] = X[rows] @ weights
+
+        def fill(share: slice) -> None:
+            own = X[share]
+            length = max(1, _BLOCK_NUMBERS // max(1, X.shape[1])) if is_converted else own.shape[0]
+            for rows in slices(own.shape[0], length):
+                scores[share][rows] = own[rows] @ weights
+
+        spread(fill, shares)
         return scores

@@ -1,19 +1,24 @@
 """One-vs-rest: the same binary solver on every class, each at its own pace.
 
-A class whose estimated gap is far below the largest one pauses until the others have come near.
+A class whose estimated gap is far below the largest one pauses until the others have come near. Threads have classes of
+their own, where the kernel matrix that these share allows it.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
 from softmargin.core.deadline import is_time_up
 from softmargin.core.parameters import SOLVER_OBJECT, CheckedFields
 from softmargin.core.protocols import ManyProblems, Solver
+from softmargin.core.threads import n_threads, spread
 from softmargin.solvers.common.resumable import split_parts
 
 __all__ = ["EachClass", "EachClassTuning", "EachState"]
+
+Found = TypeVar("Found")
 
 
 class EachClassTuning(NamedTuple):
@@ -49,24 +54,27 @@ class EachClass(CheckedFields):
 
     def start(self, problem: ManyProblems, init: Any, rng: np.random.Generator) -> EachState:
         """Start every class."""
-        firsts = [None] * len(problem.parts) if init is None else init
-        states = [self.solver.start(part, first, rng) for part, first in zip(problem.parts, firsts, strict=True)]
-        return EachState(states, [np.inf] * len(states))
+        n_parts = len(problem.parts)
+        firsts = [None] * n_parts if init is None else init
+        rngs = [rng] * n_parts if n_threads() == 1 else rng.spawn(n_parts)
+        states = _each(problem, range(n_parts), lambda c: self.solver.start(problem.parts[c], firsts[c], rngs[c]))
+        return EachState(states, [np.inf] * n_parts)
 
     def step(self, problem: ManyProblems, state: EachState) -> EachState:
         """Step every class that is not far ahead of the others."""
-        worst = max(state.estimates)
-        for c, part in enumerate(problem.parts):
-            if is_time_up():
-                break
-            if state.estimates[c] >= self.tuning.pause_below * worst:
-                state.states[c] = self.solver.step(part, state.states[c])
-                state.estimates[c] = self.solver.estimate(part, state.states[c])
+
+        def advance(c: int) -> None:
+            if not is_time_up():
+                state.states[c] = self.solver.step(problem.parts[c], state.states[c])
+                state.estimates[c] = self.solver.estimate(problem.parts[c], state.states[c])
+
+        least = self.tuning.pause_below * max(state.estimates)
+        _each(problem, [c for c, estimate in enumerate(state.estimates) if estimate >= least], advance)
         return state
 
     def point(self, problem: ManyProblems, state: EachState) -> list[Any]:
         """Return one point per class."""
-        return [self.solver.point(part, mine) for part, mine in zip(problem.parts, state.states, strict=True)]
+        return _each(problem, range(len(state.states)), lambda c: self.solver.point(problem.parts[c], state.states[c]))
 
     def estimate(self, problem: ManyProblems, state: EachState) -> float:
         """Return the largest estimate of the classes."""
@@ -81,3 +89,11 @@ class EachClass(CheckedFields):
         """Rebuild the state from a checkpoint, class by class: "3.alpha" is the alpha of class 3."""
         own, parts = split_parts(arrays, plain, len(plain["estimates"]))
         return EachState([self.solver.restore(*part) for part in parts], **own)
+
+
+def _each(problem: ManyProblems, classes: Iterable[int], work: Callable[[int], Found]) -> list[Found]:
+    """Return work(c) for some classes: at the same time, where their kernel matrix can be shared."""
+    gram = getattr(problem.parts[0], "gram", None)
+    if n_threads() == 1 or (gram is not None and not gram.share()):
+        return [work(c) for c in classes]
+    return spread(work, classes)

@@ -1,0 +1,131 @@
+"""n_jobs: the same number gives the same bits, another one the same optimum, and no model file knows of it."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+
+from softmargin import KernelSVC, L1BallClassifier, LinearSVC, SoftmaxRegression, TraceBallRegressor, softmax_path
+from softmargin.core import threads as core_threads
+from softmargin.core.threads import threads
+from softmargin.data import blobs, read_libsvm, write_libsvm
+from softmargin.kernels import Rbf
+from softmargin.matrices.gram import Gram
+from softmargin.matrices.operator import adjoint_product, matmul, product
+from softmargin.matrices.products import adjoint, times
+
+TOL = 1e-4
+ESTIMATORS = {
+    "joint": LinearSVC(),
+    "classes": LinearSVC(multiclass="one_vs_rest"),
+    "classes, squared": LinearSVC(multiclass="one_vs_rest", loss="squared_hinge"),
+    "joint kernel": KernelSVC(),
+    "kernel": KernelSVC(multiclass="one_vs_rest"),
+    "kernel that does not fit": KernelSVC(multiclass="one_vs_rest", cache_size=0.1),
+    "kernel, free": KernelSVC(multiclass="one_vs_rest", fit_intercept="free"),
+    "kernel, squared": KernelSVC(multiclass="one_vs_rest", loss="squared_hinge"),
+    "softmax": SoftmaxRegression(),
+    "l1 ball": L1BallClassifier(0.5),
+    "trace ball": TraceBallRegressor(0.2),
+}
+
+
+@pytest.fixture
+def _eager(monkeypatch):
+    """Wake threads for the smallest work."""
+    monkeypatch.setattr(core_threads, "WORTH", 1)
+
+
+def data(n=160):
+    X, y = blobs(n, 6, 3, seed=0)
+    return X + np.random.default_rng(1).normal(size=X.shape), y
+
+
+@pytest.mark.usefixtures("_eager")
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_the_same_number_gives_the_same_bits_and_another_one_the_same_optimum(name):
+    X, y = data()
+    target = np.eye(3)[y] if name == "trace ball" else y
+    model = clone(ESTIMATORS[name]).set_params(tol=TOL, random_state=0)
+    fits = [clone(model).set_params(n_jobs=n_jobs).fit(X, target) for n_jobs in (None, 2, 2, 3)]
+    alone, two, again, _ = fits
+    scores = [np.asarray((fit.predict if name == "trace ball" else fit.decision_function)(X)) for fit in fits]
+    assert scores[1].tobytes() == scores[2].tobytes()
+    assert two.certificate_ == again.certificate_
+    for fit in fits:
+        assert fit.status_ == "converged"
+        assert fit.certificate_.bound <= alone.certificate_.primal * (1.0 + 1e-12)
+        assert abs(fit.certificate_.primal - alone.certificate_.primal) <= TOL * alone.certificate_.primal
+
+
+@pytest.mark.usefixtures("_eager")
+@pytest.mark.parametrize("make", [np.array, csr_matrix], ids=["dense", "sparse"])
+def test_products_are_those_of_one_thread(make):
+    X, _ = data(90)
+    X, k = make(X), 4
+    rng = np.random.default_rng(0)
+    W, U = rng.normal(size=(7, k)), rng.normal(size=(90, k))
+    Z = X.toarray() if not isinstance(X, np.ndarray) else X
+    right = np.hstack([Z.astype(np.float64), np.ones((90, 1))])
+    for n_jobs in (1, 2, 4):
+        with threads(n_jobs):
+            scores, weights = np.empty(90 * k), np.empty(7 * k)
+            times(X, W.ravel(), 1.0, k, scores)
+            adjoint(X, U.ravel(), 1.0, k, weights)
+            ours = np.concatenate([part for _, part in matmul(X, W, 1.0)])
+            products = [scores.reshape(90, k), ours, product(X, W[:-1]) + W[-1]]
+            adjoints = [weights.reshape(7, k), np.vstack([adjoint_product(X, U), U.sum(axis=0)])]
+        for found in products:
+            np.testing.assert_allclose(found, right @ W, rtol=1e-12, atol=1e-12)
+        for found in adjoints:
+            np.testing.assert_allclose(found, right.T @ U, rtol=1e-12, atol=1e-12)
+
+
+def test_kernel_values_that_threads_share_are_all_computed_at_once():
+    X, _ = data(300)
+    with threads(2):
+        gram, other = Gram(Rbf(0.1), X), Gram(Rbf(0.1), X, cache_size=0.1)
+        assert gram.share()
+        assert not other.share()
+        rows = np.array([7, 3, 200])
+        np.testing.assert_array_equal(gram.square(rows), gram.rows(rows)[:, rows])
+    np.testing.assert_allclose(gram.rows(rows), Gram(Rbf(0.1), X).rows(rows), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_jobs", [0, "two", 2.0, 5000])
+def test_what_is_no_number_of_threads_is_refused(n_jobs):
+    X, y = data(20)
+    with pytest.raises(ValueError, match="n_jobs must be None"):
+        LinearSVC(n_jobs=n_jobs).fit(X, y)
+    with pytest.raises(ValueError, match="n_jobs must be None"):
+        softmax_path(X, y, Cs=2, n_jobs=n_jobs)
+
+
+def test_estimators_are_copied_with_their_number_and_model_files_do_not_hold_it(tmp_path):
+    X, y = data(40)
+    model = LinearSVC(n_jobs=2, random_state=0).fit(X, y)
+    for copy in (clone(model), pickle.loads(pickle.dumps(model))):
+        assert copy.get_params()["n_jobs"] == 2
+    files = []
+    for n_jobs in (None, 2):
+        model.set_params(n_jobs=n_jobs).model().save(tmp_path / "model")
+        files.append((tmp_path / "model").read_bytes())
+    assert files[0] == files[1]
+
+
+def test_files_are_read_alike_by_any_number_of_threads(tmp_path, monkeypatch):
+    monkeypatch.setattr("softmargin.data.libsvm._BLOCK_BYTES", 500)
+    X, y = data(60)
+    write_libsvm(tmp_path / "data", csr_matrix(X), y)
+    wrong = (tmp_path / "data").read_text().splitlines()
+    wrong[17] = wrong[41] = "1 1:x"
+    (tmp_path / "wrong").write_text("\n".join(wrong))
+    for n_jobs in (1, 3):
+        with threads(n_jobs):
+            found, labels = read_libsvm(tmp_path / "data")
+            assert (found != csr_matrix(X)).nnz == 0
+            np.testing.assert_array_equal(labels, y)
+            with pytest.raises(ValueError, match="line 18"):
+                read_libsvm(tmp_path / "wrong")
