@@ -7,9 +7,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import softmargin
 from softmargin import (
     KernelSVC,
+    KernelSVCCV,
     L1BallClassifier,
     L1BallRegressor,
+    L1BallRegressorCV,
     LinearSVC,
+    LinearSVCCV,
     SoftmaxRegression,
     SoftmaxRegressionCV,
     TraceBallClassifier,
@@ -47,6 +50,7 @@ SETTINGS_OF_EVERY_CLASS = [
     SoftmaxRegression(),
     SoftmaxRegression(l1_ratio=1.0, **SOFTMAX),
     SoftmaxRegressionCV(Cs=[0.1, 1.0], cv=3, **SOFTMAX),
+    LinearSVCCV([1.0], cv=2, **SQUARED),
     L1BallClassifier(radius=3.0, **BALL),
     L1BallRegressor(**BALL),
     TraceBallClassifier(radius=3.0, **BALL),
@@ -67,6 +71,8 @@ MORE_SETTINGS = [
     SoftmaxRegression(penalty=Group(0.5), **SOFTMAX),
     SoftmaxRegression(penalty=Box(-2.0, 2.0, l2=0.5), **SOFTMAX),
     SoftmaxRegressionCV(Cs=[0.1, 1.0], cv=2, l1_ratios=(0.0, 1.0), scoring="neg_log_loss", **SOFTMAX),
+    KernelSVCCV([1.0], gammas=[0.1, "scale"], cv=2, **KERNEL),
+    L1BallRegressorCV([0.5, 2.0], cv=2, **BALL),
     L1BallClassifier(loss="logistic", **BALL),
     TraceBallClassifier(loss="squared_hinge", **BALL),
 ]

@@ -207,6 +207,8 @@ def test_the_first_call_needs_classes_and_some_settings_have_no_stream():
         sm.SoftmaxRegression(penalty=L1(1.0)),
         sm.SoftmaxRegression(pinned=0),
         sm.SoftmaxRegressionCV(),
+        sm.LinearSVCCV(),
+        sm.KernelSVCCV(multiclass="one_vs_rest"),
     ):
         assert not hasattr(model, "partial_fit")
     late = sm.LinearSVC(random_state=0).partial_fit(X[y == 0], y[y == 0], classes=[0, 1])  # one class at first

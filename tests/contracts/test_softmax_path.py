@@ -127,6 +127,9 @@ def test_one_class_is_refused(three):
         softmax_path(three[0], np.zeros(90))
 
 
+WHOLE = {"early_end": False, "coarse_tol": 0.0}  # every point on every fold, to the tolerance
+
+
 # --- cross-validation ------------------------------------------------------------------------------------------
 
 
@@ -136,7 +139,8 @@ def test_the_choice_is_that_of_brute_force(scoring, k):
     X, y = blobs(90, 5, k, seed=3, separation=0.4)
     grid = {"C": [0.01, 0.1, 1.0], "l1_ratio": [0.0, 0.5, 1.0]}
     cv = StratifiedKFold(4, shuffle=True, random_state=0)
-    ours = SoftmaxRegressionCV(Cs=grid["C"], l1_ratios=grid["l1_ratio"], cv=cv, scoring=scoring, tol=1e-9).fit(X, y)
+    ours = SoftmaxRegressionCV(Cs=grid["C"], l1_ratios=grid["l1_ratio"], cv=cv, scoring=scoring, tol=1e-9, **WHOLE)
+    ours.fit(X, y)
     brute = GridSearchCV(SoftmaxRegression(tol=1e-9), grid, cv=cv, scoring=scoring).fit(X, y)
     means = brute.cv_results_["mean_test_score"].reshape(3, 3).T  # l1_ratio changes fastest there
     np.testing.assert_allclose(ours.scores_.mean(axis=0), means, atol=1e-4 if scoring else 1e-12)
@@ -152,7 +156,7 @@ def test_the_choice_is_that_of_brute_force(scoring, k):
 def test_scores_are_those_of_scikit_learns(three):
     X, y = three
     settings = {"Cs": 4, "cv": 3, "scoring": "neg_log_loss"}
-    ours = SoftmaxRegressionCV(**settings, tol=1e-9).fit(X, y)
+    ours = SoftmaxRegressionCV(**settings, tol=1e-9, **WHOLE).fit(X, y)
     theirs = LogisticRegressionCV(**settings, tol=1e-8, max_iter=10**4, use_legacy_attributes=False, l1_ratios=(0.0,))
     theirs.fit(X, y)
     np.testing.assert_allclose(ours.Cs_, theirs.Cs_)
@@ -163,7 +167,7 @@ def test_scores_are_those_of_scikit_learns(three):
 
 def test_without_refit_the_folds_are_averaged_and_judged(three):
     X, y = three
-    clf = SoftmaxRegressionCV(Cs=[0.1, 1.0], cv=3, refit=False, tol=1e-9).fit(X, y)
+    clf = SoftmaxRegressionCV(Cs=[0.1, 1.0], cv=3, refit=False, tol=1e-9, coarse_tol=0.0).fit(X, y)
     folds = StratifiedKFold(3)
     coefs, Cs = [], []
     for f, (train, _) in enumerate(folds.split(X, y)):
@@ -200,7 +204,7 @@ def test_weights_of_samples_count_in_fit_and_score(three):
     def splits(fold):
         return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(3)]
 
-    settings = {"Cs": [0.1, 1.0], "scoring": "neg_log_loss", "tol": 1e-10}
+    settings = {"Cs": [0.1, 1.0], "scoring": "neg_log_loss", "tol": 1e-10, **WHOLE}
     weighted = SoftmaxRegressionCV(cv=splits(fold), **settings).fit(X, y, sample_weight=weights)
     repeated = SoftmaxRegressionCV(cv=splits(fold[repeat]), **settings).fit(X[repeat], y[repeat])
     np.testing.assert_allclose(weighted.scores_, repeated.scores_, atol=1e-5)
@@ -234,5 +238,7 @@ def test_it_lives_in_pipelines_and_nested_cross_validation(three):
 
 def test_fits_that_are_not_certified_are_one_warning(three):
     with pytest.warns(NotCertifiedWarning) as caught:
-        SoftmaxRegressionCV(Cs=[0.5, 1.0], cv=2, tol=0.0, max_iter=1, solver="accelerated_gradient").fit(*three)
+        SoftmaxRegressionCV(Cs=[0.5, 1.0], cv=2, max_iter=1, solver="accelerated_gradient", tol=0.0, **WHOLE).fit(
+            *three
+        )
     assert [str(each.message)[:6] for each in caught] == ["4 of 4", "stoppe"]

@@ -89,7 +89,8 @@ def test_a_regressor_predicts_numbers(from_json, softmargin_, numbers, model, no
 def test_cross_validation_chooses_a_radius(from_json, numbers):
     found = from_json("train", numbers, "--model", "l1-ball-regressor", "--cv", "3", "--grid", "0.1,9", "--quiet")
     assert found["radius"] == found["cv"]["value"] == 9.0
-    assert found["cv"]["scores"][0] < found["cv"]["scores"][1]
+    low, high = found["cv"]["scores"]
+    assert low is None or low < high  # None: it could not win
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from typing import Any
 
 BALLS = ("l1-ball", "trace-ball")
 REGRESSORS = ("l1-ball-regressor", "trace-ball-regressor")
-PATH_MODELS = ("softmax", *BALLS, *REGRESSORS)
-MODELS = ("linear-svc", "kernel-svc", *PATH_MODELS)
+SVMS = ("linear-svc", "kernel-svc")
+PATH_MODELS = ("softmax", *SVMS, *BALLS, *REGRESSORS)  # the default first
+MODELS = (*SVMS, "softmax", *BALLS, *REGRESSORS)
 LOSSES = ("hinge", "squared_hinge")
 LOGISTIC = ("logistic",)  # of other libraries' one-vs-rest models, which `certify` measures
 BALL_LOSSES = ("smooth_hinge", "squared_hinge", "logistic", "multinomial", "crammer_singer", "weston_watkins")
@@ -22,7 +23,6 @@ APPROXIMATIONS = ("auto", "none", "nystroem")
 SVM_DEFAULTS: dict[str, Any] = {"multiclass": None, "intercept_scaling": 1.0, "free_intercept": False}
 PRICE_DEFAULTS = {"C": 1.0}
 BALL_DEFAULTS = {"radius": 1.0, "l2": 1e-4}
-GRID_DEFAULTS: dict[str, Any] = {"points": None, "grid": None, "cv": None}
 POINTS = 10  # of a grid
 KERNEL_DEFAULTS: dict[str, Any] = {
     "kernel": "rbf",

@@ -11,10 +11,8 @@ from softmargin.cli.choices import (
     BALL_DEFAULTS,
     BALL_LOSSES,
     BALLS,
-    GRID_DEFAULTS,
     KERNEL_DEFAULTS,
     LOSSES,
-    PATH_MODELS,
     PRICE_DEFAULTS,
     REGRESSORS,
     SOFTMAX_DEFAULTS,
@@ -58,7 +56,6 @@ _OWN_OPTIONS: tuple[tuple[str, str, tuple[str, ...], Mapping[str, Any]], ...] = 
     ("SVMs", "is none", ("linear-svc", "kernel-svc"), SVM_DEFAULTS),
     ("SVMs and softmax models", "is none", ("linear-svc", "kernel-svc", "softmax"), PRICE_DEFAULTS),
     ("models in a ball", "is none", (*BALLS, *REGRESSORS), BALL_DEFAULTS),
-    ("models with a path", "has none", PATH_MODELS, GRID_DEFAULTS),
 )
 # The losses that a model may have, the default first; a model without any has one loss.
 _MODEL_LOSSES = {"linear-svc": LOSSES, "kernel-svc": LOSSES, **dict.fromkeys(BALLS, BALL_LOSSES)}
@@ -90,6 +87,8 @@ def _check_grid(args: Namespace) -> None:
     is_path = args.verb == "path"
     if (is_path or args.cv is not None) and args.C is not None:
         raise IncompatibleError("-C is what the grid varies: give the values as --grid, or leave it out.")
+    if not is_path and args.cv is not None and args.radius is not None:
+        raise IncompatibleError("--radius is what the grid varies: give the values as --grid, or leave it out.")
     if args.grid is not None and args.points is not None:
         raise IncompatibleError("--grid gives the values, --points asks for a grid of our own. Leave one out.")
     if not is_path and args.cv is None and (args.grid or args.points):

@@ -59,7 +59,7 @@ def _train(parser: Any) -> None:
         "conjugate subgradients, with so many for each class)",
     )
 
-    grid = add_grid(parser, "choosing C or the radius (--model softmax, or a ball)")
+    grid = add_grid(parser, "choosing C or the radius")
     grid.add_argument(
         "--cv", metavar="FOLDS", type=folds, help="choose it from a grid by cross-validation, then train on all rows"
     )
@@ -92,6 +92,7 @@ def _train(parser: Any) -> None:
 def _path(parser: Any) -> None:
     parser.add_argument("data", metavar="DATA", help=DATA_HELP)
     add_problem(parser, choices.PATH_MODELS)
+    add_kernel(parser)
     add_grid(parser, "the grid")
     add_effort(parser)
     add_test_rows(parser)

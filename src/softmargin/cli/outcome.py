@@ -133,7 +133,7 @@ def _for_people(args: Namespace, outcome: Outcome) -> list[tuple[str, str]]:
     if test is not None and test.log_loss is not None:
         fields.append(("test log loss", f"{test.log_loss:.4f}"))
     if outcome.cv is not None:
-        best = max(outcome.cv["scores"])
+        best = np.nanmax(outcome.cv["scores"])
         fields.append(
             ("chosen by folds", f"{outcome.cv['value']:.4g}, score {best:.4f} over {outcome.cv['folds']} folds")
         )

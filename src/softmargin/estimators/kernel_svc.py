@@ -23,6 +23,9 @@ from softmargin.estimators.posing.svm import (
     looks_at_samples,
     needs_all_samples,
 )
+from softmargin.kernels import Points
+from softmargin.matrices.gram import Gram
+from softmargin.matrices.operator import canonical
 from softmargin.models import KernelExpansion
 from softmargin.problems import Expansion
 from softmargin.run import Status
@@ -170,10 +173,18 @@ class KernelSVC(SvmClassifier, StreamClassifier):
     def _kernel_for(self, X: Any, sample_weight: Array | None) -> Any:
         return kernel_of(self.kernel, self.gamma, self.degree, self.coef0, X, sample_weight)
 
-    def _pose(self, data: Data) -> Posed:
+    def _squares(self, data: Data) -> Array:
+        squares: Array = self._kernel_for(data.X, data.sample_weight).diagonal(Points(canonical(data.X)))
+        return squares
+
+    def _pose_again(self, data: Data, posed: Posed) -> Posed:
+        is_exact = posed.problem.is_expansion and not looks_at_samples(self.solver)  # neither landmarks nor a sample
+        return self._pose(data, posed.problem.gram if is_exact else None)
+
+    def _pose(self, data: Data, gram: Gram | None = None) -> Posed:
         kernel = self._kernel_for(data.X, data.sample_weight)
         how = KernelSettings(
-            kernel, self.solver, self.approximation, self.n_components, self.cache_size, self._stop().max_seconds
+            kernel, self.solver, self.approximation, self.n_components, self.cache_size, self._stop().max_seconds, gram
         )
         task = kernel_task(self._svm(data), how, self._seed)
         eigenvalue = task.negative_eigenvalue()
@@ -186,7 +197,7 @@ class KernelSVC(SvmClassifier, StreamClassifier):
 
         def warm_point() -> Any:
             is_drawn = looks_at_samples(self.solver) and not needs_all_samples(self.solver)
-            dual = None if task.landmarks is not None or is_drawn else self._last_dual(len(data.y))
+            dual = None if task.landmarks is not None or is_drawn else self._last_dual(data)
             return None if dual is None else task.problem.warm_point(dual)
 
         return Posed(task.problem, attributes, warm_point, task.named)

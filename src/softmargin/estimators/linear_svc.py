@@ -3,14 +3,18 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softmargin.estimators.frame.fit import Data, Posed
 from softmargin.estimators.frame.spelling import SOLVED_EITHER_WAY, also
 from softmargin.estimators.frame.stream import LinearStreamClassifier
 from softmargin.estimators.frame.svm import SvmClassifier
 from softmargin.estimators.posing.svm import linear_problem
+from softmargin.matrices.operator import canonical, row_squares
 
 __all__ = ["LinearSVC"]
+
+Array = NDArray[Any]
 
 
 class LinearSVC(SvmClassifier, LinearStreamClassifier):
@@ -101,6 +105,9 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
     ) -> None:
         self._take_settings(locals())
 
+    def _squares(self, data: Data) -> Array:
+        return row_squares(canonical(data.X))
+
     def _problem(self, data: Data) -> Any:
         return linear_problem(self._svm(data))
 
@@ -123,7 +130,7 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
             return {**own, "_stream": None}
 
         def warm_point() -> Any:
-            dual = self._last_dual(len(data.y))
+            dual = self._last_dual(data)
             return None if dual is None else problem.warm_point(dual)
 
         return Posed(problem, attributes, warm_point)

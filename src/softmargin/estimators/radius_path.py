@@ -1,17 +1,18 @@
 """radius_path: one fit per radius of a ball, each from the solution of the last, each with its certificate."""
 
 import copy
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.parameters import checked
 from softmargin.core.threads import threads
 from softmargin.estimators.frame.ball import BallEstimator
+from softmargin.estimators.frame.path import FittedPath, along
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.parameters import PARAMETERS
 from softmargin.sets.balls import checked_radius
@@ -21,36 +22,12 @@ __all__ = ["RadiusPath", "radius_path"]
 Array = NDArray[Any]
 
 
-class RadiusPath(NamedTuple):
+@dataclass(frozen=True)
+class RadiusPath(FittedPath):
     """The models along a path, by increasing radius: decreasing regularisation."""
 
     radii: Array  # (m,)
     estimators: list[Any]  # fitted, one per radius; those of a trace ball hold factors
-
-    @property
-    def coefs(self) -> Array:
-        """The weights, (m, k, d), or (m, d) for a regressor with one target; computed at every access."""
-        return np.stack([estimator.coef_ for estimator in self.estimators])
-
-    @property
-    def intercepts(self) -> Array:
-        """(m, k), or (m,) for a regressor with one target."""
-        return np.stack([estimator.intercept_ for estimator in self.estimators])
-
-    @property
-    def certificates(self) -> list[Certificate]:
-        """What is proven at every radius."""
-        return [estimator.certificate_ for estimator in self.estimators]
-
-    @property
-    def n_iters(self) -> list[int]:
-        """Passes over the data at every radius."""
-        return [estimator.n_iter_ for estimator in self.estimators]
-
-    @property
-    def statuses(self) -> list[str]:
-        """How every run ended."""
-        return [estimator.status_ for estimator in self.estimators]
 
     @property
     def is_on_boundary(self) -> Array:
@@ -89,13 +66,9 @@ def radius_path(
     model._check_parameters()
     grid = _grid_of(radii, model.radius, eps)
     data = model._checked(X, y, sample_weight)
-    problem = model._pose(data).problem
-    point, fitted, results = None, [], []
+    fitted, results = [], []
     with threads(model.n_jobs):
-        for radius in grid:
-            model.radius = float(radius)
-            result = model._solve(data, model._posed(problem.within(model._ball(model.radius)), data), point)
-            point = result.point
+        for result in along(model, data, "radius", grid):
             results.append(result._replace(point=None))
             fitted.append(copy.copy(model))
     warn_of_path(results, model.tol, stacklevel=2)

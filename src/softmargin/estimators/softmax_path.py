@@ -1,31 +1,27 @@
 """softmax_path: one fit per C, each started at the solution of the last, each with its certificate."""
 
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-from sklearn.utils import check_random_state, check_X_y
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
 from softmargin.core.parameters import check_all, checked
-from softmargin.core.sparse import checked_sparse
 from softmargin.core.threads import threads
-from softmargin.estimators.frame.fit import FIT_KINDS, checked_weights, encoded
+from softmargin.estimators.frame.fit import Data
+from softmargin.estimators.frame.path import along
 from softmargin.estimators.frame.warnings import warn_of_path
-from softmargin.estimators.posing.fit import demand_modest, fit_problem, loss_prices
 from softmargin.estimators.posing.parameters import PARAMETERS
 from softmargin.estimators.posing.softmax import convex_relative, pinned_column, priced_penalty, without_ridge
+from softmargin.estimators.softmax_regression import SoftmaxRegression
 from softmargin.losses.multinomial import one_hot, softmax
 from softmargin.matrices.operator import canonical, rmatmul
-from softmargin.penalties import Pinned
 from softmargin.problems import softmax_problem
-from softmargin.run import Result, Stop
 
-__all__ = ["SoftmaxPath", "grid_of", "path_results", "softmax_path"]
+__all__ = ["SoftmaxPath", "grid_of", "softmax_path"]
 
 Array = NDArray[Any]
 LARGEST_PULL = 1e150  # of a gradient: its square is a number
@@ -87,94 +83,70 @@ def softmax_path(
         Cs, coefs, intercepts, classes, certificates, n_iters, statuses; by increasing C.
     """
     check_all(locals(), PARAMETERS)
-    X, y = check_X_y(checked_sparse(X), y, **FIT_KINDS)
-    demand_modest(X)
-    classes, codes = encoded(y)
-    weights = loss_prices(codes, classes, 1.0, class_weight, checked_weights(sample_weight, X))
-    column = pinned_column(pinned, classes)
-    _, g = priced_penalty(1.0, l1_ratio, penalty, default_ratio=1.0, pinned=column)
-    X = canonical(X)
-    settings = {"n_classes": len(classes), "fit_intercept": bool(fit_intercept)}
-    grid = grid_of(Cs, X, codes, weights, g, eps=eps, **settings)
-    stop = Stop(tol, max_iter, math.inf if max_seconds is None else max_seconds)
-    seed = int(check_random_state(random_state).randint(2**31 - 1))
-    results, coefs = [], []
+    priced_penalty(1.0, l1_ratio, penalty, default_ratio=1.0)  # refuses what does not go together
+    model = SoftmaxRegression(
+        l1_ratio=l1_ratio if isinstance(penalty, str) and penalty == "elasticnet" else 0.0,
+        penalty=penalty,
+        fit_intercept=fit_intercept,
+        pinned=pinned,
+        solver=solver,
+        tol=tol,
+        max_iter=max_iter,
+        max_seconds=max_seconds,
+        class_weight=class_weight,
+        random_state=random_state,
+    )
+    data = model._checked(X, y, sample_weight)
+    data = data._replace(X=canonical(data.X))
+    grid = grid_of(Cs, model, data, eps=eps)
+    results, coefs, intercepts = [], [], []
     with threads(n_jobs):
-        for result in path_results(X, codes, weights, grid, g, solver=solver, stop=stop, seed=seed, **settings):
-            results.append(result)
-            coef = np.ascontiguousarray(result.point.weights.T)
-            coefs.append(csr_matrix(coef) if sparse else coef)
-    intercepts = np.stack([result.point.intercept for result in results])
-    if column is not None:
-        intercepts -= intercepts[:, [column]]
+        for result in along(model, data, "C", grid):
+            results.append(result._replace(point=None))
+            coefs.append(csr_matrix(model.coef_) if sparse else model.coef_)
+            intercepts.append(model.intercept_)
     warn_of_path(results, tol, stacklevel=2)
     return SoftmaxPath(
         grid,
         coefs if sparse else np.stack(coefs),
-        intercepts,
-        classes,
+        np.stack(intercepts),
+        data.classes,
         [result.certificate for result in results],
         [result.n_iter for result in results],
         [result.status.value for result in results],
     )
 
 
-def path_results(
-    X: Any,
-    codes: Array,
-    weights: Array,
-    Cs: Array,
-    penalty: Any,
-    *,
-    solver: Any,
-    stop: Stop,
-    seed: int,
-    **settings: Any,
-) -> Iterator[Result]:
-    """Yield a result for every C, each from the point of the last; ``weights`` are the prices at C = 1."""
-    point = None
-    for C in Cs:
-        price, g = (1.0, _unpenalised(penalty)) if math.inf == C else (C, penalty)
-        problem = softmax_problem(X, codes, C=price * weights, penalty=g, **settings)
-        result = fit_problem(problem, solver=solver, stop=stop, seed=seed, init=point)
-        point = result.point
-        yield result
-
-
-def _unpenalised(penalty: Any) -> Any:
-    """Return no penalty at all, with the class that a penalty pins."""
-    pinned = int(penalty.class_code) if isinstance(penalty, Pinned) else None
-    return priced_penalty(math.inf, 0.0, pinned=pinned)[1]
-
-
-def grid_of(
-    Cs: Any, X: Any, codes: Array, weights: Array, penalty: Any, *, eps: float = 1e-3, **settings: Any
-) -> Array:
+def grid_of(Cs: Any, model: SoftmaxRegression, data: Data, *, eps: float = 1e-3) -> Array:
     """Return the C of a path in increasing order: those given, or as many as asked for."""
     asked = checked("Cs", Cs, *PARAMETERS["Cs"])
     if not isinstance(asked, int):
         return np.sort(asked.ravel())
     eps = checked("eps", eps, *PARAMETERS["eps"])
-    least = _least_C(X, codes, weights, penalty, **settings)
+    least = _least_C(model, data)
     if least is None:
         return np.logspace(*RIDGE_GRID, asked)
     return np.geomspace(least, least / eps, asked)
 
 
-def _least_C(X: Any, codes: Array, weights: Array, penalty: Any, **settings: Any) -> float | None:
+def _least_C(model: SoftmaxRegression, data: Data) -> float | None:
     """Return the largest C at which W = 0 is optimal; None where there is no such C.
 
     It is optimal while -C G lies in the subdifferential of g at zero, with G the gradient of the losses at W = 0 and
     C = 1. Without its quadratic part, g has a finite conjugate exactly there, so ``reach`` finds the scale.
     """
+    column = pinned_column(model.pinned, data.classes)
+    _, penalty = priced_penalty(1.0, model.l1_ratio, model.penalty, pinned=column)
     hull = penalty if penalty.is_convex else convex_relative(penalty)
     if hull is None:
         return None
     hull = without_ridge(hull)
-    problem = softmax_problem(X, codes, C=weights, penalty=hull, **settings)
+    weights = model._prices(data, 1.0)
+    settings = {"n_classes": len(data.classes), "fit_intercept": bool(model.fit_intercept)}
+    problem = softmax_problem(data.X, data.codes, C=weights, penalty=hull, **settings)
     U = softmax(problem.scores(problem.zero())) - one_hot(problem.y, problem.n_classes)
     U *= weights[:, None]
-    pull = -rmatmul(X, U[:, 1:] if problem.is_pinned else U, 0.0)[:-1]
+    pull = -rmatmul(data.X, U[:, 1:] if problem.is_pinned else U, 0.0)[:-1]
     with np.errstate(over="ignore"):
         size = float(np.linalg.norm(pull, axis=1).max(initial=0.0))
     if not size < LARGEST_PULL:

@@ -130,6 +130,9 @@ class BallEstimator(CertifiedEstimator):
         settings = {"radius": self.radius, "l2": self.l2, "fit_intercept": self.fit_intercept, "shape": self._shape()}
         return self._posed(ball_problem(data.X, *self._target(data), norm=self._norm, **settings), data)
 
+    def _pose_again(self, data: Data, posed: Posed) -> Posed:
+        return self._posed(posed.problem.within(self._ball(self.radius)), data)
+
     def _posed(self, problem: Constrained, data: Data) -> Posed:
         """Say how to come back from a problem of these data, whatever its radius."""
         is_flat = data.classes is None and data.y.ndim == 1

@@ -240,6 +240,10 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     def _pose(self, data: Data) -> Posed:
         raise NotImplementedError
 
+    def _pose_again(self, data: Data, posed: Posed) -> Posed:
+        """Pose the problem of the same data at another point of a path, with what the last problem can share."""
+        return self._pose(data)
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train to the tolerance.
 

@@ -44,6 +44,10 @@ def _is_splitter(value: Any) -> bool:
     return hasattr(value, "split") or isinstance(value, Iterable)
 
 
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, tuple | list | np.ndarray) and len(value) > 0
+
+
 def _is_shape(value: Any) -> bool:
     is_pair = isinstance(value, tuple | list) and len(value) == 2
     return is_pair and all(isinstance(side, int | np.integer) and side > 0 for side in value)
@@ -66,8 +70,11 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
         Given("a function of estimator, X and y", _is_function),
     ),
     "refit": (Truth(),),
+    "early_end": (Truth(),),
+    "coarse_tol": TOL,
     "kernel": KERNEL,
     "gamma": GAMMA,
+    "gammas": (Given("a sequence of numbers > 0, 'scale' and 'auto'", _is_sequence),),
     "degree": (Whole(1),),
     "coef0": (Number(),),
     "cache_size": (POSITIVE,),

@@ -144,12 +144,17 @@ def linear_problem(data: SvmData) -> Any:
     return _hinge_parts(partial(MulticlassSVM, X, bias=data.settings.bias), data)
 
 
-def kernel_problem(data: SvmData, kernel: Any, cache_size: float = 1000.0) -> Any:
-    """Build the problem of a kernel SVM: as ``linear_problem``, with a kernel object and megabytes for its values."""
+def kernel_problem(data: SvmData, kernel: Any, cache_size: float = 1000.0, gram: Gram | None = None) -> Any:
+    """Build the problem of a kernel SVM: as ``linear_problem``, with a kernel object and megabytes for its values.
+
+    ``gram`` has the values that a problem of the same rows, kernel and settings has computed.
+    """
     data.settings.check(data.n_classes)
-    if data.settings.is_squared or data.settings.is_free:
-        return _free_bias_parts(Gram(kernel, data.X, cache_size=cache_size), data, is_expansion=True)
-    gram = Gram(kernel, data.X, bias=data.settings.bias, cache_size=cache_size)
+    is_free = data.settings.is_squared or data.settings.is_free
+    if gram is None:
+        gram = Gram(kernel, data.X, bias=0.0 if is_free else data.settings.bias, cache_size=cache_size)
+    if is_free:
+        return _free_bias_parts(gram, data, is_expansion=True)
     return _hinge_parts(partial(KernelMulticlassSVM, gram), data)
 
 
@@ -182,6 +187,7 @@ class KernelSettings(NamedTuple):
     n_components: int = 500
     cache_size: float = 1000.0  # megabytes
     max_seconds: float = math.inf
+    gram: Gram | None = None  # with kernel values of the same rows, where a fit has left them
 
 
 class KernelTask(NamedTuple):
@@ -271,7 +277,7 @@ def kernel_task(data: SvmData, how: KernelSettings, seed: Callable[[], int]) -> 
         from softmargin.estimators.posing.many_rows import sampled_problem
 
         return KernelTask(sampled_problem(data, how))
-    return KernelTask(kernel_problem(data, how.kernel, how.cache_size))
+    return KernelTask(kernel_problem(data, how.kernel, how.cache_size, how.gram))
 
 
 def _is_approximate(how: KernelSettings, n: int) -> bool:

@@ -1,0 +1,276 @@
+"""Settings chosen by cross-validation, by one mechanism for all estimators.
+
+A grid has rows: settings such as gamma or l1_ratio. Along a row one setting varies, C or a radius, from the strongest
+regularisation to the weakest.
+
+    fold, row  --path (frame.path)-->  a certified model for every point  --scorer-->  a score on the rows held out
+    scores     --race (frame.race)-->  the points that can still be the best go on to the next folds
+    the best mean score  -->  one fit to all data, at the tolerance asked for
+
+Fits to folds end at ``coarse_tol``: the order of scores is settled long before the last digits of an objective. Folds,
+rows and, where there are more threads than these, parts of rows are fitted at the same time. As many folds begin
+together as there are threads; the more begin together, the fewer points can be given up.
+"""
+
+import copy
+import math
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import config_context, get_config
+from sklearn.base import is_classifier
+from sklearn.metrics import get_scorer, log_loss, make_scorer
+from sklearn.model_selection import check_cv
+from sklearn.utils import Bunch
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import _check_method_params
+
+from softmargin.core.errors import DataError
+from softmargin.core.parameters import Number, checked, shown
+from softmargin.core.threads import n_threads, spread, threads
+from softmargin.estimators.frame.callbacks import with_callbacks
+from softmargin.estimators.frame.fit import CertifiedEstimator, Data, at_one_moment
+from softmargin.estimators.frame.path import along
+from softmargin.estimators.frame.race import Race, best_of, best_possible
+from softmargin.estimators.frame.warnings import warn_of_path
+from softmargin.matrices.operator import canonical
+from softmargin.run import Result
+
+__all__ = ["CrossValidated", "Grid"]
+
+Array = NDArray[Any]
+
+
+class Grid(NamedTuple):
+    """What is chosen from."""
+
+    values: Array  # (rows, points) of the setting that varies along a row, increasing
+    rows: list[Any] = [None]  # noqa: RUF012  (the setting that differs between rows; one row without it)
+
+
+class _Task(NamedTuple):
+    """A part of a path on one fold."""
+
+    fold: int
+    row: int
+    points: Array  # positions in the row
+
+
+class _Found(NamedTuple):
+    """What a task found, point by point, and the model with the best score."""
+
+    scores: list[float]
+    results: list[Result]  # without points: the weights of all would fill the memory
+    best: tuple[float, Any]
+
+
+def _as_score(score: Any) -> float:
+    """Return a score as a float; NaN is one, for rows that cannot be scored."""
+    is_nan = isinstance(score, float | np.floating) and bool(np.isnan(score))
+    return math.nan if is_nan else float(checked("what scoring returns", score, Number(is_finite=False)))
+
+
+class CrossValidated(CertifiedEstimator):
+    """An estimator that chooses settings by cross-validation; a base beside the estimator itself.
+
+    A subclass names the estimator, what varies along a row of the grid and what differs between rows (each with the
+    parameter that asks for it), and makes the grid. Its properties give the estimator the settings that were chosen.
+
+    Parameters
+    ----------
+    cv : int, splitter, iterable or None, default=None
+        Folds, as in scikit-learn; None is 5, stratified for classifiers.
+    scoring : str, callable or None, default=None
+        How a model is scored on rows it has not seen, as in scikit-learn; None is accuracy, or R^2 of a regressor.
+    refit : bool, default=True
+        Fit the best settings to all data. False only chooses: there is no model then.
+    early_end : bool, default=True
+        Do not fit points to further folds that can no longer be the best: whose mean, with the best possible score on
+        the folds that are left, is below the mean of another. The choice stays the same; ``scores_`` is NaN there.
+        False scores every point on every fold. A score that is a function has no known bound: all points are scored.
+    coarse_tol : float, default=1e-2
+        ``tol`` of the fits to folds, where it is above ``tol``.
+
+    Attributes
+    ----------
+    mean_score_ : float
+        The best mean over the folds: the score of what was chosen.
+    """
+
+    _estimator: ClassVar[Any]
+    _along: ClassVar[tuple[str, str]] = ("C", "Cs")
+    _across: ClassVar[tuple[str, str] | None] = None
+    warm_start = False  # a path starts at the solution for the last point
+
+    def _grid(self, data: Data) -> Grid:
+        raise NotImplementedError
+
+    @property
+    def _averages_folds(self) -> bool:
+        """Whether the model is the mean of the best ones of every fold, and not a fit to all data."""
+        return False
+
+    def _take_mean(self, data: Data, models: list[Any]) -> Self:
+        """Become the mean of the best models of every fold."""
+        raise NotImplementedError
+
+    def _stream_refusal(self) -> str:
+        return f"cross-validation needs all rows at once; use {self._estimator.__name__}(...).partial_fit."
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Say whether there is a model: not where the settings were only chosen."""
+        return hasattr(self, "certificate_")
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Self:
+        """Choose the settings, and train on all data.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d); the kernel matrix (n, n) where it is precomputed
+        y : array of shape (n,), or (n, k) where the weights lie in a ball
+        sample_weight : array of shape (n,), optional
+            A weight of 2 equals the sample given twice. Scores on held-out rows are weighted too; with scikit-learn's
+            metadata routing, only where the scorer asks for it.
+        **params
+            For the splitter and the scorer (``groups``, say), where metadata routing is enabled.
+        """
+        return self._become(self._twin()._fit(X, y, sample_weight, **params))
+
+    @with_callbacks
+    def _fit(self, X: Any, y: Any, sample_weight: Any, **params: Any) -> Self:
+        self._check_parameters()
+        data = self._checked(X, y, sample_weight)
+        routed = self._routed("fit", data.sample_weight, params)
+        folds = self._folds(data, routed.splitter.split)
+        with threads(self.n_jobs):
+            models = self._choose(data._replace(X=canonical(data.X)), folds, routed.scorer.score)
+            if self._averages_folds:
+                return self._take_mean(data, models)
+            return self._train(data) if self.refit else self
+
+    def _folds(self, data: Data, split_params: dict[str, Any]) -> list[tuple[Array, Array]]:
+        """Return the rows of every fold, for training and for testing."""
+        splitter = check_cv(self.cv, data.y, classifier=is_classifier(self))
+        folds = list(splitter.split(data.X, data.y, **split_params))
+        if not folds:
+            raise DataError(f"cv must give at least one pair of rows (train, test); found none in {shown(self.cv)}.")
+        return folds
+
+    def _choose(self, data: Data, folds: list[Any], score_params: dict[str, Any]) -> list[Any]:
+        """Score the points of the grid on the folds, and set what was chosen; return the best model of every fold."""
+        grid = self._grid(data)
+        ends_early = self.early_end and not self._averages_folds
+        race = Race(len(folds), grid.values.shape, best_possible(self.scoring) if ends_early else None)
+        scorer, seed, config = self._scorer(data.classes), self._seed(), get_config()
+        best: dict[int, tuple[float, Any]] = {}
+        results: list[Result] = []
+
+        def work(task: _Task) -> _Found:
+            with config_context(**config):  # other threads have scikit-learn's defaults
+                model = self._probe(grid.rows[task.row], seed)
+                values = grid.values[task.row, task.points]
+                return self._path_scores(model, values, data, folds[task.fold], scorer, score_params)
+
+        def run(wave: list[int], mask: Array) -> None:
+            tasks = _tasks(wave, mask & ~race.is_scored[wave[0]])
+            for task, found in zip(tasks, spread(work, tasks), strict=True):
+                race.take(*task, found.scores, [result.certificate.residual for result in found.results])
+                results.extend(found.results)
+                if task.fold not in best or found.best[0] > best[task.fold][0]:
+                    best[task.fold] = found.best
+
+        together = max(1, n_threads() // len(grid.rows))
+        waves = [list(range(len(folds)))[first : first + together] for first in range(0, len(folds), together)]
+        for number, wave in enumerate(waves):
+            if number == 1 and race.highest is not None:
+                run([fold for later in waves[1:] for fold in later], race.leader())  # a mean to compare with
+            run(wave, race.can_win())
+        warn_of_path(results, max(self.tol, self.coarse_tol), stacklevel=5)
+        self._take_choice(grid, race)
+        return [model for _, (_, model) in sorted(best.items())]
+
+    def _probe(self, row: Any, seed: int) -> Any:
+        """Return the estimator that is fitted to folds."""
+        own = {name: getattr(self, name) for name in self._estimator._defaults if name in self._defaults}
+        own |= {"tol": max(self.tol, self.coarse_tol), "random_state": seed, "verbose": 0, "n_jobs": None}
+        return self._estimator(**own, **({} if self._across is None else {self._across[0]: row}))
+
+    def _path_scores(
+        self, model: Any, values: Array, data: Data, fold: Any, scorer: Any, score_params: dict[str, Any]
+    ) -> _Found:
+        """Fit and score a model for some values, one after the other."""
+        train, test = fold
+        # A kernel matrix has samples in its columns, too.
+        columns = train if self.__sklearn_tags__().input_tags.pairwise else slice(None)
+        weight = None if data.sample_weight is None else data.sample_weight[train]
+        codes = None if data.codes is None else data.codes[train]
+        part = Data(canonical(data.X[train][:, columns]), data.y[train], weight, data.classes, codes)
+        X_test, y_test = data.X[test][:, columns], data.y[test]
+        own_params = _check_method_params(data.X, params=score_params, indices=test)
+        model.n_features_in_ = X_test.shape[1]
+        scores, results, best = [], [], (-math.inf, None)
+        for result in along(model, part, self._along[0], values):
+            scores.append(_as_score(scorer(model, X_test, y_test, **own_params)))
+            results.append(result._replace(point=None))
+            if self._averages_folds and (best[1] is None or scores[-1] > best[0]):
+                best = scores[-1], copy.copy(model)
+        return _Found(scores, results, best)
+
+    def _take_choice(self, grid: Grid, race: Race) -> None:
+        """Keep the grid, the scores and the choice; where folds are averaged, the mean of what each of them chose."""
+        places = [best_of(own) for own in race.scores] if self._averages_folds else [best_of(race.means)]
+        setting, asked = self._along
+        setattr(self, f"{setting}_", float(np.mean([grid.values[place] for place in places])))
+        setattr(self, f"{asked}_", grid.values[0] if (grid.values == grid.values[0]).all() else grid.values)
+        if self._across is None:
+            self.scores_, self.residuals_ = race.scores[:, 0], race.residuals[:, 0]
+        else:
+            setting, asked = self._across
+            rows = [grid.rows[row] for row, _ in places]
+            setattr(self, f"{setting}_", rows[0] if len(rows) == 1 else float(np.mean(rows)))
+            setattr(self, f"{asked}_", np.array(grid.rows))
+            self.scores_, self.residuals_ = race.scores, race.residuals
+        self.mean_score_ = float(race.means.max())
+
+    def _scorer(self, classes: Array | None = None) -> Any:
+        if self.scoring == "neg_log_loss" and classes is not None:
+            # Held-out rows may lack a class.
+            return make_scorer(log_loss, greater_is_better=False, response_method="predict_proba", labels=classes)
+        plain = "accuracy" if is_classifier(self) else "r2"
+        return get_scorer(plain if self.scoring is None else self.scoring)
+
+    def _routed(self, method: str, sample_weight: Any, params: dict[str, Any]) -> Any:
+        """Return what splitter and scorer are given."""
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        if get_config().get("enable_metadata_routing", False):
+            return process_routing(self, method, **weights, **params)
+        if params:
+            raise ValueError(
+                f"{method} got {', '.join(params)}, which go to the splitter or the scorer; that needs "
+                "sklearn.set_config(enable_metadata_routing=True)."
+            )
+        return Bunch(splitter=Bunch(split={}), scorer=Bunch(score=weights))
+
+    @at_one_moment
+    def score(self, X: Any, y: Any, *, sample_weight: Any = None, **params: Any) -> float:
+        """Score predictions for X by ``scoring``."""
+        routed = self._routed("score", sample_weight, params)
+        return float(self._scorer(getattr(self, "classes_", None))(self, X, y, **routed.scorer.score))
+
+    def get_metadata_routing(self) -> Any:
+        """Say which metadata go to the splitter and which to the scorer."""
+        to_score = MethodMapping().add(caller="score", callee="score").add(caller="fit", callee="score")
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+            .add(scorer=self._scorer(), method_mapping=to_score)
+        )
+
+
+def _tasks(wave: list[int], mask: Array) -> list[_Task]:
+    """Divide the points of a mask on some folds: a path for every row, or several where there are more threads."""
+    n_parts = math.ceil(n_threads() / (len(wave) * len(mask)))
+    parts = [(row, part) for row, own in enumerate(mask) for part in np.array_split(np.flatnonzero(own), n_parts)]
+    return [_Task(fold, row, part) for fold in wave for row, part in parts if len(part)]

@@ -1,0 +1,58 @@
+"""Paths: one fit for every value of a setting, each from the solution of the last, each with its certificate."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.certificate import Certificate
+from softmargin.estimators.frame.fit import CertifiedEstimator, Data
+from softmargin.run import Result, Status
+
+__all__ = ["FittedPath", "along"]
+
+Array = NDArray[Any]
+
+
+def along(model: CertifiedEstimator, data: Data, setting: str, values: Iterable[float]) -> Iterator[Result]:
+    """Fit a model to checked data for every value of one of its settings, each from the solution of the last."""
+    posed = None
+    for value in values:
+        setattr(model, setting, float(value))
+        posed = model._pose(data) if posed is None else model._pose_again(data, posed)
+        result = model._solve(data, posed, posed.warm_point())
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        yield result
+
+
+class FittedPath:
+    """The models along a path."""
+
+    estimators: list[Any]  # fitted, one for each point
+
+    @property
+    def coefs(self) -> Array:
+        """The weights, (m, k, d), or (m, d) for a regressor with one target; computed at every access."""
+        return np.stack([estimator.coef_ for estimator in self.estimators])
+
+    @property
+    def intercepts(self) -> Array:
+        """(m, k), or (m,) for a regressor with one target."""
+        return np.stack([estimator.intercept_ for estimator in self.estimators])
+
+    @property
+    def certificates(self) -> list[Certificate]:
+        """What is proven at every point."""
+        return [estimator.certificate_ for estimator in self.estimators]
+
+    @property
+    def n_iters(self) -> list[int]:
+        """Passes over the data at every point."""
+        return [estimator.n_iter_ for estimator in self.estimators]
+
+    @property
+    def statuses(self) -> list[str]:
+        """How every run ended."""
+        return [estimator.status_ for estimator in self.estimators]
