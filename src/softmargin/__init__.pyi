@@ -84,6 +84,7 @@ from softmargin.solvers import LowRankGradient as LowRankGradient
 from softmargin.solvers import LowRankPDBFW as LowRankPDBFW
 from softmargin.solvers import MMDescent as MMDescent
 from softmargin.solvers import NewtonCG as NewtonCG
+from softmargin.solvers import OneVsRestDescent as OneVsRestDescent
 from softmargin.solvers import PairwiseFrankWolfe as PairwiseFrankWolfe
 from softmargin.solvers import Pegasos as Pegasos
 from softmargin.solvers import PenalizedGradient as PenalizedGradient

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from scipy.sparse import csr_matrix
 
 from helpers import make_problem
 from reference.kernel_optimum import kernel_optimum
@@ -27,6 +28,7 @@ from softmargin.solvers import (
     DualProxGradient,
     EachClass,
     KernelBlockDescent,
+    OneVsRestDescent,
     PrimalNewton,
     ProjectedGradient,
     Smo,
@@ -151,6 +153,25 @@ def test_when_the_estimate_says_so_every_class_meets_the_tolerance_itself(name):
     ]
     # Descent sums the gaps of rows as it meets them, so that its estimate is a guess; those of the others are exact.
     assert max(residuals) <= (2.0 if "descent" in name and "kernel" not in name else 1.01) * tol
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("k", [1, 5, 260])  # one class alone, two tiles, more tiles than a word has bits
+def test_classes_that_share_their_passes_reach_the_optimum_of_each(k, has_bias):
+    rng = np.random.default_rng(k)
+    n = 80
+    gram = Gram(Linear(), csr_matrix(rng.standard_normal((n, 12)) * (rng.random((n, 12)) < 0.4)))
+    y = rng.integers(0, max(k, 2), n)
+    # Prices of their own, some of them zero; all classes of k = 260 have the same.
+    prices = np.full((n, k), 2.0) if k == 260 else rng.integers(0, 4, (n, k)).astype(float)
+    parts = [L2SVM(gram, 2.0 * (y == c) - 1.0, C=prices[:, c], has_bias=has_bias) for c in range(k)]
+    problem = OneVsRest(parts)
+    result = solve(problem, OneVsRestDescent(), stop=Stop(1e-6, 5000), rng=0)
+    assert result.status is Status.CONVERGED
+    for part, mine in zip(parts[:5], result.point, strict=False):
+        best = solve(part, PrimalNewton(), stop=Stop(1e-10, 100), rng=0).certificate
+        own = part.certificate(mine)
+        assert best.bound - 1e-12 <= own.primal <= best.primal + 1e-6 * result.certificate.primal
 
 
 @dataclass

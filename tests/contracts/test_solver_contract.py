@@ -52,6 +52,7 @@ from softmargin.solvers import (
     LowRankPDBFW,
     MMDescent,
     NewtonCG,
+    OneVsRestDescent,
     PairwiseFrankWolfe,
     Pegasos,
     PrimalDualBFW,
@@ -187,6 +188,8 @@ for solver, kind in (
     for size in (1000.0, 0.02, 0.001):  # all of K, some rows, none
         make = lambda k=kind, c=size: one_vs_rest(k, 2.0, c)  # noqa: E731
         case(EachClass(solver), make, f"{type(solver).__name__}-{kind}-{size} MB", steps=8)
+
+case(OneVsRestDescent(), lambda: one_vs_rest("linear squared", 2.0), "linear squared", steps=8)
 
 # --- a kernel SVM by samples -----------------------------------------------------------------------------------------
 

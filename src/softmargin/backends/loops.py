@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import inline
 from softmargin.backends.lanes import WIDTH, largest, load, maximum
 
-__all__ = ["CHUNK", "in_chunks", "largest_of", "shuffle"]
+__all__ = ["CHUNK", "in_chunks", "keep_tiles", "largest_of", "shuffle", "tiles_of"]
 
 CHUNK = 128  # samples; a multiple of 4 WIDTH
 
@@ -44,3 +44,29 @@ def largest_of(values: Any, first: int) -> float:
         a2, a3 = maximum(a2, load(values, p + 2 * WIDTH)), maximum(a3, load(values, p + 3 * WIDTH))
         p += 4 * WIDTH
     return largest(maximum(maximum(a0, a1), maximum(a2, a3)))
+
+
+@inline
+def tiles_of(live: Any, first: int, words: int, tiles: Any) -> int:
+    """List the tiles whose bits are set; return how many."""
+    m = 0
+    for word in range(words):
+        bits = live[first + word]
+        tile = word * 64
+        while bits != np.uint64(0):
+            if bits & np.uint64(1):
+                tiles[m] = tile * WIDTH
+                m += 1
+            bits >>= np.uint64(1)
+            tile += 1
+    return m
+
+
+@inline
+def keep_tiles(live: Any, first: int, words: int, tiles: Any, m: int) -> None:
+    """Set the bits of these tiles, clear all others."""
+    for word in range(words):
+        live[first + word] = np.uint64(0)
+    for t in range(m):
+        tile = tiles[t] // WIDTH
+        live[first + tile // 64] |= np.uint64(1) << np.uint64(tile % 64)

@@ -58,6 +58,12 @@ class Judged(NamedTuple):
     errors: ScoreErrors
     square: Rounded
 
+    def column(self, c: int, alpha: Array) -> "Judged":
+        """Return what was found for column c of alpha alone."""
+        scores = self.scores[:, c : c + 1]
+        errors = ScoreErrors(self.errors.rows, self.errors.slope[:, c : c + 1], self.errors.level[c : c + 1])
+        return Judged(scores, errors, _square(alpha[:, None], scores, errors))
+
 
 class GramMemory(NamedTuple):
     """What was cached, and in which order: the same calls give the same bits."""
@@ -319,7 +325,7 @@ class Gram:
             errors = self._errors.of_scores(alpha, operations, self.bias**2)
         if np.isfinite(alpha).all():  # else the cause is alpha, and the certificate shows it
             _check_finite(scores)
-        return Judged(scores, errors, total(alpha * scores).widened(2.0 * errors.weighted(np.abs(alpha))))
+        return Judged(scores, errors, _square(alpha, scores, errors))
 
     def energy(self, alpha: Array, operations: int) -> Rounded:
         """Return <alpha, K alpha> alone, as ``judged`` does."""
@@ -451,6 +457,11 @@ class Gram:
         check_symmetric(part, index)
         smallest = float(np.linalg.eigvalsh((part + part.T) / 2.0)[0])
         return smallest if smallest < -ROUNDING * len(index) * np.abs(part).max(initial=0.0) else 0.0
+
+
+def _square(alpha: Array, scores: Array, errors: ScoreErrors) -> Rounded:
+    """Return <alpha, K alpha>, given K alpha and its errors."""
+    return total(alpha * scores).widened(2.0 * errors.weighted(np.abs(alpha)))
 
 
 def _check_finite(values: Array) -> None:

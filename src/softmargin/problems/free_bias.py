@@ -11,18 +11,19 @@
 Without a bias, b = 0 and the constraint y'a = 0 falls away. A sample with C_i = 0 has a_i = 0.
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, relative_gap
-from softmargin.core.errors import DataError
+from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.rounding import Rounded, ScoreErrors, gamma, norms, squared_norm, total
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import longest_row, matmul, rmatmul
 from softmargin.problems.checks import balanced, checked_prices, checked_signs, digest_of
-from softmargin.problems.margin_models import MarginModels, margin_gap
+from softmargin.problems.margin_models import BinaryData, MarginModels, margin_gap
 
 __all__ = ["BiasPoint", "FreeBiasSVM"]
 
@@ -105,6 +106,21 @@ class FreeBiasSVM(MarginModels):
         """Return alpha = 0, with its best bias."""
         return BiasPoint(np.zeros_like(self.y), self.best_bias(np.zeros_like(self.y)))
 
+    def as_binary(self) -> BinaryData:
+        """Return the problem in plain numbers; only a linear kernel has them."""
+        if not self.gram.is_linear:
+            raise IncompatibleError(
+                f"this solver needs the linear kernel; the kernel is {self.gram.kernel.name}. Use Smo."
+            )
+        return BinaryData(self.gram.X, self.y, self.C, self.name == "l2", self.has_bias, self.gram.bias)
+
+    @staticmethod
+    def points_of(parts: Sequence["FreeBiasSVM"], columns: Array, biases: Array) -> list[BiasPoint]:
+        """Return feasible points near the signed dual columns of problems, (n, k), with these biases, (k,)."""
+        alphas = [part._inside(part.y * column)[0] for part, column in zip(parts, columns.T, strict=True)]
+        each = zip(parts, alphas, biases, strict=True)
+        return [BiasPoint(alpha, float(bias)) if alpha.any() else part.zero() for part, alpha, bias in each]
+
     def point(self, alpha: Array) -> BiasPoint:
         """Pair dual variables with the best bias for the scores they imply."""
         return BiasPoint(alpha, self.best_bias(self.gram.scores(self.y * alpha)))
@@ -146,6 +162,22 @@ class FreeBiasSVM(MarginModels):
         losses = self._losses_at(judged.scores[:, 0], point.bias, judged.errors)
         return margin_gap(judged.square.times(0.5) + losses, dual)
 
+    @staticmethod
+    def certificates_of(parts: Sequence[Any], points: Sequence[BiasPoint]) -> list[Certificate]:
+        """Certify a point of each problem; those of the same rows share the products with them."""
+        insides = [part._inside(point.alpha) for part, point in zip(parts, points, strict=True)]
+        is_inside = all(np.array_equal(mine[0], point.alpha) for mine, point in zip(insides, points, strict=True))
+        if not (is_inside and _share_rows(parts, points)):
+            return MarginModels.certificates_of(parts, points)
+        columns = _signed(parts, [alpha for alpha, _ in insides])
+        judged = parts[0].gram.judged(columns, max(operations for _, operations in insides))
+        found = []
+        for c, (part, point, (alpha, operations)) in enumerate(zip(parts, points, insides, strict=True)):
+            scores, errors, square = judged.column(c, columns[:, c])
+            losses = part._losses_at(scores[:, 0], point.bias, errors)
+            found.append(margin_gap(square.times(0.5) + losses, part._dual(alpha, operations, square)))
+        return found
+
     def _losses_at(self, scores: Array, bias: float, errors: ScoreErrors) -> Rounded:
         slacks = 1.0 - self.y * (scores + bias)
         return self._losses(np.maximum(slacks, 0.0), errors.of_slacks(slacks, scores, bias))
@@ -177,6 +209,14 @@ class FreeBiasSVM(MarginModels):
             weights = rmatmul(self.gram.X, self.dual_columns(point), 0.0)[:-1, 0]
         return weights[None, :], np.array([point.bias])
 
+    @staticmethod
+    def coefs_of(parts: Sequence[Any], points: Sequence[BiasPoint]) -> tuple[Array, Array]:
+        """Return the weights and biases of several linear problems; those of the same rows share a product."""
+        if not _share_rows(parts, points):
+            return MarginModels.coefs_of(parts, points)
+        W = rmatmul(parts[0].gram.X, _signed(parts, [point.alpha for point in points]), 0.0)[:-1]
+        return np.ascontiguousarray(W.T), np.array([point.bias for point in points])
+
     def free_bias(self, point: BiasPoint) -> Array:
         """Return the unpenalised bias; (1,)."""
         return np.array([point.bias])
@@ -189,3 +229,14 @@ class FreeBiasSVM(MarginModels):
         """Return a hash of the data, the kernel and the prices."""
         settings = (self.name, self.has_bias, self.gram.bias, self.gram.kernel)
         return digest_of(settings, self.gram.X, self.y, self.C)
+
+
+def _share_rows(parts: Sequence[FreeBiasSVM], points: Sequence[BiasPoint]) -> bool:
+    """Say whether products with X serve all problems: one linear kernel, and weights that the dual variables imply."""
+    gram = parts[0].gram
+    return gram.is_linear and all(part.gram is gram for part in parts) and all(p.weights is None for p in points)
+
+
+def _signed(parts: Sequence[FreeBiasSVM], alphas: Sequence[Array]) -> Array:
+    """Return the dual variables with their signs, one column per problem; (n, k)."""
+    return np.column_stack([part.y * alpha for part, alpha in zip(parts, alphas, strict=True)])

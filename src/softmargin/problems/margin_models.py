@@ -1,6 +1,6 @@
 """What every SVM says of its models, joint or of two classes, linear or in the space of a kernel."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +12,20 @@ from softmargin.kernels import Linear, Rbf
 from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion, LinearModel
 
-__all__ = ["Expansion", "MarginModels", "margin_gap", "small_gram"]
+__all__ = ["BinaryData", "Expansion", "MarginModels", "margin_gap", "small_gram"]
 
 Array = NDArray[Any]
+
+
+class BinaryData(NamedTuple):
+    """A linear SVM of two classes, 1/2 |w|^2 + the losses of [1 - y_i <w, [x_i, constant]>]_+, in plain numbers."""
+
+    X: Any  # (n, d)
+    y: Array  # (n,) -1 and +1
+    C: Array  # (n,)
+    is_squared: bool  # losses C / 2 xi^2, else C xi
+    has_free_bias: bool
+    constant: float  # value of a constant feature; 0 for none
 
 
 class Expansion(NamedTuple):
@@ -49,6 +60,17 @@ class MarginModels:
     def coef_and_intercept(self, point: Any) -> tuple[Array, Array]:
         """Return the weights in scikit-learn's shapes: (k, d) and (k,), or one row for two classes."""
         raise NotImplementedError
+
+    @staticmethod
+    def certificates_of(parts: Sequence[Any], points: Sequence[Any]) -> list[Certificate]:
+        """Certify a point of each of several problems of this kind."""
+        return [part.certificate(mine) for part, mine in zip(parts, points, strict=True)]
+
+    @staticmethod
+    def coefs_of(parts: Sequence[Any], points: Sequence[Any]) -> tuple[Array, Array]:
+        """Return the weights of several linear problems of this kind: (k, d) and (k,)."""
+        rows = [part.coef_and_intercept(mine) for part, mine in zip(parts, points, strict=True)]
+        return np.vstack([coef for coef, _ in rows]), np.concatenate([intercept for _, intercept in rows])
 
     def free_bias(self, point: Any) -> Array:
         """Return the unpenalised bias of each column; zero where there is none."""

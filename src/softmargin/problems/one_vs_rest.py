@@ -60,7 +60,7 @@ class OneVsRest(MarginModels):
 
     def certificate(self, point: Sequence[Any]) -> Certificate:
         """Certify one point per class."""
-        return summed([part.certificate(mine) for part, mine in zip(self.parts, point, strict=True)], self.scale)
+        return summed(self.parts[0].certificates_of(self.parts, point), self.scale)
 
     @property
     def certificate_work(self) -> Callable[[Sequence[Any] | None], float]:
@@ -92,8 +92,8 @@ class OneVsRest(MarginModels):
 
     def coef_and_intercept(self, point: Sequence[Any]) -> tuple[Array, Array]:
         """Return the weights of linear parts in scikit-learn's shapes: (k, d) and (k,)."""
-        rows = [part.coef_and_intercept(mine) for part, mine in zip(self.parts, point, strict=True)]
-        return np.vstack([coef for coef, _ in rows]), np.concatenate([intercept for _, intercept in rows])
+        weights: tuple[Array, Array] = self.parts[0].coefs_of(self.parts, point)
+        return weights
 
     def free_bias(self, point: Sequence[Any]) -> Array:
         """Return the unpenalised bias of every part; (k,)."""

@@ -43,6 +43,7 @@ from softmargin.solvers.softmax.primal_dual_newton import PrimalDualNewton as Pr
 from softmargin.solvers.softmax.prox_newton import ProxNewton as ProxNewton
 from softmargin.solvers.softmax.svrg import Svrg as Svrg
 from softmargin.solvers.softmax.trust_newton import TrustNewton as TrustNewton
+from softmargin.solvers.squared_hinge.dual_descent import OneVsRestDescent as OneVsRestDescent
 from softmargin.solvers.squared_hinge.dual_descent import SquaredHingeDescent as SquaredHingeDescent
 from softmargin.solvers.squared_hinge.dual_prox_gradient import DualProxGradient as DualProxGradient
 from softmargin.solvers.squared_hinge.newton import PrimalNewton as PrimalNewton

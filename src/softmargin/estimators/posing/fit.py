@@ -226,6 +226,8 @@ def _made_ready(chosen: Any, problem: Any, part: Any) -> Any:
     """Return a solver for all parts of a problem."""
     if part is problem or ManyProblems in chosen.needs:
         return chosen
+    if hasattr(chosen, "all_classes"):
+        return chosen.all_classes()
     check_needs(part, chosen, f"It is a part of a one-vs-rest problem. Choose one of {', '.join(choices(part.kind))}.")
     has_weights = part.kind == "linear squared_hinge" and part.is_expansion
     return solvers.EachClass(solvers.AtDualPoint(chosen) if has_weights else chosen)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.jit import inline, jit
-from softmargin.backends.lanes import WIDTH, pointer
-from softmargin.backends.loops import shuffle
+from softmargin.backends.jit import jit
+from softmargin.backends.lanes import pointer
+from softmargin.backends.loops import keep_tiles, shuffle, tiles_of
 from softmargin.core.errors import DataError
 
 __all__ = ["BlockDual", "Visits", "choose_active", "demand_finite", "descend", "dual_value", "open_first"]
@@ -53,32 +53,6 @@ def demand_finite(sqnorms: Array) -> None:
         )
 
 
-@inline
-def _tiles_of(live: Any, first: int, words: int, tiles: Any) -> int:
-    """List the tiles whose bits are set; return how many."""
-    m = 0
-    for word in range(words):
-        bits = live[first + word]
-        tile = word * 64
-        while bits != np.uint64(0):
-            if bits & np.uint64(1):
-                tiles[m] = tile * WIDTH
-                m += 1
-            bits >>= np.uint64(1)
-            tile += 1
-    return m
-
-
-@inline
-def _keep_tiles(live: Any, first: int, words: int, tiles: Any, m: int) -> None:
-    """Set the bits of these tiles, clear all others."""
-    for word in range(words):
-        live[first + word] = np.uint64(0)
-    for t in range(m):
-        tile = tiles[t] // WIDTH
-        live[first + tile // 64] |= np.uint64(1) << np.uint64(tile % 64)
-
-
 @jit
 def descend(
     dual: BlockDual, visits: Visits, work: Any, m: int, is_full: bool, target: float, budget: int, alarm: Array
@@ -109,7 +83,7 @@ def descend(
             label = np.int64(y_[i])
             tiles, n_mine = w.tiles, n_tiles
             if words > 0 and not is_full:
-                n_mine = _tiles_of(live_, i * words, words, w.mine)
+                n_mine = tiles_of(live_, i * words, words, w.mine)
                 tiles = w.mine
             w.start[label] = -1.0
             rows_.scores(i, W_, k, w.start, tiles, n_mine, w.G)
@@ -124,7 +98,7 @@ def descend(
                 gaps_[i] = gap
                 idle_[i] = 0
                 if words > 0:
-                    _keep_tiles(live_, i * words, words, w.kept, n_kept)
+                    keep_tiles(live_, i * words, words, w.kept, n_kept)
             else:
                 gaps_[i] = 0.0
                 if not is_full:

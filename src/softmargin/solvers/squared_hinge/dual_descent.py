@@ -1,45 +1,51 @@
-"""Coordinate descent on the dual of the linear L2-SVM, with shrinking: fast on sparse data of many features.
+"""Coordinate descent on the duals of linear binary SVMs of the same rows, with shrinking: fast on sparse wide data.
 
-    D(a) = sum a - 1/2 |w|^2 - 1/2 sum_i a_i^2 / C_i ,   w = sum_i a_i y_i x_i ,   a >= 0,  y'a = 0
+    D(a) = sum a - 1/2 |w|^2 - 1/2 sum_i r_i a_i^2 ,   w = sum_i a_i y_i x_i ,   0 <= a <= upper,  y'a = 0 (free bias)
                                                                                         maths: squared hinge, section 8
 
-    visit sample i:    a_i <- [a_i - g_i / (|x_i|^2 + rho + 1 / C_i)]_+ ,    g_i = y_i (<w, x_i> + b) - 1 + a_i / C_i
+    visit sample i:    a_i <- [a_i - g_i / (|x_i|^2 + rho + r_i)] , clipped ,    g_i = y_i (<w, x_i> + b) - 1 + r_i a_i
+
+    loss             r_i        upper
+    squared hinge    1 / C_i    inf
+    hinge            0          C_i
+
+One visit reads a row once and moves its variable of every class: the weights of one feature are contiguous, and a
+product with a row is a sum of vectors. The classes do not know of each other.
 
 The free bias is the multiplier of y'a = 0. The dual has a further term rho / 2 (y'a)^2, so that b = beta + rho y'a
 while samples are visited; after a step beta takes over the gradient of this term: beta <- b. Each visit gives the gap
 of its sample, maths: squared hinge, eq. 8; their sum is the estimate.
 
-Shrinking. A sample at zero whose gradient exceeds the largest violation of the last pass leaves the set. When the gap
-of the set has clearly fallen, all samples come back.
+Shrinking. Variables at a bound whose gradients exceed the largest violation of the last pass leave the set, where all
+of a tile of classes do. When the gap of the set has clearly fallen, all come back.
 
     maths       here
-    a           state.alpha         (n,)
-    w           state.weights       (d,)
-    b, rho      state.balance       (2,)
-    beta        state.multiplier
+    a           state.alpha         (n * k,)
+    w           state.weights       ((d + 1) * k,)
+    b, beta     state.bias, state.multiplier    (k,)
 
-Source: Hsieh, Chang, Lin, Keerthi and Sundararajan (2008), Algorithm 3. We differ: the bias is free.
+Source: Hsieh, Chang, Lin, Keerthi and Sundararajan (2008), Algorithm 3. We differ: the bias may be free, and classes
+share the passes.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.backends.lanes import WIDTH, aligned, padded, zeros
 from softmargin.core.certificate import relative_gap
 from softmargin.core.deadline import alarm
-from softmargin.core.errors import IncompatibleError
-from softmargin.core.protocols import SquaredHingeProblem
-from softmargin.matrices.operator import row_squares
+from softmargin.core.protocols import ManyProblems, SquaredHingeProblem
+from softmargin.matrices.operator import rmatmul, row_squares
 from softmargin.matrices.rows import as_rows
-from softmargin.problems.free_bias import BiasPoint
 from softmargin.solvers.common.resumable import Resumable
-from softmargin.solvers.squared_hinge._descent_loop import Coordinates, descend_coordinates
-from softmargin.solvers.squared_hinge._newton_loop import fill_adjoint
+from softmargin.solvers.squared_hinge._descent_loop import Duals, Visits, descend_coordinates
 
-__all__ = ["DescentState", "DescentTuning", "SquaredHingeDescent"]
+__all__ = ["DescentState", "DescentTuning", "OneVsRestDescent", "SquaredHingeDescent"]
 
 Array = NDArray[Any]
 
@@ -49,101 +55,209 @@ class DescentTuning(NamedTuple):
 
     rho_share: float = 0.1  # rho as a share of a sample's curvature, as in softmax dual descent: by hand
     set_target: float = 0.1  # share of its first gap at which a shrunken set is done: by hand
-    max_set_passes: int = 30  # visits of a shrunken set, in passes over all samples: by hand
+    max_set_passes: int = 30  # visits of a shrunken set, in passes over everything: by hand
+    step_share: float = (
+        0.25  # of the visits of a whole pass, in a step over a shrunken set: more would come late to tol
+    )
 
 
 @dataclass
 class DescentState:
-    """Everything that a run needs to continue."""
+    """Arrays and plain numbers, which a checkpoint holds, and scratch; k is padded to whole tiles, or 1."""
 
-    alpha: Array  # (n,)
-    weights: Array  # (d,)
-    balance: Array  # (2,) b, and rho
-    gaps: Array  # (n,) gap of each sample when last visited
+    alpha: Array  # (n * k,)
+    weights: Array  # ((d + 1) * k,)
+    bias: Array  # (k,) b
+    multiplier: Array  # (k,) beta
+    rho: Array  # (k,)
+    gaps: Array  # (k,) gap found in the last pass
+    steepest: Array  # (k,) largest violation of the last pass
     order: Array  # (n,) samples; the first n_open have a price, the first n_active are in the set
+    live: Array  # (n * words,) bit t of a sample: tile t is in the set; empty where there is one class
     random: Array  # (1,) state of the shuffle
     n_open: int
-    n_active: int = 0  # 0: the next pass is over all samples
+    dual: float  # sum of the dual values
+    n_active: int = 0  # 0: the next pass is over everything
     visits_left: int = 0
     target: float = 0.0  # gap of the set at which it is done
-    steepest: float = math.inf  # violation of the last pass
-    multiplier: float = 0.0  # beta
+    gap: float = math.inf  # of the last pass
+    last_gap: float = math.inf  # of the pass before it, or of the last pass of the step before
+    loop: tuple[Duals, Visits] | None = field(default=None, init=False, repr=False)  # made by the first step
 
-    positions: ClassVar[dict[str, str]] = {"order": "gaps", "n_open": "order", "n_active": "order"}
+    positions: ClassVar[dict[str, str]] = {"order": "order", "n_open": "order", "n_active": "order"}
+    tiles: ClassVar[dict[str, tuple[str, str]]] = {"live": ("order", "alpha")}
+
+
+class _Descent(Resumable):
+    """The descent on the binary problems of a problem."""
+
+    tuning: DescentTuning
+    state_type = DescentState
+
+    def _parts(self, problem: Any) -> list[Any]:
+        """Return the binary problems."""
+        raise NotImplementedError
+
+    def _start(self, parts: list[Any], init: list[Any] | None, rng: np.random.Generator) -> DescentState:
+        """Begin at alpha = 0, or near ``init``."""
+        binary, signs, prices = _stacked(parts)
+        n, k = signs.shape
+        weights, bias, alpha, dual = zeros((binary.X.shape[1] + 1) * k), zeros(k), np.zeros((n, k)), 0.0
+        is_open, inverse = prices > 0.0, _inverse(prices, binary.is_squared)
+        if init is not None:
+            for c, (part, mine) in enumerate(zip(parts, init, strict=True)):
+                alpha[:, c] = part.dual_columns(mine)[:, 0]
+                bias[c] = part.free_bias(mine)[0] if binary.has_free_bias else 0.0
+            alpha = np.where(is_open, np.clip(signs * alpha, 0.0, np.inf if binary.is_squared else prices), 0.0)
+            weights[:] = rmatmul(binary.X, signs * alpha, binary.constant).ravel()
+            dual = float(alpha.sum() - 0.5 * (weights @ weights + np.vdot(alpha, alpha * inverse)))
+        some = is_open.any(axis=1)
+        rho = np.zeros(k)
+        if binary.has_free_bias:
+            sums = np.where(is_open, row_squares(binary.X)[:, None] + inverse, 0.0).sum(axis=0)
+            rho += self.tuning.rho_share * sums / np.maximum(is_open.sum(axis=0), 1)
+        return DescentState(
+            alpha=aligned(alpha.ravel()),
+            weights=weights,
+            bias=bias + rho * (signs * alpha).sum(axis=0),
+            multiplier=bias,
+            rho=rho,
+            gaps=np.zeros(k),
+            steepest=np.full(k, np.inf),
+            order=np.concatenate([np.flatnonzero(some), np.flatnonzero(~some)]),
+            live=np.zeros(n * _words(k), dtype=np.uint64),
+            random=rng.integers(1, 2**63, size=1, dtype=np.uint64),
+            n_open=int(some.sum()),
+            dual=dual,
+        )
+
+    def step(self, problem: Any, state: DescentState) -> DescentState:
+        """Make one pass over everything, or passes over the set that cost a share of it; then move the multipliers."""
+        parts = self._parts(problem)
+        state.loop = state.loop or _structs(parts, state)
+        k = len(state.bias)
+        whole = state.n_open * -(-k // WIDTH)
+        is_full = state.n_active == 0
+        if is_full:
+            _enliven(state, k)
+            passes = (state.n_open, 0, math.inf)
+        else:
+            passes = (state.n_active, min(state.visits_left, int(self.tuning.step_share * whole)), state.target)
+        state.last_gap = state.gap
+        state.n_active, visits, state.gap, rise = descend_coordinates(*state.loop, len(parts), *passes, alarm())
+        state.dual += rise
+        state.visits_left -= visits
+        if is_full:
+            state.target, state.visits_left = self.tuning.set_target * state.gap, self.tuning.max_set_passes * whole
+        elif state.gap <= state.target or state.visits_left <= 0:
+            state.n_active = 0
+        if state.rho.any():
+            pull = state.bias - state.multiplier
+            state.multiplier += pull
+            state.bias += pull
+        return state
+
+    def _points(self, problem: Any, state: DescentState) -> list[Any]:
+        """Return feasible points."""
+        parts = self._parts(problem)
+        columns = state.alpha.reshape(len(state.order), -1) * _stacked(parts)[1]
+        points: list[Any] = parts[0].points_of(parts, columns[:, : len(parts)], state.multiplier[: len(parts)])
+        return points
+
+    def estimate(self, problem: Any, state: DescentState) -> float:
+        """Estimate the relative gap from those that the last step found sample by sample, and from y'a."""
+        # A sample was visited half a pass ago, on average.
+        fall = min(state.gap / state.last_gap, 1.0) if state.last_gap > 0.0 else 1.0
+        pull = np.abs(state.bias - state.multiplier)  # rho |y'a|
+        net = np.divide(pull, state.rho, out=np.zeros_like(pull), where=state.rho > 0.0)
+        gap = state.gap * math.sqrt(fall) + float(net @ (np.abs(state.multiplier) + pull))
+        return relative_gap(state.dual + gap, state.dual)
 
 
 @dataclass(frozen=True)
-class SquaredHingeDescent(Resumable):
-    """Dual coordinate descent for the linear kernel; it has no settings. One step visits about n samples."""
+class SquaredHingeDescent(_Descent):
+    """Dual coordinate descent on one squared hinge, for the linear kernel; it has no settings."""
 
     tuning: DescentTuning = DescentTuning()
 
     needs: ClassVar[tuple[type, ...]] = (SquaredHingeProblem,)
-    state_type = DescentState
 
-    def start(self, problem: SquaredHingeProblem, init: BiasPoint | None, rng: np.random.Generator) -> DescentState:
-        """Begin at alpha = 0, or at a feasible point near ``init``."""
-        gram, is_open = problem.gram, problem.C > 0.0
-        if not gram.is_linear:
-            raise IncompatibleError(
-                f"SquaredHingeDescent needs the linear kernel; the kernel is {gram.kernel.name}. Use Smo."
-            )
-        n, d = gram.X.shape
-        rho = 0.0
-        if problem.has_bias and is_open.any():
-            curvature = float((row_squares(gram.X) + problem.inverse_C)[is_open].mean())
-            rho = self.tuning.rho_share * curvature
-        alpha, weights, bias = np.zeros(n), np.zeros(d), 0.0
-        if init is not None:
-            alpha, bias = problem.feasible(init.alpha), init.bias if problem.has_bias else 0.0
-            fill_adjoint(as_rows(gram.X), np.zeros(d), problem.y * alpha, weights)
-        return DescentState(
-            alpha=alpha,
-            weights=weights,
-            balance=np.array([bias, rho]),
-            gaps=np.zeros(n),
-            order=np.concatenate([np.flatnonzero(is_open), np.flatnonzero(~is_open)]),
-            random=rng.integers(1, 2**63, size=1, dtype=np.uint64),
-            n_open=int(is_open.sum()),
-            multiplier=bias,
-        )
+    def all_classes(self) -> "OneVsRestDescent":
+        """Return the descent on all classes of a one-vs-rest problem."""
+        return OneVsRestDescent(self.tuning)
 
-    def step(self, problem: SquaredHingeProblem, state: DescentState) -> DescentState:
-        """Make one pass over all samples, or passes over the set that cost as much; then move the multiplier."""
-        dual, n = _coordinates(problem, state), state.n_open
-        if state.n_active == 0:
-            state.n_active, state.steepest, gap, _ = descend_coordinates(dual, n, state.steepest, 0, math.inf, alarm())
-            state.target, state.visits_left = self.tuning.set_target * gap, self.tuning.max_set_passes * n
-        else:
-            passes = (state.n_active, state.steepest, min(state.visits_left, n), state.target, alarm())
-            state.n_active, state.steepest, gap, visits = descend_coordinates(dual, *passes)
-            state.visits_left -= visits
-            if gap <= state.target or state.visits_left <= 0:
-                state.n_active = 0
-        if state.n_active == 0 or state.steepest == 0.0:
-            state.n_active, state.steepest = 0, math.inf
-        if problem.has_bias:
-            pull = float(state.balance[0]) - state.multiplier
-            state.multiplier += pull
-            state.balance[0] += pull
-        return state
+    def _parts(self, problem: SquaredHingeProblem) -> list[Any]:
+        return [problem]
+
+    def start(self, problem: SquaredHingeProblem, init: Any, rng: np.random.Generator) -> DescentState:
+        """Begin at alpha = 0, or near ``init``."""
+        return self._start([problem], None if init is None else [init], rng)
 
     def point(self, problem: SquaredHingeProblem, state: DescentState) -> Any:
         """Return feasible dual variables with the best bias."""
-        return problem.point(problem.feasible(state.alpha))
-
-    def estimate(self, problem: SquaredHingeProblem, state: DescentState) -> float:
-        """Estimate the relative gap from the gaps of the samples, as their last visits found them, and from y'a."""
-        ridge = float(state.alpha @ (state.alpha * problem.inverse_C))
-        dual = float(state.alpha.sum()) - 0.5 * (float(state.weights @ state.weights) + ridge)
-        net = float(problem.y @ state.alpha) if problem.has_bias else 0.0
-        gap = float(state.gaps.sum()) + abs(net) * (abs(float(state.balance[0])) + float(state.balance[1]) * abs(net))
-        return relative_gap(dual + gap, dual)
+        return problem.point(self._points(problem, state)[0].alpha)
 
 
-def _coordinates(problem: SquaredHingeProblem, state: DescentState) -> Coordinates:
+@dataclass(frozen=True)
+class OneVsRestDescent(_Descent):
+    """Dual coordinate descent on all classes at once, for linear squared hinges or hinges; it has no settings."""
+
+    tuning: DescentTuning = DescentTuning()
+
+    needs: ClassVar[tuple[type, ...]] = (ManyProblems,)
+
+    def _parts(self, problem: ManyProblems) -> list[Any]:
+        return problem.parts
+
+    def start(self, problem: ManyProblems, init: Sequence[Any] | None, rng: np.random.Generator) -> DescentState:
+        """Begin at alpha = 0, or near ``init``."""
+        return self._start(problem.parts, None if init is None else list(init), rng)
+
+    def point(self, problem: ManyProblems, state: DescentState) -> list[Any]:
+        """Return feasible dual variables of every class, with the multipliers as biases: the best need two products."""
+        return self._points(problem, state)
+
+
+def _stacked(parts: list[Any]) -> tuple[Any, Array, Array]:
+    """Return what the parts share, their labels (n, k), int8, and their prices, (n, k) or (n, 1) where all agree."""
+    binaries = [part.as_binary() for part in parts]
+    first = binaries[0]
+    k = padded(len(parts)) if len(parts) > 1 else 1
+    signs = np.ones((len(first.y), k), dtype=np.int8)
+    for c, binary in enumerate(binaries):
+        signs[:, c] = binary.y
+    if all(np.array_equal(binary.C, first.C) for binary in binaries):
+        return first, signs, first.C[:, None]
+    prices = np.zeros(signs.shape)
+    for c, binary in enumerate(binaries):
+        prices[:, c] = binary.C
+    return first, signs, prices
+
+
+def _structs(parts: list[Any], state: DescentState) -> tuple[Duals, Visits]:
     """Return the arguments of the compiled passes that stay the same."""
-    X, inverse_C = problem.gram.X, problem.inverse_C
-    curvature = row_squares(X) + (float(state.balance[1]) + inverse_C)
-    visits = (state.gaps, state.order, state.random)
-    return Coordinates(as_rows(X), problem.y, inverse_C, curvature, state.alpha, state.weights, state.balance, *visits)
+    binary, signs, prices = _stacked(parts)
+    rows, k = as_rows(binary.X, binary.constant), signs.shape[1]
+    squares = row_squares(binary.X) + binary.constant**2
+    point = (state.alpha, state.weights, state.bias, state.rho)
+    duals = Duals(rows, squares, signs.ravel(), prices.ravel(), binary.is_squared, *point)
+    found = (state.order, state.live, state.steepest, state.gaps, state.random)
+    return duals, Visits(*found, zeros(3 * k), np.zeros(3 * -(-k // WIDTH), dtype=np.int64))
+
+
+def _inverse(prices: Array, is_squared: bool) -> Array:
+    """Return r, zero where the price is."""
+    return np.divide(1.0, prices, out=np.zeros_like(prices), where=(prices > 0.0) & is_squared)
+
+
+def _words(k: int) -> int:
+    """Return how many words hold a bit for every tile."""
+    return -(-k // (64 * WIDTH)) if k > 1 else 0
+
+
+def _enliven(state: DescentState, k: int) -> None:
+    """Set the bits of all tiles."""
+    n_tiles = k // WIDTH
+    for word in range(_words(k)):
+        bits = min(n_tiles - 64 * word, 64)
+        state.live.reshape(len(state.order), -1)[:, word] = np.uint64((1 << bits) - 1)
