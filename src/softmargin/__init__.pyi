@@ -61,6 +61,7 @@ from softmargin.solvers import BallBlockFrankWolfe as BallBlockFrankWolfe
 from softmargin.solvers import BallDualDescent as BallDualDescent
 from softmargin.solvers import BallFrankWolfe as BallFrankWolfe
 from softmargin.solvers import BallGradient as BallGradient
+from softmargin.solvers import BallNewton as BallNewton
 from softmargin.solvers import BallPairwise as BallPairwise
 from softmargin.solvers import BallPrimalDual as BallPrimalDual
 from softmargin.solvers import BallStochasticFrankWolfe as BallStochasticFrankWolfe

@@ -28,13 +28,14 @@ from softmargin.solvers.names import SAMPLING, SOLVERS
 
 NAMES = [(kind, name) for kind, names in SOLVERS.items() for name in names]
 TWO_CLASSES = ("pair_descent",)  # solvers of two classes only
+ONE_COLUMN = ("trace ball", "newton")  # the same
 NO_INTERCEPT = ("dual_descent", "primal_dual_bfw")  # solvers of balls that refuse an unpenalised one
 
 
 def draw(kind, name, seed):
     """Return a function that makes one problem of this kind, each time anew, and the solver of that name for it."""
     rng = np.random.default_rng(seed)
-    k = 2 if name in TWO_CLASSES else int(rng.choice([2, 3, 5]))
+    k = 2 if name in TWO_CLASSES or (kind, name) == ONE_COLUMN else int(rng.choice([2, 3, 5]))
     n, d = int(rng.integers(40, 140)), int(rng.integers(2, 12))
     X, y = blobs(n, d, k, seed=int(rng.integers(1000)), separation=float(rng.choice([0.5, 1.0, 2.0])))
     X = X.astype(rng.choice([np.float64, np.float64, np.float32]))

@@ -65,6 +65,7 @@ SHORT = {
     ("kernel hinge", "block_descent"): (3000, 50, 60),
     ("kernel hinge", "projected_gradient"): (3000, 50, 20),
     ("trace ball", "svrg"): (2000, 100, 80),
+    ("trace ball", "newton"): (3000, 1000, 2),
 }
 LONG = {
     "linear hinge": (20_000, 300, 100),
@@ -81,7 +82,8 @@ LONG = {
     "trace ball hinge": (10_000, 1000, 300),
 }
 # Wolfe's method holds the kernel matrix of all samples, once for every class, and refuses more than its cache.
-OWN = {("sampled kernel", "wolfe"): (5000, 100, 2)}
+# Newton's method over a ball needs two classes.
+OWN = {("sampled kernel", "wolfe"): (5000, 100, 2), ("trace ball", "newton"): (4000, 1500, 2)}
 WITHOUT_INTERCEPT = ("l1 ball", "dual_descent"), ("l1 ball", "primal_dual_bfw"), ("trace ball", "primal_dual_bfw")
 
 

@@ -205,6 +205,7 @@ SOLVERS = {
     "BallDualDescent": (LINEAR, sm.L1BallClassifier, Y),
     "BallFrankWolfe": ({}, sm.L1BallClassifier, Y),
     "BallGradient": ({}, sm.L1BallClassifier, Y),
+    "BallNewton": ({}, sm.TraceBallClassifier, PAIR),
     "BallPairwise": ({}, sm.L1BallClassifier, Y),
     "BallPrimalDual": ({}, sm.L1BallClassifier, Y),
     "BallStochasticFrankWolfe": ({}, sm.L1BallClassifier, Y),

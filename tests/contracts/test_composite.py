@@ -63,6 +63,8 @@ def test_the_gap_vanishes_at_the_optimum_and_bounds_it_elsewhere(k, name, fit_in
     for size in (1e-3, 0.1, 10.0):
         moved = CompositePoint(W + size * rng.standard_normal(W.shape), b + (size if fit_intercept else 0.0))
         assert problem.certificate(moved).bound <= optimum * (1 + 1e-9)
+        q = moved._replace(dual=rng.dirichlet(np.full(k, 0.2), len(y)))
+        assert problem.certificate(q).bound <= optimum * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("off", [0.02, 0.1, 0.5])

@@ -15,6 +15,7 @@ from softmargin.sets import L1Ball, LowRank, TraceBall
 from softmargin.solvers.ball._low_rank import StepMatrix, distance, stack
 from softmargin.solvers.ball.low_rank_gradient import LowRankGradient
 from softmargin.solvers.ball.low_rank_pdbfw import LowRankPDBFW
+from softmargin.solvers.ball.newton import BallNewton, secular_root
 
 # Clarabel is asked for all the digits it can give, and says so.
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
@@ -222,6 +223,37 @@ def test_constant_that_is_too_small_is_raised():
     state = GRADIENT.step(problem, state)
     largest = np.linalg.norm(problem.X, 2) ** 2 / len(problem.X) + problem.l2
     assert 0.05 * largest < state.lipschitz <= 2.0 * largest
+
+
+@every_loss
+@pytest.mark.parametrize("form", [np.asarray, csr_matrix, lambda X: X[:4]], ids=["dense", "sparse", "wide"])
+@pytest.mark.parametrize(("radius", "l2", "has_intercept"), [(0.3, 0.01, True), (50.0, 0.01, True), (0.3, 0.0, False)])
+def test_newton_for_one_column_reaches_the_optimum(loss, form, radius, l2, has_intercept):
+    whole = make(loss, "trace", 1)
+    X = form(whole.X)
+    settings = {"loss": whole.loss, "ball": TraceBall(radius), "l2": l2, "fit_intercept": has_intercept}
+    problem = Constrained(X, whole.target[: X.shape[0]], **settings)
+    result = fit(problem, BallNewton(), tol=1e-8, max_iter=60)
+    best, W, _ = optimum(problem)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(best, rel=1e-6, abs=1e-9)
+    if l2 > 0.0:
+        np.testing.assert_allclose(result.point.weights, W, atol=1e-3)
+
+
+@pytest.mark.parametrize("radius", [1e-6, 0.1, 1.0, 1e6])
+def test_the_secular_root_brings_the_minimum_of_a_model_to_the_ball(radius):
+    rng = np.random.default_rng(0)
+    values, c = 10.0 ** rng.uniform(-6, 3, 20), rng.standard_normal(20)
+    theta = secular_root(values, c, radius)
+    size = np.linalg.norm(c / (values + theta))
+    assert theta >= 0.0
+    assert size == pytest.approx(radius, rel=1e-9) if theta > 0.0 else size <= radius
+
+
+def test_newton_refuses_more_than_one_column():
+    with pytest.raises(IncompatibleError, match=r"needs one column of weights.*found 3\. Use LowRankGradient"):
+        fit(make(ball="trace"), BallNewton())
 
 
 def test_momentum_without_restart_also_gets_there():

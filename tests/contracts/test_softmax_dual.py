@@ -293,14 +293,14 @@ def test_restart_keeps_the_weights(solver, k, fit_intercept):
     problem = make(k, C=PRICES["vector"], fit_intercept=fit_intercept)
     first = fit(problem, solver, tol=1e-8)
     again = fit(problem, solver, tol=2e-8, init=first.point)
-    np.testing.assert_allclose(again.point.weights, first.point.weights, rtol=1e-14)
+    np.testing.assert_allclose(again.point.weights, first.point.weights, rtol=1e-10, atol=1e-12)  # by way of log q
 
 
 @pytest.mark.parametrize("k", [2, 5])
 @with_and_without_intercept
 def test_warm_start_at_another_price_begins_near_its_own_weights(k, fit_intercept):
     solver = SOLVERS["working set"]
-    cheap = fit(make(k, C=1.0, fit_intercept=fit_intercept), tol=1e-9).point
+    cheap = fit(make(k, C=1.0, fit_intercept=fit_intercept), tol=1e-11).point
     dear = make(k, C=10.0, fit_intercept=fit_intercept)
     state = solver.start(dear, cheap, np.random.default_rng(0))
     weights = state.weights.reshape(dear.X.shape[1] + 1, -1)[:-1, : dear.n_columns]

@@ -12,10 +12,10 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.estimators.posing.fit import find_solver
 from softmargin.problems import CompositePoint
 from softmargin.run import Status, Stop, solve
+from softmargin.solvers.common.rotation import find_rotation
 from softmargin.solvers.softmax import newton as softmax_newton
 from softmargin.solvers.softmax._losses import logistic_along
 from softmargin.solvers.softmax._ridge_objective import Damping, RidgeObjective, RidgeState
-from softmargin.solvers.softmax._rotation import find_rotation
 from softmargin.solvers.softmax.dual_descent import SoftmaxDualDescent
 from softmargin.solvers.softmax.newton import SoftmaxNewton, SoftmaxNewtonTuning, fill_hessian
 from softmargin.solvers.softmax.newton_cg import NewtonCG

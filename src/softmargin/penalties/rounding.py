@@ -23,12 +23,13 @@ FLOOR = 2.0**-500  # squares of numbers from here on do not underflow
 
 
 def rounded_value(penalty: Any, W: Array) -> Rounded:
-    """Return g(W)."""
-    value = float(penalty.value(W))
-    error = gamma(W.size + W.shape[1] + OPERATIONS) * abs(value)
+    """Return g(W): where squares underflow, it lies between the values at zero and at ``FLOOR`` in their places."""
+    value, share = float(penalty.value(W)), gamma(W.size + W.shape[1] + OPERATIONS)
+    error = share * abs(value)
     is_small = (np.abs(W) < FLOOR) & (W != 0.0)
-    if is_small.any():
-        error += float(penalty.value(np.where(is_small, np.copysign(FLOOR, W), W)))
+    if is_small.any() and math.isfinite(value):
+        low, high = (float(penalty.value(np.where(is_small, np.copysign(size, W), W))) for size in (0.0, FLOOR))
+        error += max(high - low, 0.0) + 2.0 * share * abs(high)
     return Rounded(value, error)
 
 

@@ -63,10 +63,11 @@ _SCARCE = 1e-12  # share of mass that a class without samples is taken to have i
 
 
 class CompositePoint(NamedTuple):
-    """Weights and intercepts; k = 1 for two classes."""
+    """Weights and intercepts, and the dual point of solvers that maintain one; k = 1 for two classes."""
 
     weights: Array  # (d, k)
     intercept: Array  # (k,)
+    dual: Array | None = None  # (n, n_classes) q; None: the probabilities of the weights
 
 
 class _Evaluated(NamedTuple):
@@ -154,7 +155,9 @@ class Composite:
                 f"{np.shape(init.weights)} and {np.shape(init.intercept)}. Start afresh, or fit the same features."
             )
         intercept = np.asarray(init.intercept, dtype=np.float64) * self.bias
-        return CompositePoint(np.asarray(init.weights, dtype=np.float64), intercept)
+        is_fit = init.dual is not None and init.dual.shape == (len(self.y), self.n_classes)
+        dual = init.dual if is_fit else None
+        return CompositePoint(np.asarray(init.weights, dtype=np.float64), intercept, dual)
 
     def scores(self, point: CompositePoint) -> Array:
         """Return the scores of all classes, the pinned one included; shape (n, n_classes), one class after the other.
@@ -196,7 +199,7 @@ class Composite:
         if not (self.penalty.is_convex and self.penalty.has_bound):
             return self._stationarity(point.weights, primal, P, apart)
         try:
-            bound = self._proven(scores, P, loss.value, needed)
+            bound = self._proven(scores, P, loss.value, needed, point.dual)
         except OutOfTime:
             bound = Rounded(-np.inf)
         # q = Y is feasible, with D = -g*(0): zero, where the penalty is least at W = 0.
@@ -207,18 +210,18 @@ class Composite:
         """Return about how many multiplications take as long as a certificate: two products, and passes over scores."""
         return float(2.0 * self.X.size * self.n_columns + _ENTRY * len(self.y) * self.n_classes)
 
-    def _proven(self, scores: Array, P: Array, loss: float, needed: float) -> Rounded:
-        """Return D at the best intercept for these scores, P and ``loss`` being those at the given one.
+    def _proven(self, scores: Array, P: Array, loss: float, needed: float, dual: Array | None) -> Rounded:
+        """Return D at q, or without one at the best intercept for these scores, P and ``loss`` being at the given one.
 
         Without the search for the intercept it takes about the seconds ``needed``.
         """
         if time_left() < needed:
             raise OutOfTime
-        if self.fit_intercept:
+        if dual is None and self.fit_intercept:
             with leaving(needed):
                 _, P = best_intercept(scores, self.y, self.C, P, loss)
             check_time()
-        off, rest = off_label(P, self.y)
+        off, rest = off_label(P if dual is None else dual, self.y)
         if self.fit_intercept:
             off = balanced(off, self.y, self.C)
             rest = off.sum(axis=1)

@@ -5,6 +5,7 @@ from softmargin.solvers.ball.dual_descent import BallDualDescent as BallDualDesc
 from softmargin.solvers.ball.frank_wolfe import BallFrankWolfe as BallFrankWolfe
 from softmargin.solvers.ball.low_rank_gradient import LowRankGradient as LowRankGradient
 from softmargin.solvers.ball.low_rank_pdbfw import LowRankPDBFW as LowRankPDBFW
+from softmargin.solvers.ball.newton import BallNewton as BallNewton
 from softmargin.solvers.ball.pairwise_frank_wolfe import BallPairwise as BallPairwise
 from softmargin.solvers.ball.penalized_gradient import PenalizedGradient as PenalizedGradient
 from softmargin.solvers.ball.primal_dual import BallPrimalDual as BallPrimalDual

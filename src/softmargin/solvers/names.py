@@ -107,6 +107,7 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
     },
     "trace ball": {
         "accelerated_gradient": SolverName("LowRankGradient"),
+        "newton": SolverName("BallNewton"),
         "primal_dual_bfw": SolverName("LowRankPDBFW"),
         **_ANY_BALL,
     },

@@ -27,7 +27,7 @@ from softmargin.core.parameters import (
     shown,
 )
 from softmargin.core.protocols import ManyProblems
-from softmargin.estimators.posing.finishers import finisher_of
+from softmargin.estimators.posing.finishers import finisher_of, newton_work
 from softmargin.estimators.posing.softmax import convex_relative
 from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import SCATTERED, row_squares
@@ -60,6 +60,7 @@ class AutoTuning(NamedTuple):
 
     many_features: int = 3000  # above, a sparse ridge problem goes to its dual: docs/results/softmax.md
     most_multiplied: float = 5.5e7  # multiplications up to which a whole Hessian is fastest: docs/results/softmax.md
+    most_modelled: float = 2e7  # the same for one column in a trace ball: as fast on wdbc and splice, not on a1a
     # Mean C_i |x_i|^2 / ridge from which on primal-dual steps go further, and the features up to which newton_cg is as
     # good, as it has a matrix per class; by hand, on mnist and isolet, avila and poker.
     steep: float = 5e4
@@ -260,10 +261,10 @@ def _by_name(name: str, problem: Any) -> Any:
 def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
     """Name the solver for a ridge: Newton's method, with the whole Hessian where it is small; the dual where X is wide.
 
-    Raw features and large C, which make the others stall, go to primal and dual together (mnist as 0..255: 1e7, where
-    standardised sets have 10 to 1e4 at C = 1). The Hessian takes n unknowns^2 multiplications, or with two classes and
-    sparse rows n times their nonzero numbers squared; solving takes unknowns^3 / 3. There are no more unknowns per
-    class than samples.
+    Raw features and large C, which make Newton's method stall, go to primal and dual together (mnist as 0..255: 1e7,
+    where standardised sets have 10 to 1e4 at C = 1). The Hessian takes n unknowns^2 multiplications, or with two
+    classes and sparse rows n times their nonzero numbers squared; solving takes unknowns^3 / 3. There are no more
+    unknowns per class than samples.
     """
     n, d = problem.X.shape
     is_sparse = not isinstance(problem.X, np.ndarray)
@@ -273,10 +274,11 @@ def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
         making = min(making, tuning.scattered * problem.X.nnz**2 / max(n, 1))
     if problem.ridge > 0.0 and making + unknowns**3 / 3.0 <= tuning.most_multiplied:
         return "newton"
+    if is_sparse and d > tuning.many_features and problem.ridge > 0.0:
+        return "dual_descent"
     is_wide = min(n, d) > tuning.few_features and problem.ridge > 0.0
-    if is_wide and problem.C @ row_squares(problem.X) >= tuning.steep * problem.ridge * n:
-        return "primal_dual_newton"
-    return "dual_descent" if is_sparse and d > tuning.many_features and problem.ridge > 0.0 else "newton_cg"
+    is_steep = is_wide and problem.C @ row_squares(problem.X) >= tuning.steep * problem.ridge * n
+    return "primal_dual_newton" if is_steep else "newton_cg"
 
 
 def fastest_kernel_hinge(problem: Any) -> str:
@@ -295,6 +297,12 @@ def fastest_in_l1_ball(problem: Any, tuning: AutoTuning = TUNING) -> str:
     return "working_set"
 
 
+def fastest_in_trace_ball(problem: Any, tuning: AutoTuning = TUNING) -> str:
+    """Name the solver for a trace ball: Newton's method where there is one column and a small Hessian."""
+    is_small = problem.shape[1] == 1 and newton_work(problem) <= tuning.most_modelled
+    return "newton" if is_small else "accelerated_gradient"
+
+
 def fastest_squared_hinge(problem: Any, tuning: AutoTuning = TUNING) -> str:
     """Name the solver for a linear squared hinge: on the dual where X is sparse and wide, else Newton's method."""
     X = problem.gram.X
@@ -306,4 +314,5 @@ RULES: dict[str, Callable[[Any], str]] = {
     "linear squared_hinge": fastest_squared_hinge,
     "kernel hinge": fastest_kernel_hinge,
     "l1 ball": fastest_in_l1_ball,
+    "trace ball": fastest_in_trace_ball,
 }

@@ -29,8 +29,8 @@ from softmargin.matrices.operator import row_blocks
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.resumable import Resumable
+from softmargin.solvers.common.rotation import Rotation
 from softmargin.solvers.softmax._losses import SoftmaxLosses
-from softmargin.solvers.softmax._rotation import Rotation
 
 __all__ = ["Damping", "NewtonSearch", "RidgeObjective", "RidgeSolver", "RidgeState", "WeightedRows", "class_squares"]
 
@@ -232,8 +232,8 @@ class RidgeSolver(Resumable, Generic[State]):
     def point(self, problem: RidgeProblem, state: State) -> CompositePoint:
         """Return the current point, as a copy; intercepts of all classes have mean zero."""
         objective = self._objective(problem, state)
-        weights, intercept = objective.losses.unpack(state.weights)
-        return CompositePoint(objective.rotation.outward(weights), intercept)
+        point = objective.losses.unpack(state.weights)
+        return point._replace(weights=objective.rotation.outward(point.weights))
 
     def estimate(self, problem: RidgeProblem, state: State) -> float:
         """Estimate the residual from the cached gradient."""

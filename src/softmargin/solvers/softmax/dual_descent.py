@@ -39,6 +39,7 @@ from softmargin.core.deadline import alarm
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.parameters import OneOf
 from softmargin.core.protocols import RidgeProblem
+from softmargin.losses.multinomial import softmax
 from softmargin.matrices.rows import as_rows, squared_norms
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.resumable import Resumable
@@ -48,6 +49,7 @@ from softmargin.solvers.softmax._losses import SoftmaxLosses, width_of
 __all__ = ["SoftmaxDescentState", "SoftmaxDualDescent", "SoftmaxDualDescentTuning"]
 
 Array = NDArray[Any]
+ALIKE = 1e-10  # relative difference of weights by rounding
 
 
 class SoftmaxDualDescentTuning(NamedTuple):
@@ -190,12 +192,15 @@ class SoftmaxDualDescent(Resumable):
         return state
 
     def point(self, problem: RidgeProblem, state: SoftmaxDescentState) -> CompositePoint:
-        """Return weights recomputed from the dual variables: the updated ones have drifted."""
+        """Return q and weights recomputed from it: the updated ones have drifted."""
         losses, W = SoftmaxLosses(problem), state.first
-        if len(W) == 0:
-            W = _weights_of(losses, problem.ridge, state.alpha, state.U)
-            W[-losses.k :] = state.constant * state.weights[-losses.k :]
-        return losses.unpack(W)
+        if len(W) > 0:
+            return losses.unpack(W)
+        W = _weights_of(losses, problem.ridge, state.alpha, state.U)
+        W[-losses.k :] = state.constant * state.weights[-losses.k :]
+        logs = losses.matrix(state.alpha)
+        q = softmax(np.hstack([np.zeros_like(logs), logs]) if problem.is_pinned else logs)
+        return losses.unpack(W)._replace(dual=q)
 
     def estimate(self, problem: RidgeProblem, state: SoftmaxDescentState) -> float:
         """Estimate the relative gap from the gaps of the rows, summed as the last passes found them."""
@@ -217,20 +222,27 @@ class SoftmaxDualDescent(Resumable):
 def _first_rows(problem: RidgeProblem, point: CompositePoint, *, is_cold: bool) -> tuple[Array, Array, Array]:
     """Return alpha, its weights (last row: sum alpha / ridge), and the point itself; none where it is cold.
 
-    The rows of a warm start are q = Y + s (P - Y), P its probabilities: their weights are s times those of P, and
-    nearest to the weights of the point. A point of another C thus keeps about its weights.
+    The rows of a warm start are its dual point where that has its weights. Else they are q = Y + s (P - Y), P its
+    probabilities: their weights are s times those of P, and nearest to the weights of the point. A point of another C
+    thus keeps about its weights.
     """
     losses, own = SoftmaxLosses(problem), (np.arange(len(problem.y)), problem.y)
     if is_cold:
         logs = np.full((len(problem.y), problem.n_classes), SURE)
         logs[own] = 0.0
         return _padded_rows(losses, logs), zeros((problem.X.shape[1] + 1) * losses.k), np.empty(0)
+    first, inside = losses.pack(point), slice(0, -losses.k)
+    if point.dual is not None:
+        logs = np.full_like(point.dual, SURE)
+        alpha = _padded_rows(losses, np.log(point.dual, out=logs, where=point.dual > 0.0))
+        weights = _weights_of(losses, problem.ridge, alpha, np.empty_like(alpha))
+        if np.allclose(weights[inside], first[inside], rtol=ALIKE, atol=ALIKE * float(np.abs(first).max())):
+            return alpha, weights, np.empty(0)
     logs = problem.scores(point)
     logs -= logs.max(axis=1, keepdims=True)
     logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
     alpha = _padded_rows(losses, logs)
-    weights, first = _weights_of(losses, problem.ridge, alpha, np.empty_like(alpha)), losses.pack(point)
-    inside = slice(0, -losses.k)
+    weights = _weights_of(losses, problem.ridge, alpha, np.empty_like(alpha))
     size = float(weights[inside] @ weights[inside])
     share = float(np.clip(weights[inside] @ first[inside] / size, 0.0, 1.0)) if size > 0.0 else 1.0
     with np.errstate(divide="ignore"):

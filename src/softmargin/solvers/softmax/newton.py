@@ -3,9 +3,9 @@
     minimise over W, b:   F(W, b) = sum_i C_i l_i(W' x_i + b) + ridge / 2 |W|^2                    maths: softmax, eq. 1
     H D = -G ,            H = sum_i C_i (diag(p_i) - p_i p_i') (x) a_i a_i' + ridge ,  a_i = [x_i, 1]     eq. 26
 
-One step solves for D and minimises F along it. Data with fewer samples than features are rotated first (_rotation), so
-that no class has more weights than there are samples. H is damped where the step is far too long, or where rounding
-leaves no Cholesky factor.
+One step solves for D and minimises F along it. Data with fewer samples than features are rotated first
+(common.rotation), so that no class has more weights than there are samples. H is damped where the step is far too
+long, or where rounding leaves no Cholesky factor.
 
 H[c size + j, c' size + j'] goes class after class, the intercept last in every class:
 
@@ -31,8 +31,8 @@ from softmargin.matrices.operator import row_slices
 from softmargin.matrices.products import adjoint
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems.composite import CompositePoint
+from softmargin.solvers.common.rotation import find_rotation
 from softmargin.solvers.softmax._ridge_objective import Damping, NewtonSearch, RidgeObjective, RidgeSolver, RidgeState
-from softmargin.solvers.softmax._rotation import find_rotation
 
 __all__ = ["SoftmaxNewton", "SoftmaxNewtonState", "SoftmaxNewtonTuning", "fill_hessian"]
 

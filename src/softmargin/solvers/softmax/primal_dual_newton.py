@@ -37,6 +37,7 @@ from softmargin.matrices.operator import laid_out
 from softmargin.matrices.products import adjoint
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import Metric, conjugate_gradients
+from softmargin.solvers.common.rotation import Rotation, find_rotation
 from softmargin.solvers.softmax._class_grams import ClassGramTuning, affords_class_grams, class_grams
 from softmargin.solvers.softmax._preconditioner import MetricTuning, make_metric
 from softmargin.solvers.softmax._ridge_objective import (
@@ -46,7 +47,6 @@ from softmargin.solvers.softmax._ridge_objective import (
     RidgeState,
     WeightedRows,
 )
-from softmargin.solvers.softmax._rotation import Rotation, find_rotation
 
 __all__ = ["PrimalDualNewton", "PrimalDualNewtonState", "PrimalDualNewtonTuning"]
 
