@@ -342,6 +342,15 @@ def test_training_a_kernel_never_imports_scikit_learn(tmp_path):
     assert not {"sklearn", "pandas", "rich"} & set(imported_by("\n".join(calling(*each) for each in words)))
 
 
+def test_the_intercept_of_the_squared_hinge_may_be_penalised(from_json, refused, data):
+    path = data.parent / "m"
+    asked = ("train", data, "--loss", "squared_hinge", "--penalized-intercept", "--intercept-scaling", "2")
+    found = from_json(*asked, "--tol", "1e-6", "-o", path)
+    assert found["fit_intercept"] == "penalized"
+    assert from_json("certify", path, data)["certificate"]["residual"] <= 2e-6
+    assert "Leave out one of the two" in refused(*asked, "--free-intercept")
+
+
 @pytest.mark.parametrize("model", ["linear-svc", "kernel-svc"])
 def test_an_intercept_may_be_free(from_json, refused, data, model):
     path = data.parent / "m"

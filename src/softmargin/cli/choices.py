@@ -20,7 +20,12 @@ NORMALIZE = ("none", "rows", "maxabs", "standard", "quantile")
 MISSING = ("error", "mean", "drop")
 APPROXIMATIONS = ("auto", "none", "nystroem")
 # Filled in by `train` for the models that have them: with another model, giving one of these is an error.
-SVM_DEFAULTS: dict[str, Any] = {"multiclass": None, "intercept_scaling": 1.0, "free_intercept": False}
+SVM_DEFAULTS: dict[str, Any] = {
+    "multiclass": None,
+    "intercept_scaling": 1.0,
+    "free_intercept": False,
+    "penalized_intercept": False,
+}
 PRICE_DEFAULTS = {"C": 1.0}
 BALL_DEFAULTS = {"radius": 1.0, "l2": 1e-4}
 POINTS = 10  # of a grid

@@ -78,11 +78,17 @@ def add_problem(parser: Any, models: tuple[str, ...]) -> Any:
         "(default: it is the weight of a constant feature)",
     )
     problem.add_argument(
+        "--penalized-intercept",
+        action="store_true",
+        default=None,
+        help="linear SVMs with the squared hinge: the intercept is the weight of a constant feature, as LIBLINEAR's "
+        "(default: it is free; with the hinge it is such a weight)",
+    )
+    problem.add_argument(
         "--intercept-scaling",
         metavar="VALUE",
         type=positive,
-        help="SVMs: value of the constant feature that carries the intercept, LIBLINEAR's -B; with squared_hinge the "
-        "intercept is free and needs none (default: 1)",
+        help="SVMs: value of the constant feature that carries a penalised intercept, LIBLINEAR's -B (default: 1)",
     )
     problem.add_argument(
         "--l1-ratio",

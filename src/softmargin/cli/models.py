@@ -110,10 +110,13 @@ def svm_settings(args: Namespace) -> SvmSettings:
 
 
 def fit_intercept(args: Namespace) -> bool | str:
-    """Return whether there is an intercept, or "free" for one without a penalty."""
-    if args.free_intercept and args.no_intercept:
-        raise IncompatibleError("--no-intercept and --free-intercept were asked for. Leave out one of the two.")
-    return "free" if args.free_intercept else not args.no_intercept
+    """Return whether there is an intercept, or "free" for one without a penalty, or "penalized"."""
+    kinds = {"no": args.no_intercept, "free": args.free_intercept, "penalized": args.penalized_intercept}
+    asked = [kind for kind, is_asked in kinds.items() if is_asked]
+    if len(asked) > 1:
+        names = " and ".join(f"--{kind}-intercept" for kind in asked)
+        raise IncompatibleError(f"{names} were asked for. Leave out one of the two.")
+    return asked[0] if asked and asked[0] != "no" else not asked
 
 
 def asked_penalty(args: Namespace) -> Any:

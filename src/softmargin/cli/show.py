@@ -98,7 +98,7 @@ def problem_name(info: Mapping[str, Any]) -> str:
     words = [name + (f" ({', '.join(shown)})" if shown else "")]
     words += [_MULTICLASS[info["multiclass"]], *(["squared hinge"] if info.get("loss") == "squared_hinge" else [])]
     words += ["l1 penalty"] if info.get("penalty") == "l1" else []
-    words += ["free intercept"] if info.get("fit_intercept") == "free" else []
+    words += [f"{info['fit_intercept']} intercept"] if isinstance(info.get("fit_intercept"), str) else []
     return ", ".join([*words, f"C = {info['C']:g}"])
 
 

@@ -236,7 +236,7 @@ class KernelSVC(SvmClassifier, StreamClassifier):
 
     def _stream_refusal(self) -> str:
         is_given = self.__sklearn_tags__().input_tags.pairwise
-        is_free = isinstance(self.fit_intercept, str)
+        is_free = self.fit_intercept == "free"
         if self.multiclass == "one_vs_rest" and self.loss == "hinge" and not is_given and not is_free:
             return ""
         return (

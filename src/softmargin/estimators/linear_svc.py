@@ -112,7 +112,7 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
         return linear_problem(self._svm(data))
 
     def _stream_refusal(self) -> str:
-        if self.loss == "hinge" and not isinstance(self.fit_intercept, str):
+        if self.loss == "hinge" and self.fit_intercept != "free":
             return ""
         return (
             "partial_fit gives every row its dual variables once; use loss='hinge', and an intercept that is not free."

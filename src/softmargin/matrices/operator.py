@@ -35,6 +35,7 @@ __all__ = [
     "row_slices",
     "row_squares",
     "sum_roundings",
+    "with_constant",
 ]
 
 Array = NDArray[Any]
@@ -197,6 +198,20 @@ def canonical(X: Any) -> Any:
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def with_constant(X: Any, value: float) -> Any:
+    """Return [X, value]: a constant column, whose weight is then penalised like every other."""
+    X = canonical(X)
+    n, d = X.shape
+    if isinstance(X, np.ndarray):
+        return np.hstack([X, np.full((n, 1), value, dtype=X.dtype)])
+    indptr = X.indptr + np.arange(n + 1, dtype=X.indptr.dtype)
+    is_old = np.ones(int(indptr[-1]), dtype=bool)
+    is_old[indptr[1:] - 1] = False
+    data, indices = np.full(len(is_old), value, dtype=X.dtype), np.full(len(is_old), d, dtype=X.indices.dtype)
+    data[is_old], indices[is_old] = X.data[: X.indptr[-1]], X.indices[: X.indptr[-1]]
+    return type(X)((data, indices, indptr), shape=(n, d + 1))
 
 
 def is_thin(X: Any, *, share: float = THIN, short: int = 0) -> bool:

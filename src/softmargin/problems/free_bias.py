@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, relative_gap
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.core.rounding import Rounded, ScoreErrors, gamma, norms, squared_norm, total
+from softmargin.core.rounding import UNIT, Rounded, ScoreErrors, gamma, norms, squared_norm, total
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import longest_row, matmul, rmatmul
 from softmargin.problems.checks import balanced, checked_prices, checked_signs, digest_of
@@ -52,19 +52,29 @@ class FreeBiasSVM(MarginModels):
     is_expansion : bool, default=False
         Whether a model is made of the dual variables alone, also where the kernel is linear; with another kernel it
         always is.
+    constant : float, default=0
+        Where it is not zero, the value of the last column of X, whose weight gives the intercept of linear models: a
+        penalised one, beside which there is no bias.
     """
 
     name: ClassVar[str]
     point_type: ClassVar[type] = BiasPoint
 
     def __init__(
-        self, gram: Gram, y: Array, *, C: float | Array = 1.0, has_bias: bool = True, is_expansion: bool = False
+        self,
+        gram: Gram,
+        y: Array,
+        *,
+        C: float | Array = 1.0,
+        has_bias: bool = True,
+        is_expansion: bool = False,
+        constant: float = 0.0,
     ) -> None:
         self.gram = gram
         self.is_expansion = is_expansion or not gram.is_linear
         self.y = checked_signs(y, gram)
         self.C = checked_prices(C, gram.n)
-        self.has_bias = has_bias
+        self.has_bias, self.constant = has_bias, float(constant)
 
     @property
     def upper(self) -> Array:
@@ -153,7 +163,7 @@ class FreeBiasSVM(MarginModels):
     def certificate(self, point: BiasPoint) -> Certificate:
         """Certify a point: P at the point, D at feasible coefficients near it; the scores are recomputed."""
         if point.weights is not None:
-            return margin_gap(self.primal_at(point.weights[None, :], np.array([point.bias])), self.dual(point.alpha))
+            return margin_gap(self._primal(point.weights, point.bias), self.dual(point.alpha))
         inside, operations = self._inside(point.alpha)
         judged = self.gram.judged((self.y * inside)[:, None], operations)
         dual = self._dual(inside, operations, judged.square)
@@ -197,17 +207,31 @@ class FreeBiasSVM(MarginModels):
 
     def primal_at(self, coef: Array, intercept: Array) -> Rounded:
         """Return P at the weights (1, d) and the bias (1,) of a linear model."""
-        weights, bias, X = coef[0], float(intercept[0]), self.gram.X
-        size = gamma(longest_row(X) + 8) * norms(weights[:, None], axis=0)
+        weights, bias = coef[0], float(intercept[0])
+        if not self.constant:
+            return self._primal(weights, bias)
+        # The weight of the constant is a rounded quotient; scores are charged for that, too.
+        last = bias / self.constant
+        return self._primal(np.append(weights, last), 0.0, 2.0 * UNIT * abs(last))
+
+    def _primal(self, weights: Array, bias: float, error: float = 0.0) -> Rounded:
+        """Return P at the weights of all columns of X, which are so far from the exact ones, and a bias."""
+        size = gamma(longest_row(self.gram.X) + 10) * norms(weights[:, None], axis=0)
         errors = ScoreErrors(self.gram.lengths[:, None], size[:, None], np.zeros(1))
-        return squared_norm(weights).times(0.5) + self._losses_at(self.linear_scores(weights), bias, errors)
+        return squared_norm(weights, error).times(0.5) + self._losses_at(self.linear_scores(weights), bias, errors)
 
     def coef_and_intercept(self, point: BiasPoint) -> tuple[Array, Array]:
         """Return the weights of a linear kernel, (1, d), and the bias, (1,)."""
         weights = point.weights
         if weights is None:
             weights = rmatmul(self.gram.X, self.dual_columns(point), 0.0)[:-1, 0]
-        return weights[None, :], np.array([point.bias])
+        return self._split(weights[None, :], np.array([point.bias]))
+
+    def _split(self, rows: Array, biases: Array) -> tuple[Array, Array]:
+        """Return weights (k, d) and intercepts (k,), given the weights of all columns of X and the free biases."""
+        if not self.constant:
+            return rows, biases
+        return np.ascontiguousarray(rows[:, :-1]), self.constant * rows[:, -1]
 
     @staticmethod
     def coefs_of(parts: Sequence[Any], points: Sequence[BiasPoint]) -> tuple[Array, Array]:
@@ -215,7 +239,8 @@ class FreeBiasSVM(MarginModels):
         if not _share_rows(parts, points):
             return MarginModels.coefs_of(parts, points)
         W = rmatmul(parts[0].gram.X, _signed(parts, [point.alpha for point in points]), 0.0)[:-1]
-        return np.ascontiguousarray(W.T), np.array([point.bias for point in points])
+        split: tuple[Array, Array] = parts[0]._split(np.ascontiguousarray(W.T), np.array([p.bias for p in points]))
+        return split
 
     def free_bias(self, point: BiasPoint) -> Array:
         """Return the unpenalised bias; (1,)."""
@@ -227,7 +252,7 @@ class FreeBiasSVM(MarginModels):
 
     def fingerprint(self) -> str:
         """Return a hash of the data, the kernel and the prices."""
-        settings = (self.name, self.has_bias, self.gram.bias, self.gram.kernel)
+        settings = (self.name, self.has_bias, self.constant, self.gram.kernel)
         return digest_of(settings, self.gram.X, self.y, self.C)
 
 

@@ -11,10 +11,11 @@ from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.rounding import Rounded
 from softmargin.estimators.certify.one_vs_rest import BINARY_LOSSES, certify_one_vs_rest
 from softmargin.estimators.certify.regression import sgd_ratio
-from softmargin.estimators.certify.training import Training, with_constant
+from softmargin.estimators.certify.training import Training
 from softmargin.estimators.posing.fit import loss_prices
 from softmargin.estimators.posing.svm import HINGES, SvmData, SvmSettings, linear_problem
 from softmargin.losses import LOSSES
+from softmargin.matrices.operator import with_constant
 from softmargin.models import LinearModel
 from softmargin.models.shapes import dense
 
@@ -111,7 +112,9 @@ def certify_linear(model: Any, training: Training, multiclass: str | None, loss:
     fit_intercept = info.get("fit_intercept", bool(intercept.any()))
     scaling = float(info.get("intercept_scaling", 1.0))
     is_svm = charge in HINGES and l1_ratio == 0.0
-    if not (is_svm and charge == "hinge") and fit_intercept and fit_intercept != "free" and not _is_ours(info):
+    if fit_intercept and fit_intercept != "free" and not _is_ours(info):
+        fit_intercept = "penalized"
+    if not is_svm and fit_intercept == "penalized":
         # These problems have a free intercept or none: the penalised one becomes the weight of a column.
         X = with_constant(X, scaling)
         coef = np.column_stack([coef, intercept / scaling])

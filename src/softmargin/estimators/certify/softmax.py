@@ -12,8 +12,9 @@ import numpy as np
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
 from softmargin.estimators.certify.linear import read_weights
-from softmargin.estimators.certify.training import Training, with_constant
+from softmargin.estimators.certify.training import Training
 from softmargin.estimators.posing.softmax import priced_penalty, read_penalty, softmax_claim
+from softmargin.matrices.operator import with_constant
 from softmargin.models import LinearModel
 from softmargin.models.shapes import dense
 from softmargin.problems import CompositePoint, softmax_problem

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate
@@ -12,7 +11,7 @@ from softmargin.core.parameters import as_numbers, shown
 from softmargin.estimators.posing.fit import codes_of, fit_problem, loss_prices
 from softmargin.run import Result, Stop
 
-__all__ = ["Training", "with_constant"]
+__all__ = ["Training"]
 
 Array = NDArray[Any]
 
@@ -80,13 +79,3 @@ class Training(NamedTuple):
     def among(self, n: int) -> "Training":
         """Return the same with the share of the budget that one of n problems has."""
         return self._replace(stop=self.stop._replace(max_seconds=self.stop.max_seconds / n))
-
-
-def with_constant(X: Any, value: float) -> Any:
-    """Return [X, value]: a constant column, whose weight is then penalised like every other."""
-    column = np.full((X.shape[0], 1), value, dtype=X.dtype)
-    if isinstance(X, np.ndarray):
-        return np.hstack([X, column])
-    from scipy.sparse import hstack
-
-    return hstack([X, column], format="csr")

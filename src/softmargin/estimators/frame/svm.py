@@ -23,11 +23,13 @@ class SvmClassifier(CertifiedClassifier):
         A joint loss, or one binary problem per class.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         How a violated margin is charged. "squared_hinge" needs two classes or ``multiclass="one_vs_rest"``.
-    fit_intercept : bool or "free", default=True
-        With the hinge, True adds a constant feature, whose weight is penalised like every other one; "free" leaves the
-        intercept unpenalised, as LIBSVM does, for two classes or one-vs-rest. That of the squared hinge always is free.
+    fit_intercept : bool, "free" or "penalized", default=True
+        "penalized" adds a constant feature, whose weight is penalised like every other one, as LIBLINEAR and
+        scikit-learn's LinearSVC do; "free" leaves the intercept unpenalised, as LIBSVM does, for two classes or
+        one-vs-rest. True is "penalized" for the hinge and "free" for the squared hinge, where "penalized" is for
+        linear models.
     intercept_scaling : float, default=1.0
-        Value of the constant feature (hinge only); a larger one lessens the penalty on the intercept.
+        Value of the constant feature of a penalised intercept; a larger one lessens the penalty.
     """
 
     _allowed: ClassVar = {"fit_intercept": FIT_INTERCEPT}

@@ -6,10 +6,11 @@
     hinge            one_vs_rest                        a HingeSVM per class, C                        "free"
     hinge            a joint loss of two classes        half a HingeSVM, 2 C                           "free"
     squared_hinge    one_vs_rest; any of two classes    an L2SVM per class, 2 C                        free
+    squared_hinge    the same, linear                   the same with a column more                    "penalized"
 
 A binary hinge SVM is twice the joint SVM of two classes with half its C (maths: notation, eq. 4). ``C`` means here what
 it means in scikit-learn, C sum_i xi_i^2; the L2SVM charges C / 2 sum_i xi_i^2. A penalised intercept is the weight of a
-constant feature.
+constant feature, as in LIBLINEAR; for the squared hinge a column of its own in a copy of X.
 """
 
 import math
@@ -28,7 +29,7 @@ from softmargin.core.protocols import SampledProblem
 from softmargin.kernels import Linear, find_gamma, make_kernel, scaled_gamma
 from softmargin.losses import LOSSES
 from softmargin.matrices.gram import Gram
-from softmargin.matrices.operator import canonical, row_blocks
+from softmargin.matrices.operator import canonical, row_blocks, with_constant
 from softmargin.problems import L2SVM, Expansion, HingeSVM, KernelMulticlassSVM, MulticlassSVM, OneVsRest
 from softmargin.solvers.names import SAMPLING, SOLVERS
 
@@ -55,7 +56,7 @@ Array = NDArray[Any]
 HINGES = ("hinge", "squared_hinge")
 MULTICLASS = (*LOSSES, "one_vs_rest")
 APPROXIMATIONS = (None, "auto", "nystroem")
-FIT_INTERCEPT = (Truth(), OneOf("free"))
+FIT_INTERCEPT = (Truth(), OneOf("free", "penalized"))
 INTERCEPT_SCALING = Number(above=0.0, most=1e100)  # its square is a kernel value
 EXACT_ROWS = 20_000  # up to so many rows, approximation="auto" solves the problem itself; by hand
 
@@ -65,8 +66,8 @@ class SvmSettings(NamedTuple):
 
     multiclass: str = "weston_watkins"
     loss: str = "hinge"
-    fit_intercept: bool | str = True  # or "free": not penalised, which that of the squared hinge never is
-    intercept_scaling: float = 1.0  # value of the constant feature (hinge)
+    fit_intercept: bool | str = True  # or "free", or "penalized"; True is the latter for the hinge, else the former
+    intercept_scaling: float = 1.0  # value of the constant feature of a penalised one
 
     @property
     def is_squared(self) -> bool:
@@ -79,9 +80,14 @@ class SvmSettings(NamedTuple):
         return not self.is_squared and self.fit_intercept == "free"
 
     @property
+    def has_free_bias(self) -> bool:
+        """Whether there is an intercept that is not penalised."""
+        return self.is_free or (self.is_squared and bool(self.fit_intercept) and self.fit_intercept != "penalized")
+
+    @property
     def bias(self) -> float:
         """The value of the constant feature whose weight gives the intercept; 0 for none."""
-        if not self.fit_intercept or self.is_free:
+        if not self.fit_intercept or self.has_free_bias:
             return 0.0
         return float(checked("intercept_scaling", self.intercept_scaling, INTERCEPT_SCALING))
 
@@ -100,6 +106,14 @@ class SvmSettings(NamedTuple):
                 f"fit_intercept='free' is for two classes or one-vs-rest, but multiclass={self.multiclass!r} was asked "
                 f"to join {n_classes} classes in one loss; use multiclass='one_vs_rest', or fit_intercept=True with a "
                 "large intercept_scaling."
+            )
+
+    def check_kernel(self) -> None:
+        """Refuse a penalised intercept of the squared hinge, which kernel models do not have."""
+        if self.is_squared and self.fit_intercept == "penalized":
+            raise IncompatibleError(
+                "fit_intercept='penalized' with loss='squared_hinge' is for linear models; that of a kernel model is "
+                "free. Use LinearSVC, loss='hinge', or fit_intercept=True."
             )
 
     def claim(self, C: float) -> dict[str, Any]:
@@ -140,7 +154,8 @@ def linear_problem(data: SvmData) -> Any:
     data.settings.check(data.n_classes)
     X = canonical(data.X)
     if data.settings.is_squared or data.settings.is_free:
-        return _free_bias_parts(Gram(Linear(), X), data)
+        constant = data.settings.bias
+        return _free_bias_parts(Gram(Linear(), with_constant(X, constant) if constant else X), data)
     return _hinge_parts(partial(MulticlassSVM, X, bias=data.settings.bias), data)
 
 
@@ -150,6 +165,7 @@ def kernel_problem(data: SvmData, kernel: Any, cache_size: float = 1000.0, gram:
     ``gram`` has the values that a problem of the same rows, kernel and settings has computed.
     """
     data.settings.check(data.n_classes)
+    data.settings.check_kernel()
     is_free = data.settings.is_squared or data.settings.is_free
     if gram is None:
         gram = Gram(kernel, data.X, bias=0.0 if is_free else data.settings.bias, cache_size=cache_size)
@@ -168,7 +184,8 @@ def _hinge_parts(pose: Callable[..., Any], data: SvmData) -> Any:
 def _free_bias_parts(gram: Gram, data: SvmData, *, is_expansion: bool = False) -> OneVsRest:
     settings, pairs = data.settings, data.binary_problems()
     if settings.is_squared:
-        own = {"has_bias": bool(settings.fit_intercept), "is_expansion": is_expansion}
+        own: dict[str, Any] = {"has_bias": settings.has_free_bias, "is_expansion": is_expansion}
+        own["constant"] = float(gram.dtype.type(settings.bias))  # as the column of X has it
         return OneVsRest([L2SVM(gram, 2.0 * mine - 1.0, C=2.0 * C, **own) for mine, C in pairs])
     scale = 1.0 if settings.multiclass == "one_vs_rest" else 0.5
     parts = [HingeSVM(gram, 2.0 * mine - 1.0, C=C / scale, is_expansion=is_expansion) for mine, C in pairs]
@@ -268,6 +285,7 @@ def needs_all_samples(solver: Any) -> bool:
 
 def kernel_task(data: SvmData, how: KernelSettings, seed: Callable[[], int]) -> KernelTask:
     """Build the problem that stands for a kernel SVM: on landmarks, on samples, or the problem itself."""
+    data.settings.check_kernel()
     if _is_approximate(how, data.X.shape[0]):
         # Imported where a kernel matrix is too large only: a default fit needs neither.
         from softmargin.estimators.posing.many_rows import on_landmarks
