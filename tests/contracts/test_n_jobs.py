@@ -15,6 +15,10 @@ from softmargin.kernels import Rbf
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import adjoint_product, matmul, product
 from softmargin.matrices.products import adjoint, times
+from softmargin.problems import MulticlassSVM
+from softmargin.solvers import DualBlockDescent
+from softmargin.solvers.linear_svm import _shared_passes
+from softmargin.solvers.linear_svm._shared_passes import SharedTuning
 
 TOL = 1e-4
 ESTIMATORS = {
@@ -58,6 +62,32 @@ def test_the_same_number_gives_the_same_bits_and_another_one_the_same_optimum(na
         assert fit.status_ == "converged"
         assert fit.certificate_.bound <= alone.certificate_.primal * (1.0 + 1e-12)
         assert abs(fit.certificate_.primal - alone.certificate_.primal) <= TOL * alone.certificate_.primal
+
+
+@pytest.mark.parametrize("multiclass", ["weston_watkins", "crammer_singer"])
+def test_two_threads_in_one_joint_fit_raise_the_dual_value_and_find_its_optimum(multiclass, monkeypatch):
+    monkeypatch.setattr(_shared_passes._Passes, "tuning", SharedTuning(segment=1.0, copies=0.01, together=0.5))
+    X, y = data()
+    problem, solver = MulticlassSVM(X, y, C=0.1, multiclass=multiclass), DualBlockDescent()
+
+    def run(n_jobs):
+        values = []
+        with threads(n_jobs):
+            state = solver.start(problem, None, np.random.default_rng(0))
+            for _ in range(60):
+                state = solver.step(problem, state)
+                values.append(problem.dual(solver.point(problem, state).alpha).value)
+        point = solver.point(problem, state)
+        assert sorted(state.order) == list(range(len(y)))
+        np.testing.assert_allclose(point.weights, problem.point(point.alpha).weights, atol=1e-12)
+        return point, np.array(values)
+
+    (alone, _), (two, values), (again, _) = run(1), run(2), run(2)
+    assert two.alpha.tobytes() == again.alpha.tobytes()
+    assert two.alpha.tobytes() != alone.alpha.tobytes()
+    assert (np.diff(values) >= -1e-12 * values[-1]).all()
+    for point in (alone, two):
+        assert problem.certificate(point).residual < 1e-6
 
 
 @pytest.mark.usefixtures("_eager")

@@ -95,12 +95,18 @@ def _sum_rows(K: Array, place: Array, weights: Array) -> Array:
     return np.ascontiguousarray(out.T)
 
 
-@jit
 def gather(K: Array, stride: int, rows: Array, columns: Array, out: Array) -> None:
     """Write K[rows][:, columns] into out, except where a row is negative.
 
     K is (any, stride), flat; out is (len(rows), len(columns)), flat. NumPy's fancy indexing is slower.
     """
+    m = len(columns)
+    shares = row_shares(len(rows), m)
+    spread(lambda some: _gather(K, stride, rows[some], columns, out[some.start * m : some.stop * m]), shares)
+
+
+@jit
+def _gather(K: Array, stride: int, rows: Array, columns: Array, out: Array) -> None:
     K_, rows_, columns_, out_ = pointer(K), pointer(rows), pointer(columns), pointer(out)
     m = columns.shape[0]
     for i in range(rows.shape[0]):

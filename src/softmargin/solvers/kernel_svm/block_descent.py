@@ -37,6 +37,7 @@ from softmargin.backends.loops import shuffle
 from softmargin.blocks import BLOCK, find_block, new_workspace
 from softmargin.core.deadline import OutOfTime, alarm, is_time_up, share_of_time
 from softmargin.core.protocols import KernelBlockProblem
+from softmargin.core.threads import row_shares, spread
 from softmargin.losses.multiclass_hinge import margins
 from softmargin.matrices.row_store import gather
 from softmargin.solvers.kernel_svm._dual_rows import DualRowSolver, active_rows, first_rows, open_rows
@@ -267,7 +268,11 @@ class _WorkingSquare:
         )
         met = sweep(piece, self.block, self.k, self.work, self.random, target, max_sweeps, alarm())
         self.alpha[rows] = new
-        spread(self.K.reshape(-1), self.m, rows, (new - old).reshape(-1), self.k, self.scores.reshape(-1))
+        K, scores, change = self.K.reshape(-1), self.scores.reshape(-1), new - old
+        shares = row_shares(self.m, float(np.count_nonzero(change)))
+        spread(
+            lambda some: add_rows(K, self.m, rows, change.reshape(-1), self.k, scores, some.start, some.stop), shares
+        )
         return float(met)
 
 
@@ -328,15 +333,15 @@ def sweep(
 
 
 @jit
-def spread(K: Array, stride: int, index: Array, change: Array, k: int, scores: Array) -> None:
-    """Add change' K[index] to scores.
+def add_rows(K: Array, stride: int, index: Array, change: Array, k: int, scores: Array, begin: int, end: int) -> None:
+    """Add change' K[index] to the columns begin .. end of scores.
 
     K is (stride, stride), change (len(index), k) and scores (k, stride), all flat. Most entries of change are zero: a
     row moves in a few classes only.
     """
     K_, index_, change_, F_ = pointer(K), pointer(index), pointer(change), pointer(scores)
-    for first in range(0, stride, COLUMNS):
-        m = min(COLUMNS, stride - first)
+    for first in range(begin, end, COLUMNS):
+        m = min(COLUMNS, end - first)
         for r in range(index.shape[0]):
             row = index_[r] * stride + first
             for c in range(k):

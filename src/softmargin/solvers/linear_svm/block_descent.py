@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from softmargin.backends.lanes import WIDTH, padded, zeros
 from softmargin.blocks import BLOCK, NOTHING, Workspace, find_block, new_workspace
-from softmargin.core.deadline import alarm
 from softmargin.core.parameters import OneOf
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.rows import as_rows
@@ -37,10 +36,10 @@ from softmargin.solvers.linear_svm._block_loop import (
     Visits,
     choose_active,
     demand_finite,
-    descend,
     dual_value,
     open_first,
 )
+from softmargin.solvers.linear_svm._shared_passes import descend_shared
 
 __all__ = ["DescentState", "DualBlockDescent"]
 
@@ -158,7 +157,7 @@ class DualBlockDescent(Resumable):
             return state
         target = self.tuning.set_target * state.full_gap
         budget = min(state.visits_left, state.n_open)
-        state.gap, state.n_active, visits = descend(*state.loop, state.n_active, False, target, budget, alarm())
+        state.gap, state.n_active, visits = descend_shared(state.loop, state.n_active, False, target, budget)
         state.visits_left -= visits
         if state.gap <= target or state.visits_left <= 0:
             state.n_active = 0
@@ -167,7 +166,7 @@ class DualBlockDescent(Resumable):
     def _full_pass(self, problem: BlockDualProblem, state: DescentState) -> None:
         """Visit every row that can move, and choose the working set of the passes to come."""
         tuning = self.tuning
-        state.gap, _, _ = descend(*state.loop, state.n_open, True, math.inf, 0, alarm())
+        state.gap, _, _ = descend_shared(state.loop, state.n_open, True, math.inf, 0)
         state.full_gap = state.gap
         if self.screening and state.gap <= tuning.screen_again * state.screened:
             self._screen(problem, state)
