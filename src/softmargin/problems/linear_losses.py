@@ -33,6 +33,7 @@ _ROUNDINGS = 4 * ULPS + 8  # of a loss or a conjugate: two functions in units of
 _MAX_STEPS = 100  # of Newton's method for the intercept; a guard, not a target
 _ROUNDING = 1e-15
 _LEVEL = 1e-13  # relative size below which a sum of slopes over many samples is rounding
+_TINIEST = np.finfo(np.float64).tiny
 _FAR = 1e100  # an intercept this large comes from a step without curvature
 
 
@@ -134,11 +135,13 @@ class LinearLosses:
                 break
             low, high = np.where(slope < 0.0, b, low), np.where(slope > 0.0, b, high)
             with np.errstate(over="ignore"):  # without curvature the step leaves the bracket and is not taken
-                new = b - slope / np.maximum(bend, np.finfo(float).tiny)
-            outwards = b - np.sign(slope) * (1.0 + 2.0 * np.abs(b))
-            is_bracketed = np.isfinite(low) & np.isfinite(high)
-            middle = np.where(is_bracketed, 0.5 * np.add(low, high, where=is_bracketed, out=np.zeros(k)), outwards)
-            new = np.where((new > low) & (new < high) & (np.abs(new) < _FAR), new, middle)
+                new = b - slope / np.maximum(bend, _TINIEST)
+            is_inside = (new > low) & (new < high) & (np.abs(new) < _FAR)
+            if not is_inside.all():
+                outwards = b - np.sign(slope) * (1.0 + 2.0 * np.abs(b))
+                is_bracketed = np.isfinite(low) & np.isfinite(high)
+                middle = np.where(is_bracketed, 0.5 * np.add(low, high, where=is_bracketed, out=np.zeros(k)), outwards)
+                new = np.where(is_inside, new, middle)
             new = np.where(is_done, b, new)
             if (np.abs(new - b) <= _ROUNDING * (1.0 + np.abs(b))).all():
                 break

@@ -118,6 +118,9 @@ class _Run:
 
     def __init__(self, problem: Any, solver: Any, stop: Stop, watchers: Sequence[Watcher]) -> None:
         self.problem, self.solver, self.stop, self.watchers = problem, solver, stop, watchers
+        # What only some solvers have, found once: small fits make thousands of steps a second.
+        names = ("told", "wants_certificate", "is_over")
+        self.told, self.wants_certificate, self.own_end = (getattr(solver, name, None) for name in names)
         self.state: Any = None
         self.point: Any = None
         self.certificate: Certificate | None = None
@@ -165,8 +168,7 @@ class _Run:
 
         A solver that looks at certificates (``told``) sees that of its state first, and may hand over to another.
         """
-        told = getattr(self.solver, "told", None)
-        is_judged = self.evaluated_at == self.iteration
+        told, is_judged = self.told, self.evaluated_at == self.iteration
         if told is not None and is_judged and told(self.problem, self.state, self.certificate, self.stop.tol):
             self.schedule.restart()
         self.state = self.solver.step(self.problem, self.state)
@@ -220,13 +222,11 @@ class _Run:
 
     def is_asked_for(self) -> bool:
         """Say whether the solver asks for the certificate of its state, where it looks at some."""
-        asks = getattr(self.solver, "wants_certificate", None)
-        return asks is not None and bool(asks(self.state))
+        return self.wants_certificate is not None and bool(self.wants_certificate(self.state))
 
     def has_own_end(self) -> bool:
         """Say whether a rule of the solver's own ends the run, where it has one."""
-        rule = getattr(self.solver, "is_over", None)
-        return rule is not None and bool(rule(self.problem, self.state))
+        return self.own_end is not None and bool(self.own_end(self.problem, self.state))
 
     def keep_point(self) -> None:
         """Keep the point before a step that may be given up."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import svd, svdvals
+from scipy.linalg.blas import dnrm2
 from scipy.sparse.linalg import svds
 
 from softmargin.core.deadline import check_time
@@ -73,7 +74,7 @@ class TraceBall(Ball):
 
     def least(self, Z: Array, l2: float) -> float:
         """Return the least value of l2 / 2 |W|^2 + <Z, W>, by the singular values of Z."""
-        return self.least_by(svdvals(Z), l2)
+        return self.least_by(_singular_values(Z), l2)
 
     def least_by(self, s: Array, l2: float) -> float:
         """Do the same, given the singular values of Z; those that shrink to zero may be left out."""
@@ -83,7 +84,7 @@ class TraceBall(Ball):
         """Return the sum of singular values / radius."""
         if not isinstance(W, LowRank) and not W.any():
             return 0.0
-        s = W.orthogonal().s if isinstance(W, LowRank) else svdvals(W)
+        s = W.orthogonal().s if isinstance(W, LowRank) else _singular_values(W)
         return float(s.sum()) / self.radius
 
     def excess(self, W: Any) -> float:
@@ -97,7 +98,7 @@ class TraceBall(Ball):
             value = min(spread, float(W.orthogonal().s.sum())) if spread > self.radius else spread
         else:
             spread = float(np.linalg.norm(W))
-            value = float(svdvals(W).sum()) if np.isfinite(spread) else math.inf
+            value = float(_singular_values(W).sum()) if np.isfinite(spread) else math.inf
         return by_rounding((value + gamma(roundings) * spread) / self.radius - 1.0, 4.0 * roundings)
 
     def least_below(self, Z: Array, l2: float, errors: Array) -> Rounded:
@@ -107,4 +108,9 @@ class TraceBall(Ball):
         """
         check_time(values_work(Z.shape))
         whole = float(np.linalg.norm(errors)) + gamma(_SVD * sum(Z.shape)) * float(np.linalg.norm(Z))
-        return L1Ball(self.radius).bound_by(svdvals(Z), l2, whole, whole)
+        return L1Ball(self.radius).bound_by(_singular_values(Z), l2, whole, whole)
+
+
+def _singular_values(W: Array) -> Array:
+    """Return the singular values; that of one row or column is its length."""
+    return np.array([dnrm2(W.ravel())]) if 1 in W.shape else np.asarray(svdvals(W))

@@ -213,6 +213,9 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> Data:
         X, y = checked_sparse(X), checked_sparse(y, "y")
+        ready = self._ready_data(X, y, sample_weight)
+        if ready is not None:
+            return ready
         X, y = validate_data(self, X, y, multi_output=True, **FIT_KINDS)
         demand_modest(X)
         sample_weight = checked_weights(sample_weight, X)

@@ -361,16 +361,24 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
     """A classifier that is trained to a certificate; a subclass also says which problem it solves (``_claim``)."""
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        X, labels = checked_sparse(X), ready_labels(y)
-        if labels is not None and is_ready(X) and len(y) == X.shape[0]:
-            # As scikit-learn's validate_data does: the features of an array have no names.
-            self.n_features_in_ = X.shape[1]
-            if hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
-        else:
-            X, y = validate_data(self, X, y, **FIT_KINDS)
-            labels = encoded(y)
-            demand_modest(X)
+        X = checked_sparse(X)
+        ready = self._ready_data(X, y, sample_weight)
+        if ready is not None:
+            return ready
+        X, y = validate_data(self, X, y, **FIT_KINDS)
+        labels = encoded(y)
+        demand_modest(X)
+        return Data(X, y, checked_weights(sample_weight, X), *labels)
+
+    def _ready_data(self, X: Any, y: Any, sample_weight: Any) -> Data | None:
+        """Return data that need no conversion; None where scikit-learn's checks have the last word."""
+        labels = ready_labels(y)
+        if labels is None or not is_ready(X) or len(y) != X.shape[0]:
+            return None
+        # As scikit-learn's validate_data does: the features of an array have no names.
+        self.n_features_in_ = X.shape[1]
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
         return Data(X, y, checked_weights(sample_weight, X), *labels)
 
     def _prices(self, data: Data, C: Any) -> Array:

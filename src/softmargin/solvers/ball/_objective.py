@@ -180,7 +180,7 @@ def compiled_loss(problem: ConstrainedProblem) -> Any:
 
 def _by_row(b: Array) -> Array:
     """Return the intercepts of a row of the compiled passes."""
-    return b if len(b) >= WIDTH else np.tile(b, WIDTH)
+    return b if len(b) >= WIDTH else np.concatenate([b] * WIDTH)  # np.tile takes ten times as long
 
 
 def _parts(problem: ConstrainedProblem, scores: Array, *more: Array) -> list[list[Array]]:
@@ -193,7 +193,7 @@ def _parts(problem: ConstrainedProblem, scores: Array, *more: Array) -> list[lis
     if k >= WIDTH:
         return [[problem.weights, *(array.reshape(-1) for array in arrays)]]
     rest = n % WIDTH
-    by_entry = (np.repeat(problem.weights, k).reshape(n, k), *arrays)
+    by_entry = (problem.weights[:, None] if k == 1 else np.repeat(problem.weights, k).reshape(n, k), *arrays)
     parts = [[array[: n - rest].reshape(-1) for array in by_entry]] if n > rest else []
     if rest:
         parts.append([np.zeros(WIDTH * k) for _ in by_entry])
