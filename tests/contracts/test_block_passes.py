@@ -11,12 +11,12 @@ from softmargin.matrices.rows import as_rows
 from softmargin.problems import MulticlassSVM
 from softmargin.solvers import DualBlockDescent
 from softmargin.solvers.kernel_svm._pair_loop import Square
+from softmargin.solvers.kernel_svm._piece_loop import KernelPiece
 from softmargin.solvers.kernel_svm._row_loop import _Rows
-from softmargin.solvers.kernel_svm.block_descent import _KernelPiece
 from softmargin.solvers.linear_svm._block_loop import BlockDual, Visits, choose_active, dual_value, open_first
 
 
-@pytest.mark.parametrize("struct", [BlockDual, Visits, Scratch, Workspace, _KernelPiece, _Rows, Square])
+@pytest.mark.parametrize("struct", [BlockDual, Visits, Scratch, Workspace, KernelPiece, _Rows, Square])
 def test_no_field_of_a_struct_has_the_name_of_a_compiled_method(struct):
     """Compiled code would find the method, and only where the module that defines it has been imported."""
     assert not {"scores", *jit._signatures} & set(struct._fields)

@@ -13,17 +13,18 @@ from softmargin.matrices.gram import Gram
 from softmargin.problems.multiclass_svm import KernelMulticlassSVM
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
+from softmargin.solvers.kernel_svm._dual_rows import corner_weights
 from softmargin.solvers.kernel_svm._face import FaceRows, FaceTuning, face_step, face_work, free_classes
-from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent, KernelBlockDescentTuning
+from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent, KernelBlockDescentTuning, _WorkingSquare
 
 both_losses = pytest.mark.parametrize("multiclass", LOSS_NAMES)
 BY_GRADIENTS = FaceTuning(gradient_steps=2000, gradient_target=1e-12)
 
 
-def stiff_problem(multiclass, *, C=100.0, dtype=np.float64):
+def stiff_problem(multiclass, *, C=100.0, gamma=0.3):
     """Three classes in the plane: samples are alike for a wide kernel, and C is large."""
     X, y = blobs(60, 2, 3, seed=5)
-    return KernelMulticlassSVM(Gram(make_kernel("rbf", gamma=0.3), X.astype(dtype)), y, C=C, multiclass=multiclass)
+    return KernelMulticlassSVM(Gram(make_kernel("rbf", gamma=gamma), X), y, C=C, multiclass=multiclass)
 
 
 def face_rows(problem):
@@ -50,8 +51,47 @@ def test_a_step_on_the_right_face_ends_at_the_optimum(multiclass, C, most):
     room = np.where(is_free & (best < 0.0), -best, np.inf).min()
     start = best + 0.1 * room / np.abs(inside).max() * inside
     assert problem.relative_gap(start, problem.gram.scores(start)) > 1e-9
-    new, _ = face_step(face_rows(problem), start, problem.gram.scores(start), most, BY_GRADIENTS)
+    new, _, _ = face_step(face_rows(problem), start, problem.gram.scores(start), most, BY_GRADIENTS)
     assert problem.relative_gap(new, problem.gram.scores(new)) <= 1e-9
+
+
+@both_losses
+def test_a_step_finds_which_bounds_hold(multiclass):
+    """From a point where all entries are free, the face is the whole set, and block pivoting ends at the optimum."""
+    problem = stiff_problem(multiclass, C=1.0, gamma=30.0)
+    k = problem.n_classes
+    middle = np.full((len(problem.y), k), -0.5 / k)
+    middle[np.arange(len(problem.y)), problem.y] *= 1.0 - k
+    assert free_classes(multiclass, middle, problem.y, problem.C).all()
+    new, scores, _ = face_step(
+        face_rows(problem), middle, problem.gram.scores(middle), 1000, FaceTuning(leave=np.inf, gradient_steps=10**6)
+    )
+    weights = corner_weights(multiclass, new, problem.y, problem.C)
+    assert (weights == (1.0 if multiclass == "weston_watkins" else 0.0)).sum() >= 3
+    assert problem.relative_gap(new, scores) <= 1e-8
+    K = problem.gram.square(np.arange(len(problem.y)))
+    optimum = kernel_optimum(K, problem.y, problem.C, multiclass, k)
+    assert problem.certificate(problem.point(new)).primal == pytest.approx(optimum, rel=1e-6)
+
+
+@both_losses
+def test_momentum_keeps_scores_and_never_ends_below_the_epoch_before(multiclass):
+    problem, solver = crawling(multiclass, patience=1000)
+    state = solver.start(problem, None, np.random.default_rng(0))
+    part = _WorkingSquare(problem, state, np.arange(len(problem.y)), solver)
+    values, rng, n_cut = [], np.random.default_rng(0), 0
+    for _ in range(30):
+        part.epoch(rng, is_single=True)
+        part.turn_back()
+        values.append(dual_value(problem, part.alpha))
+        part.push_on()
+        n_cut += part.sent_back > 0.0
+        assert infeasibility(multiclass, part.alpha, problem.y, problem.C) <= 1e-12
+        assert np.allclose(part.scores.T, problem.gram.scores(part.alpha), rtol=0.0, atol=1e-7)
+    assert n_cut > 0
+    assert (np.diff(values) >= -1e-9 * values[-1]).all()
+    alone = solve(problem, KernelBlockDescent(working_set=False), stop=Stop(1e-12, 30), rng=0).point.alpha
+    assert values[-1] > dual_value(problem, alone)
 
 
 @both_losses
@@ -59,35 +99,37 @@ def test_a_step_on_the_right_face_ends_at_the_optimum(multiclass, C, most):
 def test_no_step_lowers_the_dual_value_or_leaves_the_set(multiclass, seed, C, most):
     problem = stiff_problem(multiclass, C=C)
     alpha = random_alpha(problem, np.random.default_rng(seed))
-    tuning = FaceTuning(leave=1.0)  # any face is good enough
-    new, work = face_step(face_rows(problem), alpha, problem.gram.scores(alpha), most, tuning)
+    tuning = FaceTuning(leave=np.inf)  # any face is good enough
+    new, scores, work = face_step(face_rows(problem), alpha, problem.gram.scores(alpha), most, tuning)
     before = dual_value(problem, alpha)
     assert infeasibility(multiclass, new, problem.y, problem.C) <= 1e-12
     assert dual_value(problem, new) >= before - 1e-9 * abs(before)
-    assert np.isfinite(work)
+    assert scores == pytest.approx(problem.gram.scores(new), rel=1e-9, abs=1e-9 * C)
+    assert work > 0.0
 
 
 @both_losses
 def test_a_face_that_many_entries_would_leave_is_refused(multiclass):
     problem = stiff_problem(multiclass)
     alpha = random_alpha(problem, np.random.default_rng(1))
-    new, work = face_step(face_rows(problem), alpha, problem.gram.scores(alpha), 1000, FaceTuning())
-    assert np.array_equal(new, alpha)
-    assert work == np.inf
+    new, _, work = face_step(face_rows(problem), alpha, problem.gram.scores(alpha), 1000, FaceTuning(leave=0.01))
+    assert new is alpha
+    assert work > 0.0
 
 
 def test_work_is_that_of_the_cheaper_way_that_fits():
     is_free = np.zeros((50, 4), dtype=bool)
     is_free[:10, :3] = True  # 20 entries beside one of each of ten rows
-    tuning = FaceTuning(gradient_steps=7)
-    assert face_work(is_free, 20, tuning) == (20**3 / 3, True)
-    assert face_work(is_free, 19, tuning) == (7 * 50**2 * 4, False)
-    assert face_work(np.ones((50, 4), dtype=bool), 1000, tuning) == (7 * 50**2 * 4, False)
+    tuning = FaceTuning(gradient_steps=7, thin=2.0)
+    assert face_work(is_free, 20, tuning) == (20**3 / 6, True)
+    assert face_work(is_free, 19, tuning) == (2 * 7 * 50**2 * 4, False)
+    assert face_work(np.ones((50, 4), dtype=bool), 1000, tuning) == (2 * 7 * 50**2 * 4, False)
 
 
-def crawling(multiclass, crawl=0.3):
+def crawling(multiclass, patience=1):
     """Return an ill-conditioned problem of large C, and a descent of short rounds."""
-    return stiff_problem(multiclass), KernelBlockDescent(tuning=KernelBlockDescentTuning(max_epochs=2, crawl=crawl))
+    tuning = KernelBlockDescentTuning(max_epochs=2, patience=patience)
+    return stiff_problem(multiclass), KernelBlockDescent(tuning=tuning)
 
 
 @both_losses
@@ -98,7 +140,7 @@ def test_descent_that_crawls_is_finished_by_newton(multiclass):
     K = problem.gram.square(np.arange(len(problem.y)))
     optimum = kernel_optimum(K, problem.y, problem.C, multiclass, problem.n_classes)
     assert result.certificate.primal == pytest.approx(optimum, rel=1e-6)
-    alone = solve(problem, crawling(multiclass, crawl=np.inf)[1], stop=Stop(1e-8, 2000), rng=0)
+    alone = solve(problem, crawling(multiclass, patience=3)[1], stop=Stop(1e-8, 2000), rng=0)
     assert result.n_iter < alone.n_iter / 2
 
 

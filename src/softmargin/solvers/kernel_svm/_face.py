@@ -1,28 +1,31 @@
-"""Newton steps on the free entries of dual rows: where block descent crawls, the face of the optimum is known.
+"""Newton steps on the free entries of dual rows: the minimum on a face, with its bounds.
 
     minimise over s:   1/2 <s, K s> + <G, s>,   s = 0 at entries on their bounds, rows of s sum to zero            (1)
 
-The rows of alpha move to the minimum of (1); entries that would leave their bounds stop there, and (1) is solved once
-more without them, until none does. The result is feasible, and the best point between the old one and it, which a
-quadratic has in closed form, never lowers the dual value: a face that is not the right one costs time alone.
-
     few free entries       a Cholesky factor of (1) in the entries b_ij, s_i = sum_j b_ij (e_p - e_j), p one free class
-                           of row i:  K_ii' <e_p - e_j, e_p' - e_j'> + ridge
+                           of row i:  K_ii' <e_p - e_j, e_p' - e_j'> + ridge. Entries that would leave their bounds are
+                           held there, and let go where their multipliers say so, all at once, until none changes
+                           sides: block pivoting, with the one factor
     many                   conjugate gradients on (1), the rows scaled by K_ii: where nearly all entries are free, no
                            two samples are alike and K is well conditioned
+
+The result is feasible, and the best point between the old one and it, which a quadratic has in closed form, never
+lowers the dual value: a face that is not the right one costs time alone.
 
 Array operations only, no loop over samples.                                          maths: kernel SVM, section 10
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.sparse import csr_matrix
 
-from softmargin.core.deadline import has_time_for, is_time_up
+from softmargin.core.deadline import check_time, has_time_for, is_time_up
 from softmargin.matrices.operator import row_slices
-from softmargin.solvers.kernel_svm._dual_rows import corner_weights, nearest, weights_between, wide_product
+from softmargin.solvers.kernel_svm._dual_rows import nearest, weights_between, wide_product
 
 __all__ = ["FaceRows", "FaceTuning", "face_step", "face_work", "free_classes"]
 
@@ -32,9 +35,12 @@ Array = NDArray[Any]
 class FaceTuning(NamedTuple):
     """The constants of Newton steps."""
 
-    solves: int = 6  # of (1) in one step, each without the entries that left their bounds before: by hand
-    leave: float = 0.05  # share of the free entries beyond their bounds above which the face is not the one: by hand
-    ridge: float = 1e-10  # relative to K_ii: repeated samples make (1) singular; by hand
+    exchanges: int = 50  # of entries between their bounds and the face, at most: by hand; most faces need 4 to 15
+    tries: int = 3  # exchanges that leave no fewer wrong entries, before single ones: Kim and Park (2011)
+    leave: float = 1 / 3  # share of the entries that may be held: they take twice the multiplications of the factor
+    slack: float = 1e-9  # of C: entries are held where they leave their bounds by more; by hand
+    thin: float = 2.5  # how much longer a multiplication takes in products of few columns: measured on ARM
+    ridge: float = 1e-8  # relative to K_ii, on the change: repeated samples make (1) singular; by hand
     gradient_steps: int = 100  # conjugate gradients, at most: by hand
     gradient_target: float = 1e-3  # share of the first residual that they leave: by hand
 
@@ -67,81 +73,124 @@ def free_classes(multiclass: str, alpha: Array, y: Array, C: Array) -> Array:
 def face_work(is_free: Array, most: int, tuning: FaceTuning) -> tuple[float, bool]:
     """Return about how many multiplications one solve of (1) takes, and whether by a factor, of at most ``most`` rows.
 
-    is_free is (m, k): with b free entries beside one of every row that has some, a factor takes b^3 / 3
+    is_free is (m, k): with b free entries beside one of every row that has some, a factor takes b^3 / 6
     multiplications, and conjugate gradients at most m^2 k for each step.
     """
     m, k = is_free.shape
     n_free = int(is_free.sum() - is_free.any(axis=1).sum())
-    factor, gradients = n_free**3 / 3.0, tuning.gradient_steps * float(m) ** 2 * k
+    factor, gradients = n_free**3 / 6.0, tuning.thin * tuning.gradient_steps * float(m) ** 2 * k
     is_factored = n_free <= most and factor <= gradients
     return (factor if is_factored else gradients), is_factored
 
 
-def face_step(part: FaceRows, alpha: Array, scores: Array, most: int, tuning: FaceTuning) -> tuple[Array, float]:
-    """Return better rows, (m, k), and the work it took; ``scores`` (m, k) are those at alpha.
+def face_step(part: FaceRows, alpha: Array, scores: Array, most: int, tuning: FaceTuning) -> tuple[Array, Array, float]:
+    """Return better rows and their scores, (m, k), and the work it took; ``scores`` are those at alpha.
 
-    Where too many entries would leave their bounds, the rows stay as they are, and the work is infinite: the face is
-    not known yet.
+    Where there is no better point, or too many entries would leave their bounds, alpha itself is returned.
     """
     multiclass, _, y, C, _ = part
-    rows = np.arange(len(y))
-    at, at_scores, work = alpha, scores, 0.0
-    for _ in range(tuning.solves):
-        is_free = free_classes(multiclass, at, y, C)
-        needed, is_factored = face_work(is_free, most, tuning)
-        if not is_free.any() or not has_time_for(needed):
-            break
-        slopes = -at_scores
-        slopes[rows, y] += 1.0
-        solve = _by_factor if is_factored else _by_gradients
-        wanted = at + solve(part, is_free, slopes, tuning)
-        work += needed
-        n_out = int((corner_weights(multiclass, wanted, y, C) < 0.0)[is_free].sum())
-        if multiclass == "weston_watkins":
-            n_out += int((wanted < -C[:, None])[is_free].sum())
-        if n_out > tuning.leave * is_free.sum():
-            return alpha, np.inf
-        new = nearest(multiclass, wanted, y, C)
-        at_scores = at_scores + part.times(new - at)
-        at = new
-        if n_out == 0 or is_time_up():
-            break
-    change = at - alpha
-    slope = float(change[rows, y].sum() - np.vdot(change, scores))
-    curvature = float(np.vdot(change, at_scores - scores))
+    is_free = free_classes(multiclass, alpha, y, C)
+    work, is_factored = face_work(is_free, most, tuning)
+    if not is_free.any() or not has_time_for(work):
+        return alpha, scores, 0.0
+    slopes = -scores
+    slopes[np.arange(len(y)), y] += 1.0
+    wanted = (_by_factor if is_factored else _by_gradients)(part, alpha, is_free, slopes, tuning)
+    change = nearest(multiclass, alpha + wanted, y, C) - alpha
+    slope = float(np.vdot(change, slopes))
     if not slope > 0.0:
-        return alpha, work
+        return alpha, scores, work
+    scores_change = part.times(change)
+    curvature = float(np.vdot(change, scores_change))
     step = 1.0 if curvature <= slope else slope / curvature
-    return (at if step == 1.0 else nearest(multiclass, alpha + step * change, y, C)), work
+    return nearest(multiclass, alpha + step * change, y, C), scores + step * scores_change, work
 
 
-def _by_factor(part: FaceRows, is_free: Array, slopes: Array, tuning: FaceTuning) -> Array:
-    """Return the minimiser of (1), (m, k), by a Cholesky factor."""
-    pivot = np.where(is_free[np.arange(len(part.y)), part.y], part.y, is_free.argmax(axis=1))
+def _by_factor(part: FaceRows, alpha: Array, is_free: Array, slopes: Array, tuning: FaceTuning) -> Array:
+    """Return the minimiser of (1) within the bounds, (m, k), by a Cholesky factor; zero where there is none."""
+    m, k = is_free.shape
+    pivot = np.where(is_free[np.arange(m), part.y], part.y, is_free.argmax(axis=1))
     others = is_free.copy()
-    others[np.arange(len(pivot)), pivot] = False
+    others[np.arange(m), pivot] = False
     i, j = np.nonzero(others)
-    at = np.arange(len(i))
-    directions = np.zeros((len(i), is_free.shape[1]))
+    n = len(i)
+    at = np.arange(n)
+    # s = S b, the entries of s one after the other.
+    ends = np.concatenate([i * k + pivot[i], i * k + j])
+    S = csr_matrix((np.repeat([1.0, -1.0], n), (ends, np.tile(at, 2))), shape=(m * k, n))
+    directions = np.zeros((n, k))
     directions[at, pivot[i]] = 1.0
     directions[at, j] = -1.0
-    H = np.empty((len(i), len(i)))
-    for part_of in row_slices(len(i), len(i)):
+    H = np.empty((n, n))
+    for part_of in row_slices(n, n):
         np.matmul(directions[part_of], directions.T, out=H[part_of])
         H[part_of] *= part.K[np.ix_(i[part_of], i)]
     H[at, at] += tuning.ridge * part.diagonal[i]
     try:
-        factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
-    except np.linalg.LinAlgError:  # kernel values are rounded, or the kernel is indefinite: no step
+        # H is symmetric: its transpose has the order of LAPACK.
+        L = cholesky(H.T, lower=True, overwrite_a=True, check_finite=False)
+        room = _room(part, alpha, is_free, tuning.slack)
+        return _within_bounds(L, S, S.T @ slopes.reshape(-1), room, tuning).reshape(m, k)
+    except LinAlgError:  # kernel values are rounded, or the kernel is indefinite: no step
         return np.zeros_like(slopes)
-    b = cho_solve(factor, slopes[i, pivot[i]] - slopes[i, j], check_finite=False)
-    s = np.zeros_like(slopes)
-    s[i, j] = -b
-    s[np.arange(len(pivot)), pivot] = np.bincount(i, b, minlength=len(pivot))
+
+
+def _room(part: FaceRows, alpha: Array, is_free: Array, slack: float) -> tuple[Array, Array, Array]:
+    """Return how far every entry may fall and rise, and what is not worth an exchange; flat."""
+    rows, bound = np.arange(len(part.y)), part.C[:, None]
+    low, high = -bound - alpha, -alpha
+    high[rows, part.y] += part.C if part.multiclass == "crammer_singer" else np.inf
+    low[rows, part.y] = -np.inf
+    low[~is_free], high[~is_free] = -np.inf, np.inf
+    return low.reshape(-1), high.reshape(-1), np.repeat(slack * part.C, alpha.shape[1])
+
+
+def _within_bounds(L: Array, S: Any, slopes: Array, room: tuple[Array, Array, Array], tuning: FaceTuning) -> Array:
+    """Return s = S b, flat, for the b that minimises 1/2 |L'b|^2 - <slopes, b> within the room of s.
+
+    Entries that are held at a bound have multipliers u:  b = (L L')^-1 (slopes + S_held' u), with V = L^-1 S_held'
+    s_held = free_held + V'V u. Wrong are entries that are out of bounds, and held ones whose u pulls them outwards. It
+    is zero where too many would be held.
+    """
+    low, high, slack = room
+    inner = partial(solve_triangular, L, lower=True, check_finite=False)
+    free: Array = S @ inner(inner(slopes), trans=1)
+    s: Array = free
+    held, at, multipliers = np.empty(0, dtype=np.intp), np.empty(0), np.empty(0)
+    V, G = np.empty((len(L), 0), order="F"), np.empty((0, 0))
+    fewest, tries = np.inf, 0
+    for _ in range(tuning.exchanges):
+        check_time()
+        is_out = (s < low - slack) | (s > high + slack)
+        is_out[held] = False
+        out = np.flatnonzero(is_out)
+        stays = np.where(at == high[held], -multipliers, multipliers) > 0.0
+        wrong = np.concatenate([out, held[~stays]])
+        if len(wrong) == 0:
+            break
+        tries = tuning.tries if len(wrong) < fewest else tries - 1
+        fewest = min(fewest, len(wrong))
+        if tries < 0:  # one at a time does not cycle
+            last = wrong.max()
+            out, stays = out[out == last], held != last
+        held = np.concatenate([held[stays], out])
+        if len(held) == 0:
+            return free
+        if len(held) > tuning.leave * len(L):
+            return np.zeros_like(s)
+        at = np.concatenate([at[stays], np.where(s[out] > high[out], high[out], low[out])])
+        V, new = V[:, stays], inner(S[out].T.toarray(order="F"))
+        across = V.T @ new
+        G = np.block([[G[np.ix_(stays, stays)], across], [across.T, new.T @ new]])
+        V = np.concatenate([V, new], axis=1)
+        shifted = G.copy()
+        shifted[np.diag_indices_from(G)] *= 1.0 + tuning.ridge
+        multipliers = cho_solve(cho_factor(shifted, check_finite=False), at - free[held], check_finite=False)
+        s = free + S @ inner(V @ multipliers, trans=1)
     return s
 
 
-def _by_gradients(part: FaceRows, is_free: Array, slopes: Array, tuning: FaceTuning) -> Array:
+def _by_gradients(part: FaceRows, alpha: Array, is_free: Array, slopes: Array, tuning: FaceTuning) -> Array:
     """Return about the minimiser of (1), (m, k), by conjugate gradients."""
     counts = np.maximum(is_free.sum(axis=1, keepdims=True), 1)
     scale = 1.0 / part.diagonal[:, None]

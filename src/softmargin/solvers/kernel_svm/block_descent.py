@@ -15,9 +15,11 @@ where it is small beside n a round goes deep: rows that need not move are then b
 Pieces are random and drawn anew every epoch: rows of different pieces do not see each other's moves before the piece is
 done, so fixed pieces, or pieces of one class, converge slowly. No visit lowers the dual value.
 
-Where C is large and samples are alike, descent crawls long after it has found which entries are free. So a round on
-all rows that count, after one that left most of the gap, ends with a Newton step on the free entries (``_face``), as
-long as such steps take no more multiplications (``face_work``) than the epochs before them (``epoch_work``).
+Where C is large and samples are alike, descent crawls. Two things end that                maths: kernel SVM, section 10
+
+    momentum        every epoch begins beyond the point of the last one (``push_on``)
+    Newton steps    on the free entries (``_face``) after every ten epochs of a round, as long as they take no more
+                    multiplications (``face_work``) than the epochs before them (``epoch_work``)
 
     maths           here
     alpha, F        state.alpha, state.scores     (n, k), F = K alpha
@@ -31,22 +33,22 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.jit import jit
-from softmargin.backends.lanes import WIDTH, padded, pointer, zeros
-from softmargin.backends.loops import shuffle
+from softmargin.backends.lanes import padded, zeros
 from softmargin.blocks import BLOCK, find_block, new_workspace
 from softmargin.core.deadline import OutOfTime, alarm, is_time_up, share_of_time
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.core.threads import row_shares, spread
 from softmargin.losses.multiclass_hinge import margins
 from softmargin.matrices.row_store import gather
+from softmargin.solvers.common.momentum import extrapolate, next_momentum
 from softmargin.solvers.kernel_svm._dual_rows import DualRowSolver, active_rows, first_rows, open_rows
 from softmargin.solvers.kernel_svm._face import FaceRows, FaceTuning, face_step, face_work, free_classes
+from softmargin.solvers.kernel_svm._piece_loop import KernelPiece, add_rows, sweep
 
 __all__ = ["KernelBlockDescent", "KernelBlockDescentTuning", "KernelDescentState"]
 
 Array = NDArray[Any]
-COLUMNS = 4096  # of the scores updated at once: those of all classes stay in the second cache
+ROUNDING = 1e-15  # a share of C that rounding leaves
 
 
 class KernelBlockDescentTuning(NamedTuple):
@@ -62,7 +64,7 @@ class KernelBlockDescentTuning(NamedTuple):
     deep_target: float = 0.04  # the same where updating all scores costs far more than the descent: by hand
     small: int = 8  # n is so many times the set where it does: by hand
     share: float = 0.5  # of the time left, for the epochs over a set; the rest updates the scores; by hand
-    max_epochs: int = 40  # over one working set: maths: kernel SVM, section 8
+    max_epochs: int = 200  # over one working set: by hand; maths: kernel SVM, section 8 has 40, without momentum
     piece: int = 512  # rows: 512 x 512 kernel values are 1 or 2 MB, a second cache
     alone: int = 1024  # rows up to which a set is one piece, as gathering costs more than it saves: by hand
     # Sweeps over a piece go on until their gap is this share of the first one's, or there were so many: by hand.
@@ -70,7 +72,9 @@ class KernelBlockDescentTuning(NamedTuple):
     max_sweeps: int = 5
     sweep_target_alone: float = 0.05
     max_sweeps_alone: int = 20
-    crawl: float = 0.3  # share of the gap that a round leaves where Newton steps are worth their time: by hand
+    patience: int = 10  # epochs of a round between Newton steps: by hand; easy rounds end before
+    # Rows that momentum leads out of their bounds: above this share, half of the entries would leave a face; measured.
+    settled: float = 0.04
     pace: float = 25.0  # multiplications of BLAS in the time that a visit takes per row of the piece: by hand
 
 
@@ -86,7 +90,6 @@ class KernelDescentState:
     largest_set: int
     moved: float = 0.0  # share of the last working set
     credit: float = 0.0  # multiplications of epochs, less those of Newton steps
-    is_crawling: bool = False  # the last round left most of the gap, on a set of all rows that count
 
     positions: ClassVar[dict[str, str]] = {"order": "gaps"}
 
@@ -125,19 +128,17 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
 
     def step(self, problem: KernelBlockProblem, state: KernelDescentState) -> KernelDescentState:
         """Make one round on a working set, or one pass over all rows."""
-        before, is_whole = float(state.gaps.sum()), False
         if self.working_set:
-            is_whole = self._round(problem, state)
+            self._round(problem, state)
         else:
             for first in range(0, len(state.order), problem.gram.largest_square):
                 rows = np.sort(state.order[first : first + problem.gram.largest_square])
                 self._descend(problem, state, rows, 1.0, 1)
         state.gaps = problem.gaps(state.alpha, state.scores)
-        state.is_crawling = is_whole and bool(state.gaps.sum() > self.tuning.crawl * before)
         return state
 
-    def _round(self, problem: KernelBlockProblem, state: KernelDescentState) -> bool:
-        """Choose a working set and descend on it; say whether it held all rows that count."""
+    def _round(self, problem: KernelBlockProblem, state: KernelDescentState) -> None:
+        """Choose a working set and descend on it."""
         tuning, gram = self.tuning, problem.gram
         most = min(state.largest_set, gram.largest_square)
         # Where few rows move in the end, the largest gaps are often those of neighbours: then any of the rows will do.
@@ -155,7 +156,6 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         state.moved = self._descend(problem, state, rows, share, tuning.max_epochs) / max(len(rows), 1)
         growth = tuning.growth_of_many if state.moved > tuning.most else tuning.growth
         state.largest_set = min(max(growth * len(rows), tuning.first_set), gram.n + 1)
-        return bool(len(rows) < most or len(rows) == gram.largest_square)
 
     def _descend(
         self, problem: KernelBlockProblem, state: KernelDescentState, rows: Array, share: float, epochs: int
@@ -169,14 +169,19 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         rng = np.random.default_rng(state.random[0])
         part = _WorkingSquare(problem, state, rows, self)
         target = share * float(state.gaps[rows].sum())
+        patience, is_single = self.tuning.patience, epochs == 1
         with share_of_time(self.tuning.share):
-            for _ in range(epochs):
+            for n_epochs in range(1, epochs + 1):
                 state.credit += part.epoch_work
-                if part.epoch(rng, is_single=epochs == 1) <= target or is_time_up():
+                found = part.epoch(rng, is_single=is_single)
+                part.turn_back()
+                if n_epochs % patience == 0:
+                    state.credit -= part.face_step(state.credit)
+                if found <= target or n_epochs == epochs or is_time_up():
                     break
-            if epochs > 1 and state.is_crawling and not is_time_up():
-                work = part.face_step(state.credit)
-                state.credit = state.credit - work if work < np.inf else 0.0
+                part.push_on()
+            if n_epochs > patience and not is_time_up():
+                part.epoch(rng, is_single=False)  # without momentum: it leaves large gaps
         state.random[:] = part.random
         change = part.alpha - state.alpha[rows]
         state.alpha[rows] = part.alpha
@@ -204,7 +209,7 @@ class _WorkingSquare:
         self, problem: KernelBlockProblem, state: KernelDescentState, rows: Array, solver: KernelBlockDescent
     ) -> None:
         self.k, self.m, self.tuning, self.face_tuning = problem.n_classes, len(rows), solver.tuning, solver.face_tuning
-        self.multiclass, self.most_free = problem.multiclass, problem.gram.largest_square
+        self.multiclass, self.loss, self.most_free = problem.multiclass, problem.loss, problem.gram.largest_square
         self.size = padded(self.k)
         self.K = problem.gram.square(rows)
         self.block = find_block(problem.multiclass, solver.block)
@@ -217,6 +222,9 @@ class _WorkingSquare:
         self.piece_K = self.K.reshape(-1) if self.n_pieces == 1 else np.empty(most**2, dtype=self.K.dtype)
         self.order = np.empty(most, dtype=np.int64)
         self.work = new_workspace(self.k)
+        self.first = self.last = self.alpha.copy(), self.scores.copy()
+        self.momentum, self.gain = 1.0, 0.0
+        self.sent_back = 0.0  # share of the rows that momentum led out of their bounds
         self.random = state.random.copy()
 
     def epoch(self, rng: np.random.Generator, *, is_single: bool) -> float:
@@ -231,6 +239,35 @@ class _WorkingSquare:
                 break
         return found
 
+    def push_on(self) -> None:
+        """Go on in the direction of the last epoch: Nesterov's momentum, which ends where the dual value falls."""
+        now, before = (self.alpha.copy(), self.scores.copy()), self.last
+        following, beta = next_momentum(self.momentum)
+        if beta > 0.0:
+            wanted = np.empty_like(self.alpha)
+            extrapolate(now[0], before[0], beta, wanted)
+            extrapolate(now[1], before[1], beta, self.scores)
+            self.alpha = self.loss.project(wanted, self.y, self.C)
+            back = self.alpha - wanted
+            back[np.abs(back) <= ROUNDING * self.C[:, None]] = 0.0
+            rows = np.flatnonzero(back.any(axis=1))
+            self.sent_back = len(rows) / self.m
+            self._add(rows, back[rows])
+        self.last, self.momentum = now, following
+
+    def turn_back(self) -> None:
+        """Note the dual value; undo the last epoch, and the momentum, where it fell."""
+        gain = self._gain()
+        if gain < self.gain:
+            self.alpha, self.scores = (part.copy() for part in self.last)
+            self.momentum = 1.0
+        self.gain = max(self.gain, gain)
+
+    def _gain(self) -> float:
+        """Return by how much the dual value rose since the first point."""
+        change = self.alpha - self.first[0]
+        return float(change[np.arange(self.m), self.y].sum() - 0.5 * np.vdot(change.T, self.scores + self.first[1]))
+
     @property
     def epoch_work(self) -> float:
         """Multiplications of BLAS that take about as long as an epoch at most does."""
@@ -241,16 +278,22 @@ class _WorkingSquare:
     def face_step(self, credit: float) -> float:
         """Make a Newton step on the free entries, where a solve takes no more than ``credit``; return its work.
 
-        It comes after all epochs: the scores of the set stay as they were.
+        One that leads nowhere is paid twice, so that there are fewer of them.
         """
         face = self.face_tuning
+        if self.sent_back > self.tuning.settled:
+            return 0.0
         if face_work(free_classes(self.multiclass, self.alpha, self.y, self.C), self.most_free, face)[0] > credit:
             return 0.0
         part = FaceRows(self.multiclass, self.K, self.y, self.C, self.diagonal)
         try:
-            self.alpha, work = face_step(part, self.alpha, np.ascontiguousarray(self.scores.T), self.most_free, face)
+            alpha, scores, work = face_step(part, self.alpha, self.scores.T, self.most_free, face)
         except OutOfTime:  # what the epochs found is worth its update
             return 0.0
+        if alpha is self.alpha:
+            return 2.0 * work
+        self.alpha, self.scores, self.momentum = alpha, np.ascontiguousarray(scores.T), 1.0
+        self.gain = max(self.gain, self._gain())
         return work
 
     def _descend(self, rows: Array, target: float, max_sweeps: int) -> float:
@@ -263,90 +306,16 @@ class _WorkingSquare:
         self.order[:m] = np.arange(m)
         if self.n_pieces > 1:
             gather(self.K.reshape(-1), self.m, rows, rows, self.piece_K)
-        piece = _KernelPiece(
+        piece = KernelPiece(
             self.piece_K, self.y[rows], self.C[rows], self.diagonal[rows], alpha, scores.reshape(-1), self.order
         )
         met = sweep(piece, self.block, self.k, self.work, self.random, target, max_sweeps, alarm())
         self.alpha[rows] = new
-        K, scores, change = self.K.reshape(-1), self.scores.reshape(-1), new - old
-        shares = row_shares(self.m, float(np.count_nonzero(change)))
-        spread(
-            lambda some: add_rows(K, self.m, rows, change.reshape(-1), self.k, scores, some.start, some.stop), shares
-        )
+        self._add(rows, new - old)
         return float(met)
 
-
-class _KernelPiece(NamedTuple):
-    """The m rows of a piece; matrices are flat."""
-
-    K: Array  # (m, m)
-    y: Array  # (m,)
-    C: Array  # (m,)
-    diagonal: Array  # (m,)
-    alpha: Array  # (m, k)      k padded to whole tiles
-    F: Array  # (k, m) scores: the step of a row adds a contiguous row of K to each class that changed
-    order: Array  # (m,) or longer: scratch
-
-
-@jit
-def sweep(
-    piece: _KernelPiece, block: Any, k: int, work: Any, random: Array, target: float, max_sweeps: int, alarm: Array
-) -> float:
-    """Pass over all rows until the gap found in a pass is at most ``target`` times that of the first one.
-
-    It ends early at the alarm. Returns the gap found in the first pass.
-    """
-    w = work.bare_workspace()
-    K_, y_, C_, q_ = pointer(piece.K), pointer(piece.y), pointer(piece.C), pointer(piece.diagonal)
-    a_, F_, order_ = pointer(piece.alpha), pointer(piece.F), pointer(piece.order)
-    m, size, n_tiles = piece.y.shape[0], work.numbers.shape[1], work.lists.shape[1]
-    for c in range(k, size):
-        w.G[c] = w.start[c]
-    met = 0.0
-    for n_sweeps in range(max_sweeps):
-        shuffle(order_, m, random)
-        total = 0.0
-        for t in range(m):
-            if alarm[0] != 0:
-                break
-            i = order_[t]
-            label = np.int64(y_[i])
-            for c in range(k):
-                w.G[c] = F_[c * m + i]
-            w.G[label] -= 1.0
-            gap, n_changed, _ = block.block_step(w.G, label, q_[i], C_[i], a_, i * size, w.tiles, n_tiles, w, 0.0)
-            total += gap
-            row = i * m
-            for t_changed in range(n_changed):
-                tile = w.changed[t_changed]
-                for c in range(tile, min(tile + WIDTH, k)):
-                    step = w.step[c]
-                    if step != 0.0:
-                        out = c * m
-                        for j in range(m):
-                            F_[out + j] += step * K_[row + j]
-        if n_sweeps == 0:
-            met = total
-        if total <= target * met or alarm[0] != 0:
-            break
-    return met
-
-
-@jit
-def add_rows(K: Array, stride: int, index: Array, change: Array, k: int, scores: Array, begin: int, end: int) -> None:
-    """Add change' K[index] to the columns begin .. end of scores.
-
-    K is (stride, stride), change (len(index), k) and scores (k, stride), all flat. Most entries of change are zero: a
-    row moves in a few classes only.
-    """
-    K_, index_, change_, F_ = pointer(K), pointer(index), pointer(change), pointer(scores)
-    for first in range(begin, end, COLUMNS):
-        m = min(COLUMNS, end - first)
-        for r in range(index.shape[0]):
-            row = index_[r] * stride + first
-            for c in range(k):
-                step = change_[r * k + c]
-                if step != 0.0:
-                    out = c * stride + first
-                    for j in range(m):
-                        F_[out + j] += step * K_[row + j]
+    def _add(self, rows: Array, change: Array) -> None:
+        """Add what changes of some rows mean for the scores of the set."""
+        K, scores, values = self.K.reshape(-1), self.scores.reshape(-1), change.reshape(-1)
+        shares = row_shares(self.m, float(np.count_nonzero(change)))
+        spread(lambda some: add_rows(K, self.m, rows, values, self.k, scores, some.start, some.stop), shares)

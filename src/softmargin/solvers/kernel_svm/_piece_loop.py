@@ -1,0 +1,94 @@
+"""Sweeps of exact block steps over the rows of a piece, compiled, and what their moves add to the scores of a set.
+
+The scores of a piece are stored by class, so that the step of a row adds contiguous rows of K.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.jit import jit
+from softmargin.backends.lanes import WIDTH, pointer
+from softmargin.backends.loops import shuffle
+
+__all__ = ["KernelPiece", "add_rows", "sweep"]
+
+Array = NDArray[Any]
+COLUMNS = 4096  # of the scores updated at once: those of all classes stay in the second cache
+
+
+class KernelPiece(NamedTuple):
+    """The m rows of a piece; matrices are flat."""
+
+    K: Array  # (m, m)
+    y: Array  # (m,)
+    C: Array  # (m,)
+    diagonal: Array  # (m,)
+    alpha: Array  # (m, k)      k padded to whole tiles
+    F: Array  # (k, m) scores: the step of a row adds a contiguous row of K to each class that changed
+    order: Array  # (m,) or longer: scratch
+
+
+@jit
+def sweep(
+    piece: KernelPiece, block: Any, k: int, work: Any, random: Array, target: float, max_sweeps: int, alarm: Array
+) -> float:
+    """Pass over all rows until the gap found in a pass is at most ``target`` times that of the first one.
+
+    It ends early at the alarm. Returns the gap found in the first pass.
+    """
+    w = work.bare_workspace()
+    K_, y_, C_, q_ = pointer(piece.K), pointer(piece.y), pointer(piece.C), pointer(piece.diagonal)
+    a_, F_, order_ = pointer(piece.alpha), pointer(piece.F), pointer(piece.order)
+    m, size, n_tiles = piece.y.shape[0], work.numbers.shape[1], work.lists.shape[1]
+    for c in range(k, size):
+        w.G[c] = w.start[c]
+    met = 0.0
+    for n_sweeps in range(max_sweeps):
+        shuffle(order_, m, random)
+        total = 0.0
+        for t in range(m):
+            if alarm[0] != 0:
+                break
+            i = order_[t]
+            label = np.int64(y_[i])
+            for c in range(k):
+                w.G[c] = F_[c * m + i]
+            w.G[label] -= 1.0
+            gap, n_changed, _ = block.block_step(w.G, label, q_[i], C_[i], a_, i * size, w.tiles, n_tiles, w, 0.0)
+            total += gap
+            row = i * m
+            for t_changed in range(n_changed):
+                tile = w.changed[t_changed]
+                for c in range(tile, min(tile + WIDTH, k)):
+                    step = w.step[c]
+                    if step != 0.0:
+                        out = c * m
+                        for j in range(m):
+                            F_[out + j] += step * K_[row + j]
+        if n_sweeps == 0:
+            met = total
+        if total <= target * met or alarm[0] != 0:
+            break
+    return met
+
+
+@jit
+def add_rows(K: Array, stride: int, index: Array, change: Array, k: int, scores: Array, begin: int, end: int) -> None:
+    """Add change' K[index] to the columns begin .. end of scores.
+
+    K is (stride, stride), change (len(index), k) and scores (k, stride), all flat. Most entries of change are zero: a
+    row moves in a few classes only.
+    """
+    K_, index_, change_, F_ = pointer(K), pointer(index), pointer(change), pointer(scores)
+    for first in range(begin, end, COLUMNS):
+        m = min(COLUMNS, end - first)
+        for r in range(index.shape[0]):
+            row = index_[r] * stride + first
+            for c in range(k):
+                step = change_[r * k + c]
+                if step != 0.0:
+                    out = c * stride + first
+                    for j in range(m):
+                        F_[out + j] += step * K_[row + j]
