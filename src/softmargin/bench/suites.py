@@ -157,6 +157,7 @@ SUITES: dict[str, tuple[Script, ...]] = {
         _script(
             "growth", "growth with n, d, k and nnz", "machine/scaling.py --memory -o {out}/scaling.jsonl --plots {out}"
         ),
+        _script("cores", "the same work on more cores", "machine/cores.py -o {out}/cores.jsonl"),
         _script("profiles", "where the time goes", "machine/profiles.py -o {out}/profiles.jsonl --plots {out}"),
     ),
 }
