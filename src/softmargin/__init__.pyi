@@ -73,6 +73,7 @@ from softmargin.solvers import ConjugateSubgradient as ConjugateSubgradient
 from softmargin.solvers import DualBlockDescent as DualBlockDescent
 from softmargin.solvers import DualProxGradient as DualProxGradient
 from softmargin.solvers import EachClass as EachClass
+from softmargin.solvers import EachGroup as EachGroup
 from softmargin.solvers import FrankWolfe as FrankWolfe
 from softmargin.solvers import FreeFrankWolfe as FreeFrankWolfe
 from softmargin.solvers import FreePairDescent as FreePairDescent

@@ -25,6 +25,7 @@ ESTIMATORS = {
     "joint": LinearSVC(),
     "classes": LinearSVC(multiclass="one_vs_rest"),
     "classes, squared": LinearSVC(multiclass="one_vs_rest", loss="squared_hinge"),
+    "groups of classes": LinearSVC(multiclass="one_vs_rest", loss="squared_hinge", solver="dual_descent"),
     "joint kernel": KernelSVC(),
     "kernel": KernelSVC(multiclass="one_vs_rest"),
     "kernel that does not fit": KernelSVC(multiclass="one_vs_rest", cache_size=0.1),

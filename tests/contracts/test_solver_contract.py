@@ -41,6 +41,7 @@ from softmargin.solvers import (
     DualBlockDescent,
     DualProxGradient,
     EachClass,
+    EachGroup,
     FrankWolfe,
     FreeFrankWolfe,
     FreePairDescent,
@@ -189,7 +190,8 @@ for solver, kind in (
         make = lambda k=kind, c=size: one_vs_rest(k, 2.0, c)  # noqa: E731
         case(EachClass(solver), make, f"{type(solver).__name__}-{kind}-{size} MB", steps=8)
 
-case(OneVsRestDescent(), lambda: one_vs_rest("linear squared", 2.0), "linear squared", steps=8)
+for solver in (OneVsRestDescent(), EachGroup(OneVsRestDescent(), n_groups=2)):
+    case(solver, lambda: one_vs_rest("linear squared", 2.0), "linear squared", steps=8)
 
 # --- a kernel SVM by samples -----------------------------------------------------------------------------------------
 

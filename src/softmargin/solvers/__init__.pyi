@@ -16,6 +16,7 @@ from softmargin.solvers.ball.storc import Storc as Storc
 from softmargin.solvers.ball.svrg import BallSvrg as BallSvrg
 from softmargin.solvers.ball.working_set import BallWorkingSet as BallWorkingSet
 from softmargin.solvers.each_class import EachClass as EachClass
+from softmargin.solvers.each_class import EachGroup as EachGroup
 from softmargin.solvers.hand_over import HandOver as HandOver
 from softmargin.solvers.kernel_svm.away_frank_wolfe import AwayFrankWolfe as AwayFrankWolfe
 from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent as KernelBlockDescent

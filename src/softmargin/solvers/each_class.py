@@ -6,17 +6,18 @@ their own, where the kernel matrix that these share allows it.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
 from softmargin.core.deadline import is_time_up
-from softmargin.core.parameters import SOLVER_OBJECT, CheckedFields
+from softmargin.core.parameters import SOLVER_OBJECT, CheckedFields, Whole
 from softmargin.core.protocols import ManyProblems, Solver
 from softmargin.core.threads import n_threads, spread
 from softmargin.solvers.common.resumable import split_parts
 
-__all__ = ["EachClass", "EachClassTuning", "EachState"]
+__all__ = ["EachClass", "EachClassTuning", "EachGroup", "EachState"]
 
 Found = TypeVar("Found")
 
@@ -89,6 +90,52 @@ class EachClass(CheckedFields):
         """Rebuild the state from a checkpoint, class by class: "3.alpha" is the alpha of class 3."""
         own, parts = split_parts(arrays, plain, len(plain["estimates"]))
         return EachState([self.solver.restore(*part) for part in parts], **own)
+
+
+class _Parts(NamedTuple):
+    """Several problems."""
+
+    parts: list[Any]
+
+
+@dataclass(frozen=True)
+class EachGroup(EachClass):
+    """Run a solver of several classes at once on groups of classes: as many groups as threads.
+
+    Parameters
+    ----------
+    solver : Solver
+        Solves all classes of a group together.
+    n_groups : int
+    """
+
+    n_groups: int = 1
+
+    allowed: ClassVar = {**EachClass.allowed, "n_groups": (Whole(1),)}
+
+    def _cuts(self, n_parts: int) -> list[slice]:
+        ends = [n_parts * group // self.n_groups for group in range(self.n_groups + 1)]
+        return [slice(first, last) for first, last in pairwise(ends) if last > first]
+
+    def _groups(self, problem: ManyProblems) -> Any:
+        return _Parts([_Parts(problem.parts[cut]) for cut in self._cuts(len(problem.parts))])
+
+    def start(self, problem: ManyProblems, init: Any, rng: np.random.Generator) -> EachState:
+        """Start every group."""
+        firsts = None if init is None else [init[cut] for cut in self._cuts(len(problem.parts))]
+        return super().start(self._groups(problem), firsts, rng)
+
+    def step(self, problem: ManyProblems, state: EachState) -> EachState:
+        """Step every group that is not far ahead of the others."""
+        return super().step(self._groups(problem), state)
+
+    def point(self, problem: ManyProblems, state: EachState) -> list[Any]:
+        """Return one point per class."""
+        return [mine for group in super().point(self._groups(problem), state) for mine in group]
+
+    def is_over(self, problem: ManyProblems, state: EachState) -> bool:
+        """Say whether the solver's own rule, if it has one, ends the run of every group."""
+        return super().is_over(self._groups(problem), state)
 
 
 def _each(problem: ManyProblems, classes: Iterable[int], work: Callable[[int], Found]) -> list[Found]:

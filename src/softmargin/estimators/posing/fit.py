@@ -27,6 +27,7 @@ from softmargin.core.parameters import (
     shown,
 )
 from softmargin.core.protocols import ManyProblems
+from softmargin.core.threads import n_threads
 from softmargin.estimators.posing.finishers import finisher_of, newton_work
 from softmargin.estimators.posing.softmax import convex_relative
 from softmargin.losses.observed import Observed
@@ -228,7 +229,9 @@ def _made_ready(chosen: Any, problem: Any, part: Any) -> Any:
     if part is problem or ManyProblems in chosen.needs:
         return chosen
     if hasattr(chosen, "all_classes"):
-        return chosen.all_classes()
+        together = chosen.all_classes()
+        n_groups = min(n_threads(), len(problem.parts))
+        return together if n_groups == 1 else solvers.EachGroup(together, n_groups=n_groups)
     check_needs(part, chosen, f"It is a part of a one-vs-rest problem. Choose one of {', '.join(choices(part.kind))}.")
     has_weights = part.kind == "linear squared_hinge" and part.is_expansion
     return solvers.EachClass(solvers.AtDualPoint(chosen) if has_weights else chosen)
