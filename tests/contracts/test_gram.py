@@ -94,6 +94,25 @@ def test_every_verb_is_the_dense_matrix(kernel, form, cache_size, density, small
         assert gram.scores(alpha).dtype == np.float64
 
 
+@every_kernel
+@pytest.mark.parametrize("cache_size", [1000.0, TINY])
+def test_a_part_has_the_values_of_the_whole(kernel, cache_size):
+    gram, K = make(kernel, cache_size=cache_size)
+    gram.keep(np.arange(30))
+    index = np.array([88, 5, 40, 7])
+    part = gram.part(index)
+    np.testing.assert_allclose(part.rows(np.arange(4)), K[np.ix_(index, index)], atol=tolerance("float64", K))
+
+
+def test_a_part_computes_no_value_that_is_cached():
+    asked = []
+    gram = Gram(CallableKernel(lambda A, B: asked.append(1) or A @ B.T), sample())
+    gram.keep(np.arange(N))
+    asked.clear()
+    gram.part(np.arange(3, 20)).rows(np.arange(17))
+    assert not asked
+
+
 @settings(max_examples=30)
 @given(seed=st.integers(0, 10_000), n_rows=st.integers(0, N), keeps=st.booleans())
 def test_rows_of_zeros_change_nothing_and_cost_nothing(seed, n_rows, keeps):

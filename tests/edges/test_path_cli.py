@@ -8,6 +8,7 @@ from softmargin.cli import choices, train
 from softmargin.data import blobs, load, split, write_libsvm
 from softmargin.losses.entrywise import ENTRYWISE
 from softmargin.losses.joint import JOINT
+from softmargin.models.probabilities import METHODS
 
 
 @pytest.fixture
@@ -29,6 +30,7 @@ def parts(data):
 
 
 def test_names_are_those_of_the_library():
+    assert choices.PROBABILITIES == METHODS
     assert {*choices.BALL_LOSSES} == {*(name for name, loss in ENTRYWISE.items() if loss.is_margin), *JOINT}
     defaults = softmargin.L1BallClassifier().get_params()
     assert {name: defaults[name] for name in choices.BALL_DEFAULTS} == choices.BALL_DEFAULTS
@@ -111,6 +113,12 @@ def test_cross_validation_chooses_what_the_library_chooses(from_json, data):
         (("train", "--grid", "1,2"), "--grid and --points are for --cv FOLDS"),
         (("train", "--model", "l1-ball", "--cv", "3", "--radius", "1"), "--radius is what the grid varies"),
         (("train", "--model", "softmax", "--cv", "3", "-C", "1"), "-C is what the grid varies"),
+        (
+            ("train", "--probabilities", "sigmoid", "--format", "liblinear", "-o", "m"),
+            "has no place for --probabilities",
+        ),
+        (("train", "--probabilities", "sigmoid", "--model", "softmax"), "--probabilities is an option of SVMs"),
+        (("train", "--probabilities", "sigmoid", "--stream"), "--probabilities needs all rows at once"),
         (("path", "-C", "1"), "-C is what the grid varies"),
         (("path", "--grid", "1", "--points", "2"), "Leave one out"),
         (("path", "--radius", "2"), "--radius is an option of models in a ball; softmax is none"),
@@ -149,3 +157,18 @@ def test_test_rows_of_another_width_are_scored(from_json, data):
     X, y = blobs(30, 6, 3, seed=1)
     write_libsvm(data.parent / "more.libsvm", X, y + 1)
     assert from_json(*asked, data.parent / "more.libsvm")["points"][0]["score"] is not None
+
+
+@pytest.mark.parametrize("kind", ["linear-svc", "kernel-svc"])
+def test_probabilities_of_svms_are_those_of_the_library(softmargin_, from_json, data, kind):
+    estimator = {"linear-svc": softmargin.LinearSVC, "kernel-svc": softmargin.KernelSVC}[kind]
+    part, model = parts(data), data.parent / "m"
+    found = from_json("train", data, "--model", kind, "--probabilities", "sigmoid", "-o", model)
+    theirs = estimator(probability="sigmoid", random_state=0).fit(part.X, part.y)
+    expected = theirs.predict_proba(part.X_test)
+    np.testing.assert_allclose(softmargin.load_model(model).predict_proba(part.X_test), expected, atol=1e-9)
+    own = expected[np.arange(len(part.y_test)), np.searchsorted(theirs.classes_, part.y_test)]
+    assert found["log_loss"] == pytest.approx(-np.log(own).mean())
+    code, out, _ = softmargin_("predict", data, model, "--probabilities", "--part", "test")
+    assert code == 0
+    np.testing.assert_allclose([[float(x) for x in line.split("\t")[1:]] for line in out.splitlines()[1:]], expected)

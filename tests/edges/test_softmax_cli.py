@@ -243,7 +243,7 @@ def test_an_svm_has_no_probabilities(refused, from_json, data):
     from_json("train", data, "--model", "kernel-svc", "-o", data.parent / "k")
     for name in ("m", "k"):
         line = refused("predict", data, data.parent / name, "--probabilities")
-        assert "has no probabilities, as it is no softmax model" in line
+        assert "has no probabilities: it is no softmax model" in line
     refused("predict", data, data.parent / "m", "--probabilities", "--scores", code=2)
 
 

@@ -119,7 +119,7 @@ def _asked(args: Namespace, model: rows.Model | LinearRegressor) -> dict[str, An
         return known if args.C is None else {**known, "C": args.C}
     if isinstance(model, LinearRegressor):
         raise IncompatibleError(f"{args.model_file!r} does not say what it was trained for, so that nothing is proven.")
-    if model.has_probabilities and args.multiclass is None and args.loss is None:
+    if model.has_log_odds and args.multiclass is None and args.loss is None:
         C = info["C"] if args.C is None else args.C
         return {"problem": "softmax", "penalty": info["penalty"], "C": float(C)}
     multiclass, penalty = args.multiclass or info.get("multiclass"), info.get("penalty", "l2")

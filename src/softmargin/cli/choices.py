@@ -18,6 +18,7 @@ MULTICLASS = ("weston_watkins", "crammer_singer", "one_vs_rest")
 KERNELS = ("rbf", "linear", "laplacian", "polynomial", "sigmoid")
 NORMALIZE = ("none", "rows", "maxabs", "standard", "quantile")
 MISSING = ("error", "mean", "drop")
+PROBABILITIES = ("sigmoid", "temperature", "isotonic")
 APPROXIMATIONS = ("auto", "none", "nystroem")
 # Filled in by `train` for the models that have them: with another model, giving one of these is an error.
 SVM_DEFAULTS: dict[str, Any] = {
@@ -25,6 +26,7 @@ SVM_DEFAULTS: dict[str, Any] = {
     "intercept_scaling": 1.0,
     "free_intercept": False,
     "penalized_intercept": False,
+    "probabilities": None,
 }
 PRICE_DEFAULTS = {"C": 1.0}
 BALL_DEFAULTS = {"radius": 1.0, "l2": 1e-4}

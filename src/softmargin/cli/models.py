@@ -42,6 +42,7 @@ from softmargin.estimators.posing.svm import (
     kernel_task,
     linear_problem,
 )
+from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion, LinearModel, LinearRegressor
 from softmargin.penalties import PENALTIES
 from softmargin.problems import Constrained, softmax_problem
@@ -148,11 +149,11 @@ def _in_ball(args: Namespace, X: Any, codes: Array, classes: Array | None, class
 
 
 def build_problem(
-    args: Namespace, X: Any, codes: Array, classes: Any, class_weight: Any
+    args: Namespace, X: Any, codes: Array, classes: Any, class_weight: Any, gram: Gram | None = None
 ) -> tuple[Any, KernelTask | None]:
     """Build the problem from rows that are ready to be trained on; with a kernel, also what makes models of points.
 
-    A regressor has no classes: its ``codes`` are numbers.
+    A regressor has no classes: its ``codes`` are numbers. ``gram`` holds kernel values of the same rows.
     """
     if args.model in (*BALLS, *REGRESSORS):
         return _in_ball(args, X, codes, classes, class_weight), None
@@ -170,6 +171,7 @@ def build_problem(
         None if args.approximation == "none" else args.approximation,
         args.n_components,
         args.cache_size,
+        gram=gram,
     )
     task = kernel_task(data, how, lambda: args.seed)
     return task.problem, task

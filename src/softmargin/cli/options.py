@@ -51,6 +51,12 @@ def _train(parser: Any) -> None:
     problem = add_problem(parser, choices.MODELS)
     add_kernel(parser)
     problem.add_argument(
+        "--probabilities",
+        choices=choices.PROBABILITIES,
+        help="SVMs: fit probabilities to the scores of held-out rows, in five more fits; sigmoid (Platt's) or isotonic "
+        "for every class, or one temperature for all (default: none)",
+    )
+    problem.add_argument(
         "--stream",
         action="store_true",
         help="read a LIBSVM file in chunks, in memory that does not grow with its length; nothing is trained to --tol. "
@@ -111,7 +117,8 @@ def _predict(parser: Any) -> None:
     beside.add_argument(
         "--probabilities",
         action="store_true",
-        help="write a header and the tab-separated probabilities of all classes beside the labels (softmax models)",
+        help="write a header and the tab-separated probabilities of all classes beside the labels (softmax models, and "
+        "SVMs trained with --probabilities)",
     )
     add_jobs(parser)
     _part_options(parser, "default: the test part where the data set has one, else all")

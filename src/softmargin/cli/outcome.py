@@ -99,7 +99,7 @@ def _for_machines(args: Namespace, outcome: Outcome) -> dict[str, Any]:
         "certificate": result.certificate._asdict(),
         "is_proof": outcome.is_proof,
         **_size(args, outcome)[0],
-        **(log_losses if args.model == "softmax" else {}),
+        **(log_losses if args.model == "softmax" or args.probabilities else {}),
         f"train_{_score_name(args)}": train.accuracy,
         _score_name(args): None if test is None else test.accuracy,
         **({} if outcome.cv is None else {"cv": outcome.cv}),

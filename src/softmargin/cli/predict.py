@@ -13,7 +13,6 @@ from softmargin.core.errors import IncompatibleError, visible
 from softmargin.core.files import atomic_write
 from softmargin.data import source_files
 from softmargin.models import LinearRegressor
-from softmargin.models.shapes import log_probabilities
 
 Array = NDArray[Any]
 
@@ -27,7 +26,8 @@ def run(args: Namespace) -> int:
         return _numbers(args, model)
     if args.probabilities and not model.has_probabilities:
         raise IncompatibleError(
-            f"{args.model_file!r} has no probabilities, as it is no softmax model. Give --scores, or train one."
+            f"{args.model_file!r} has no probabilities: it is no softmax model, and no SVM that was trained with "
+            "--probabilities. Give --scores, or train one."
         )
     dataset = rows.load_rows(args, args.data, model=model, needs_labels=False)
     part = args.part or ("all" if dataset.X_test is None else "test")
@@ -60,7 +60,7 @@ def run(args: Namespace) -> int:
             if args.scores:
                 fields |= {"classes": model.classes, "scores": scores}
             elif args.probabilities:
-                fields |= {"classes": model.classes, "probabilities": np.exp(log_probabilities(scores))}
+                fields |= {"classes": model.classes, "probabilities": np.exp(model.log_probabilities_of(scores))}
         print_json(fields)
     elif share is not None and not args.quiet:
         sys.stderr.write(f"accuracy {share:.4f} ({right} of {n}) on {which}\n")
@@ -102,7 +102,7 @@ def _text(args: Namespace, model: rows.Model, labels: Array, scores: Array) -> s
     lines = [_name(label) for label in labels.tolist()]
     if args.scores or args.probabilities:
         name = "score" if args.scores else "probability"
-        table = scores if args.scores else np.exp(log_probabilities(scores))
+        table = scores if args.scores else np.exp(model.log_probabilities_of(scores))
         table = table[:, np.newaxis] if table.ndim == 1 else table
         # Two classes have one score; above zero it means the second.
         columns = model.classes[-table.shape[1] :].tolist()

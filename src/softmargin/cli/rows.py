@@ -28,7 +28,6 @@ from softmargin.models import (
     read_liblinear,
     read_libsvm_model,
 )
-from softmargin.models.shapes import log_probabilities
 
 Array = NDArray[Any]
 Model = LinearModel | KernelExpansion | OneVsOne
@@ -292,7 +291,7 @@ def measured(model: Model, X: Any, y: Array, source: str) -> Measured:
         scores = scores_of(model, X[rows], source)
         right += int((labels_of(model, scores) == y[rows]).sum())
         if model.has_probabilities:
-            own = np.take_along_axis(log_probabilities(scores), codes[rows, None], axis=1)[:, 0]
+            own = np.take_along_axis(model.log_probabilities_of(scores), codes[rows, None], axis=1)[:, 0]
             loss -= float(own[is_known[rows]].sum())
     n_known = int(is_known.sum())
     log_loss = loss / n_known if model.has_probabilities and n_known else None

@@ -28,6 +28,8 @@ def check_outputs(args: Namespace) -> None:
         check_writable(path, [*inputs, Path(args.resume)] if is_resumed else inputs)
     if len({os.path.realpath(path) for path in outputs}) < len(outputs):
         raise IncompatibleError("-o, --checkpoint and --trace name the same file. Give each its own.")
+    if _is_liblinear(args) and args.probabilities is not None:
+        raise IncompatibleError("a LIBLINEAR file has no place for --probabilities. Leave out one of the two.")
     if _is_liblinear(args) and args.model != "linear-svc":
         whys = {"kernel-svc": "is its support vectors", "softmax": "has probabilities, which LIBLINEAR would get wrong"}
         why = whys.get(args.model, "is none")

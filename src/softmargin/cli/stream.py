@@ -182,8 +182,9 @@ def _check(args: Namespace, *, is_kernel: bool) -> None:
         if getattr(args, name) is not None:
             why = "needs a run with certificates that can be resumed"
             raise IncompatibleError(f"--{name} {why}; leave it out of --stream.")
-    if args.cv is not None or args.free_intercept:
-        asked = "--cv" if args.cv is not None else "--free-intercept"
+    names = ("cv", "free_intercept", "probabilities")
+    asked = next((f"--{name.replace('_', '-')}" for name in names if getattr(args, name)), None)
+    if asked is not None:
         raise IncompatibleError(f"{asked} needs all rows at once; --stream sees a chunk. Leave one of them out.")
     if is_kernel and args.multiclass != "one_vs_rest":
         raise IncompatibleError(

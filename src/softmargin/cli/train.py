@@ -53,6 +53,11 @@ def run(args: Namespace) -> int:
     info = models.train_info(args, class_weight, result.status, result.certificate, data_info, problem)
     if dataset.columns is not None:
         info["columns"] = dataset.columns.as_info()
+    if args.probabilities is not None and result.status is not Status.INTERRUPTED:
+        from softmargin.cli.calibration import calibration_of
+
+        fit = problem, task, result.point
+        info["calibration"] = calibration_of(args, X, codes, classes, class_weight, fit)
     model = models.build_model(problem, task, result.point, classes, {**info, **scaling.as_info()}, scaling)
     saved, trouble = saving.save(args, model, result.trace)
     train, test = _measured(args, model, dataset)

@@ -80,7 +80,7 @@ class KernelSVC(SvmClassifier, StreamClassifier):
     {tol}
     max_iter : int, default=10000
         Budget in passes over the data; in steps, where a solver looks at samples.
-    {max_seconds, class_weight}
+    {max_seconds, class_weight, probability}
     warm_start : bool, default=False
         Start from the dual variables of the last fit, if it had the same samples and classes. Solvers that look at
         samples, other than "wolfe", and approximations start afresh.
@@ -153,6 +153,7 @@ class KernelSVC(SvmClassifier, StreamClassifier):
         max_iter: int = 10_000,
         max_seconds: float | None = None,
         class_weight: Any = None,
+        probability: str | bool | None = None,
         warm_start: bool = False,
         cache_size: float = 1000.0,
         approximation: str | None = "auto",
@@ -178,8 +179,14 @@ class KernelSVC(SvmClassifier, StreamClassifier):
         return squares
 
     def _pose_again(self, data: Data, posed: Posed) -> Posed:
-        is_exact = posed.problem.is_expansion and not looks_at_samples(self.solver)  # neither landmarks nor a sample
-        return self._pose(data, posed.problem.gram if is_exact else None)
+        return self._pose(data, posed.problem.gram if self._is_exact(posed) else None)
+
+    def _pose_part(self, data: Data, rows: Array, whole: Posed) -> Posed:
+        return self._pose(data, whole.problem.gram.part(rows) if self._is_exact(whole) else None)
+
+    def _is_exact(self, posed: Posed) -> bool:
+        """Say whether a problem has all samples and no landmarks."""
+        return bool(posed.problem.is_expansion) and not looks_at_samples(self.solver)
 
     def _pose(self, data: Data, gram: Gram | None = None) -> Posed:
         kernel = self._kernel_for(data.X, data.sample_weight)

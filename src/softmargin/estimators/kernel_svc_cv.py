@@ -32,6 +32,7 @@ class KernelSVCCV(CrossValidated, KernelSVC):
         As in KernelSVC; the budgets are those of one fit.
     class_weight, cache_size, approximation, n_components, random_state
         As in KernelSVC; every fit that is under way may fill ``cache_size``.
+    {probability}
     {n_jobs, verbose}
 
     Attributes
@@ -86,6 +87,7 @@ class KernelSVCCV(CrossValidated, KernelSVC):
         max_iter: int = 10_000,
         max_seconds: float | None = None,
         class_weight: Any = None,
+        probability: str | bool | None = None,
         cache_size: float = 1000.0,
         approximation: str | None = "auto",
         n_components: int = 500,

@@ -39,7 +39,7 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
         steps, also at large C and on raw X; up to some thousand features times classes). squared_hinge: "newton" (on
         the weights), "dual_descent" (coordinates, with shrinking), "smo", "dual_prox_gradient", "plain_prox_gradient".
         "qp" hands the dual to Clarabel. With ``fit_intercept="free"`` those of ``KernelSVC``. Or a solver object.
-    {tol, max_iter, max_seconds, class_weight}
+    {tol, max_iter, max_seconds, class_weight, probability}
     warm_start : bool, default=False
         Start from the dual variables of the last fit, if it had the same samples and classes.
     random_state : int, RandomState or None, default=None
@@ -98,6 +98,7 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
         max_iter: int = 10_000,
         max_seconds: float | None = None,
         class_weight: Any = None,
+        probability: str | bool | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,

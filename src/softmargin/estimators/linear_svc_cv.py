@@ -23,6 +23,7 @@ class LinearSVCCV(CrossValidated, LinearSVC):
     {cv, scoring, refit, early_end, coarse_tol}
     multiclass, loss, fit_intercept, intercept_scaling, solver, tol, max_iter, max_seconds, class_weight, random_state
         As in LinearSVC; the budgets are those of one fit.
+    {probability}
     {n_jobs, verbose}
 
     Attributes
@@ -67,6 +68,7 @@ class LinearSVCCV(CrossValidated, LinearSVC):
         max_iter: int = 10_000,
         max_seconds: float | None = None,
         class_weight: Any = None,
+        probability: str | bool | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,

@@ -12,7 +12,8 @@ from softmargin.estimators.frame.fit import Data, Posed
 from softmargin.estimators.frame.spelling import SOLVED_EITHER_WAY, also
 from softmargin.estimators.frame.stream import LinearStreamClassifier
 from softmargin.estimators.posing.softmax import pinned_column, priced_penalty, softmax_claim
-from softmargin.models.shapes import dense, log_probabilities
+from softmargin.models.probabilities import log_probabilities
+from softmargin.models.shapes import dense
 from softmargin.problems import softmax_problem
 
 __all__ = ["SoftmaxRegression"]

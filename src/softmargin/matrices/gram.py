@@ -250,6 +250,20 @@ class Gram:
                 self.square(square)
             self.keep(call)
 
+    def part(self, index: Array) -> "Gram":
+        """Return the kernel matrix of some of the samples; those of their rows that are cached here are cached there.
+
+        ``memory`` does not know of these: it is for runs that are not continued.
+        """
+        X = self.X[index]
+        sizes: dict[str, Any] = {"bias": self.bias, "cache_size": self.budget / 1e6, "tuning": self.tuning}
+        part = Gram(self.kernel, X[:, index] if self.is_given else X, **sizes)
+        rows, place = part._store.places_for(np.flatnonzero(self._store.has(index)))
+        if len(rows):
+            part._store.values[place] = self._store.values[self._store.place[index[rows]]][:, index]
+            part._store.place[rows] = place
+        return part
+
     def rows(self, index: Array) -> Array:
         """Return K[index]; shape (len(index), n)."""
         if self.is_stored and not self.is_given:

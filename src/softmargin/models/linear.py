@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from softmargin.core.archive import read_archive, write_archive
-from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.errors import DataError
 from softmargin.core.files import blaming
 from softmargin.models.shapes import (
     Classifier,
     checked_labels,
     checked_scores,
     floats,
-    log_probabilities,
     require_arrays,
 )
 from softmargin.models.weights import checked_coef, coef_arrays, linear_scores, stored_coef
@@ -38,7 +37,7 @@ class LinearModel(Classifier):
     coef : ndarray, sparse matrix or LowRank, shape (k, d), or (1, d) for two classes
     info
         problem, multiclass, C, fit_intercept, intercept_scaling, class_weight, tol, certificate, ... Models of the
-        problem "softmax" have probabilities.
+        problem "softmax" have probabilities, and those with a "calibration".
     """
 
     classes: np.ndarray
@@ -67,19 +66,6 @@ class LinearModel(Classifier):
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores X coef' + intercept of every row, shape (n, k), or (n,) for two classes."""
         return checked_scores(linear_scores(X, self.coef, self.intercept), len(self.classes))
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Return the logarithm of every class's probability, shape (n, k); an SVM has none and refuses."""
-        if not self.has_probabilities:
-            raise IncompatibleError(
-                "this model has no probabilities: it was not trained as a softmax model. Use decision_function, or "
-                "train SoftmaxRegression."
-            )
-        return log_probabilities(self.decision_function(X))
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of every class, shape (n, k); an SVM has none and refuses."""
-        return np.asarray(np.exp(self.predict_log_proba(X)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as one archive (see `softmargin.core.archive`), whole or not at all; no pickle."""

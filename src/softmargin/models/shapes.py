@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from softmargin.core.errors import DataError, ModelFileError
+from softmargin.core.errors import DataError, IncompatibleError, ModelFileError
 from softmargin.core.sparse import checked_sparse
+from softmargin.models.probabilities import calibrated_logs, log_probabilities
 
 __all__ = [
     "Classifier",
@@ -19,7 +20,6 @@ __all__ = [
     "checked_scores",
     "dense",
     "floats",
-    "log_probabilities",
     "matrix",
     "require_arrays",
 ]
@@ -45,6 +45,11 @@ class Predictor:
 
     @property
     def has_probabilities(self) -> bool:
+        """Whether scores give probabilities: of softmax models, and of those that were calibrated."""
+        return self.has_log_odds or self.info.get("calibration") is not None
+
+    @property
+    def has_log_odds(self) -> bool:
         """Whether scores are logarithms of probabilities, up to one constant per row: softmax models only."""
         return self.info.get("problem") == "softmax" or self.info.get("loss") == "multinomial"
 
@@ -98,6 +103,26 @@ class Classifier(Predictor):
         scores : ndarray, shape (n, k), or (n,) for two classes
         """
         raise NotImplementedError
+
+    def log_probabilities_of(self, scores: np.ndarray) -> np.ndarray:
+        """Return the logarithm of every class's probability, from scores (n, k) or (n,); shape (n, k)."""
+        if not self.has_probabilities:
+            raise IncompatibleError(
+                "this model has no probabilities: it is no softmax model, and was not calibrated. Use "
+                "decision_function, or train SoftmaxRegression, or an SVM with probability='sigmoid'."
+            )
+        calibration = self.info.get("calibration")
+        if calibration is None:
+            return log_probabilities(scores)
+        return calibrated_logs(scores, calibration)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithm of every class's probability, shape (n, k); a model that has none refuses."""
+        return self.log_probabilities_of(self.decision_function(X))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of every class, shape (n, k); a model that has none refuses."""
+        return np.asarray(np.exp(self.predict_log_proba(X)))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the label of the highest score for every row, shape (n,)."""
@@ -172,18 +197,6 @@ def checked_scores(scores: np.ndarray, n_classes: int) -> np.ndarray:
             "Fill in or drop such values."
         )
     return scores[:, 0] if n_classes == 2 else scores
-
-
-def log_probabilities(scores: np.ndarray) -> np.ndarray:
-    """Return the logarithms of the softmax of scores, without overflow; shape (n, k).
-
-    ``scores`` is (n, k), or (n,) for two classes: the log-odds of the second.
-    """
-    if scores.ndim == 1:
-        return -np.column_stack([np.logaddexp(0.0, scores), np.logaddexp(0.0, -scores)])
-    below = scores - scores.max(axis=1, keepdims=True)
-    logs: np.ndarray = below - np.log(np.exp(below).sum(axis=1, keepdims=True))
-    return logs
 
 
 def require_arrays(arrays: Mapping[str, np.ndarray], names: Sequence[str], path: str | os.PathLike[str]) -> None:

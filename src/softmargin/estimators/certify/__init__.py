@@ -106,7 +106,7 @@ def _judged(model: Any, training: Training, multiclass: str | None, loss: str | 
     if "SGDClassifier" in names and not is_asked:
         return certify_sgd(model, training)
     own = softmax_model_of(model) if not is_asked else None
-    if own is not None and own.has_probabilities:
+    if own is not None and own.has_log_odds:
         return certify_softmax(own, training)
     return certify_linear(model if own is None else own, training, multiclass, loss)
 

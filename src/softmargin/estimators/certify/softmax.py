@@ -28,7 +28,7 @@ _RATIOS = {"l1": 1.0, "l2": 0.0}  # scikit-learn's penalty=, where it is used
 def softmax_model_of(model: Any) -> LinearModel | None:
     """Return the model of a LogisticRegression, or one of ours that has probabilities; None for any other."""
     if isinstance(model, LinearModel):
-        return model if model.has_probabilities else None
+        return model if model.has_log_odds else None
     is_peer = any(base.__name__ in _PEERS for base in type(model).__mro__)
     return _of_logistic_regression(model) if is_peer and hasattr(model, "coef_") else None
 

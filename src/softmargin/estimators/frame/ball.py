@@ -56,7 +56,7 @@ from softmargin.estimators.posing.fit import demand_modest
 from softmargin.losses.entrywise import ENTRYWISE
 from softmargin.losses.joint import JOINT
 from softmargin.models import LinearModel, LinearRegressor
-from softmargin.models.shapes import log_probabilities
+from softmargin.models.probabilities import log_probabilities
 from softmargin.problems import BallPoint, Constrained
 
 __all__ = ["BallClassifier", "BallEstimator", "BallRegressor"]

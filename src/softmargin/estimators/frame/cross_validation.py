@@ -87,7 +87,8 @@ class CrossValidated(CertifiedEstimator):
         Fit the best settings to all data. False only chooses: there is no model then.
     early_end : bool, default=True
         Do not fit points to further folds that can no longer be the best: whose mean, with the best possible score on
-        the folds that are left, is below the mean of another. The choice stays the same; ``scores_`` is NaN there.
+        the folds that are left, is below the mean of another. ``scores_`` is NaN there. The choice is that of a full
+        search, as far as ``coarse_tol`` settles the scores.
         False scores every point on every fold. A score that is a function has no known bound: all points are scored.
     coarse_tol : float, default=1e-2
         ``tol`` of the fits to folds, where it is above ``tol``.
@@ -201,12 +202,9 @@ class CrossValidated(CertifiedEstimator):
     ) -> _Found:
         """Fit and score a model for some values, one after the other."""
         train, test = fold
-        # A kernel matrix has samples in its columns, too.
-        columns = train if self.__sklearn_tags__().input_tags.pairwise else slice(None)
-        weight = None if data.sample_weight is None else data.sample_weight[train]
-        codes = None if data.codes is None else data.codes[train]
-        part = Data(canonical(data.X[train][:, columns]), data.y[train], weight, data.classes, codes)
-        X_test, y_test = data.X[test][:, columns], data.y[test]
+        is_pairwise = self.__sklearn_tags__().input_tags.pairwise
+        part = data.take(train, is_pairwise=is_pairwise)
+        X_test, y_test = data.held_out(train, test, is_pairwise=is_pairwise), data.y[test]
         own_params = _check_method_params(data.X, params=score_params, indices=test)
         model.n_features_in_ = X_test.shape[1]
         scores, results, best = [], [], (-math.inf, None)

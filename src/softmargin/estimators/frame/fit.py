@@ -43,6 +43,7 @@ from softmargin.estimators.posing.fit import (
     sum_of_squares,
 )
 from softmargin.estimators.posing.parameters import PARAMETERS
+from softmargin.matrices.operator import canonical
 from softmargin.models import LinearModel
 from softmargin.run import Result, Status, Stop
 
@@ -75,6 +76,16 @@ class Data(NamedTuple):
     sample_weight: Array | None
     classes: Any = None  # (k,) sorted labels of a classifier
     codes: Any = None  # (n,) position of every label among them, where each sample has one
+
+    def take(self, rows: Array, *, is_pairwise: bool = False) -> "Data":
+        """Return some of the samples; a kernel matrix has them in its columns, too."""
+        X = canonical(self.X[rows][:, rows] if is_pairwise else self.X[rows])
+        weight = None if self.sample_weight is None else self.sample_weight[rows]
+        return Data(X, self.y[rows], weight, self.classes, None if self.codes is None else self.codes[rows])
+
+    def held_out(self, train: Array, test: Array, *, is_pairwise: bool = False) -> Any:
+        """Return the rows of X for a model of the samples ``train`` to predict."""
+        return self.X[test][:, train] if is_pairwise else self.X[test]
 
 
 class Posed(NamedTuple):
@@ -286,7 +297,11 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         doubt = None if result.status is Status.MAX_SECONDS else posed.doubt(result.point)
         if doubt is not None:
             warnings.warn(doubt, stacklevel=5)
+        self._after_fit(data, posed, result)
         return self
+
+    def _after_fit(self, data: Data, posed: Posed, result: Result) -> None:
+        """Add what a fit leaves beside its model."""
 
     def _solve(self, data: Data, posed: Posed, init: Any, spent: float = 0.0) -> Result:
         """Solve the problem from ``init`` in the seconds that are not ``spent``, and keep the attributes."""

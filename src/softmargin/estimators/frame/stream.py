@@ -32,6 +32,8 @@ def _can_stream(estimator: Any) -> bool:
     refusal = estimator._stream_refusal()
     if isinstance(estimator.class_weight, str) and estimator.class_weight == "balanced":
         refusal = "class_weight='balanced' needs all rows at once; pass a mapping, or None."
+    if getattr(estimator, "probability", None) not in (None, False):
+        refusal = "probability= needs all rows at once; leave it out."
     if refusal:
         raise AttributeError(refusal)
     return True

@@ -4,14 +4,25 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.metaestimators import available_if
 
-from softmargin.estimators.frame.fit import CertifiedClassifier, Data
+from softmargin.estimators.frame.calibration import TUNING, fitted_calibration, held_out_scores
+from softmargin.estimators.frame.fit import CertifiedClassifier, Data, Posed
+from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.svm import FIT_INTERCEPT, SvmData, SvmSettings
-from softmargin.run import Result
+from softmargin.models.probabilities import calibrated_logs
+from softmargin.run import Result, Status
 
 __all__ = ["SvmClassifier"]
 
 Array = NDArray[Any]
+
+
+def _has_probabilities(clf: Any) -> bool:
+    if clf.probability in (None, False):
+        raise AttributeError("probabilities are fitted where probability='sigmoid', 'temperature' or 'isotonic'.")
+    return True
 
 
 class SvmClassifier(CertifiedClassifier):
@@ -30,9 +41,15 @@ class SvmClassifier(CertifiedClassifier):
         linear models.
     intercept_scaling : float, default=1.0
         Value of the constant feature of a penalised intercept; a larger one lessens the penalty.
+    probability : {"sigmoid", "temperature", "isotonic"}, bool or None, default=None
+        Fit probabilities, which ``predict_proba`` then gives, to scores of rows that a model has not seen: after the
+        fit, five more to four fifths of the rows each, from its dual variables; the budgets are those of one fit.
+        "sigmoid" (True, as in scikit-learn's SVC) is Platt's, "isotonic" any nondecreasing function, both of every
+        class's score and divided by their sum; "temperature" is the softmax of all scores times one number.
     """
 
     _allowed: ClassVar = {"fit_intercept": FIT_INTERCEPT}
+    _calibration: dict[str, Any] | None
 
     def _settings(self) -> SvmSettings:
         return SvmSettings(self.multiclass, self.loss, self.fit_intercept, self.intercept_scaling)
@@ -41,7 +58,54 @@ class SvmClassifier(CertifiedClassifier):
         return SvmData(data.X, data.codes, len(data.classes), self._prices(data, self.C), self._settings())
 
     def _claim(self) -> dict[str, Any]:
-        return self._settings().claim(self.C)
+        calibration = self._calibration
+        return {**self._settings().claim(self.C), **({} if calibration is None else {"calibration": calibration})}
+
+    def _after_fit(self, data: Data, posed: Posed, result: Result) -> None:
+        if self.probability not in (None, False) and result.status is not Status.INTERRUPTED:
+            self._calibration = self._fitted_calibration(data, posed)
+
+    def _pose_part(self, data: Data, rows: Array, whole: Posed) -> Posed:
+        """Pose the problem of some rows, ``data``, of those of another one."""
+        return self._pose(data)
+
+    def _fitted_calibration(self, data: Data, posed: Posed) -> dict[str, Any]:
+        """Fit probabilities to the scores of held-out rows."""
+        found = held_out_scores(data.codes, lambda train, test: self._held_out(data, train, test, posed))
+        warn_of_path(found.results, max(self.tol, TUNING.coarse_tol), stacklevel=7)
+        method = "sigmoid" if self.probability is True else self.probability
+        return fitted_calibration(str(method), found.scores, data.codes, data.sample_weight)
+
+    def _held_out(self, data: Data, train: Array, test: Array, whole: Posed) -> tuple[Array, Result]:
+        """Return scores of some rows by a model of others, which starts at the dual variables of this one."""
+        twin, is_pairwise = self._twin(), self.__sklearn_tags__().input_tags.pairwise
+        for name in ("_skl_callbacks", "_parent_callback_ctx"):
+            twin.__dict__.pop(name, None)
+        twin.verbose, twin.tol = 0, max(self.tol, TUNING.coarse_tol)
+        if getattr(self, "gamma_", None) is not None and isinstance(self.gamma, str):
+            twin.gamma = self.gamma_  # "scale" of all rows
+        place = np.full(len(data.y), -1)
+        place[train] = np.arange(len(train))
+        rows = place[self.support_]
+        twin.support_, twin.dual_coef_, twin._n_samples = rows[rows >= 0], self.dual_coef_[:, rows >= 0], len(train)
+        part = data.take(train, is_pairwise=is_pairwise)
+        posed = twin._pose_part(part, train, whole)
+        result = twin._solve(part, posed, posed.warm_point())
+        scores = twin._predictor({}).decision_function(data.held_out(train, test, is_pairwise=is_pairwise))
+        return scores.reshape(len(test), -1), result._replace(point=None)
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithm of every class's probability; shape (n, k). Only with ``probability``."""
+        scores = self.decision_function(X)
+        if self._calibration is None:
+            raise NotFittedError("probabilities were not fitted: probability= was set later, or the fit interrupted.")
+        return calibrated_logs(scores, self._calibration)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of every class; shape (n, k). Only with ``probability``."""
+        return np.exp(self.predict_log_proba(X))
 
     def _squares(self, data: Data) -> Array:
         """Return the squared length of every sample, without the constant feature; (n,)."""
@@ -50,6 +114,7 @@ class SvmClassifier(CertifiedClassifier):
     def _keep(self, result: Result, attributes: dict[str, Any], n: int) -> None:
         super()._keep(result, attributes, n)
         self._last_C = self.C
+        self._calibration = None  # that of another model
 
     def _last_dual(self, data: Data) -> Array | None:
         """Return dual columns to start at, (n, k) or (n, 1): those of the last fit to as many samples; None for none.

@@ -26,6 +26,7 @@ from softmargin.core.threads import N_JOBS
 from softmargin.estimators.posing.fit import CLASS_WEIGHT, SOLVER
 from softmargin.estimators.posing.svm import APPROXIMATIONS, HINGES, INTERCEPT_SCALING, MULTICLASS
 from softmargin.kernels import GAMMA, KERNEL
+from softmargin.models.probabilities import METHODS
 from softmargin.run.asked import WATCHERS
 from softmargin.run.budget import MAX_ITER, MAX_SECONDS, TOL
 
@@ -80,6 +81,7 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "cache_size": (POSITIVE,),
     "approximation": (NONE, OneOf(*[name for name in APPROXIMATIONS if name is not None])),
     "n_components": (Whole(1),),
+    "probability": (NONE, Truth(), OneOf(*METHODS)),
     "radius": (POSITIVE,),
     "shape": (Given("two whole numbers above zero (rows, columns)", _is_shape),),
     "radii": (Whole(1, _MOST_POINTS), Numbers(above=0.0)),
