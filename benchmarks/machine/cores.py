@@ -85,8 +85,14 @@ def rows_of(records: Records, case: str, n: int) -> list[dict[str, Any]]:
 
 def measure(case: str, n_jobs: list[int], options: argparse.Namespace, records: Records) -> None:
     """Time a case with every number of threads."""
+    from softmargin.core.errors import IncompatibleError
+
     X, y, source = rows(options.rows)
-    job_of(case, X[:_SMALL_ROWS], y[:_SMALL_ROWS])(max(n_jobs))  # compiles, and wakes the threads
+    try:
+        job_of(case, X[:_SMALL_ROWS], y[:_SMALL_ROWS])(max(n_jobs))  # compiles, and wakes the threads
+    except IncompatibleError as problem:  # of a version that does not know the case
+        log.print(f"{case}: left out. {problem}")
+        return
     job = job_of(case, X, y)
     seconds: dict[int, list[float]] = {size: [] for size in n_jobs}
     for _ in range(options.repeats):
