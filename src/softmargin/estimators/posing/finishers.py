@@ -22,8 +22,6 @@ __all__ = ["Finisher", "FinisherTuning", "finisher_of", "newton_work"]
 class FinisherTuning(NamedTuple):
     """Works by timings on one core, in multiplications of BLAS; docs/design.md."""
 
-    visit: float = 1900.0  # of block descent to a row, beside its numbers: 230 ns
-    entry: float = 3.0  # of a number of a row and a class, of which a visit makes two
     pair: float = 5000.0  # of an interior point step, for a row and a wrong class: 600 ns
     call: float = 5e6  # of an interior point step, for each class: 0.6 ms of calls
     steps: float = 30.0  # of an interior point to 1e-3: 6 to 40 on the data sets of benchmarks/hard
@@ -57,6 +55,7 @@ def finisher_of(problem: Any, first: str, n_parts: int = 1) -> Finisher | None:
 
 def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
     """Choose the interior point; its first step makes a Newton matrix of all unknowns."""
+    from softmargin.solvers.linear_svm.block_descent import pass_work
     from softmargin.solvers.linear_svm.interior_point import InteriorPoint, count_unknowns, step_work
 
     n, k = len(problem.y), problem.n_classes
@@ -65,7 +64,7 @@ def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNIN
         return None
     whole = tuning.steps * (step.multiplications + tuning.pair * n * (k - 1) + tuning.call * k)
     values = problem.X if isinstance(problem.X, np.ndarray) else problem.X.data
-    patience = whole / (tuning.visit * n + 2.0 * tuning.entry * values.size * k)
+    patience = whole / pass_work(problem)
     steepness = float(problem.C.mean()) * (float(np.vdot(values, values)) / n + problem.bias**2)
     return Finisher("interior_point", patience, tuning.passes * steepness > patience)
 

@@ -11,6 +11,8 @@ classes that are in play. Passes over the set follow until their gap is 1 / 5 of
 move twice in a row leave the set early, and so do tiles. The next full pass visits everything again, so no row is left
 out for good. No visit lowers the dual value: the bound never falls.
 
+After every few passes comes a step to the best point in the span of the moves of the passes before (``_span``).
+
     maths           here
     alpha, W        state.alpha, state.weights      rows padded to whole tiles (backends.lanes)
     act             state.order[:state.n_active]
@@ -26,8 +28,10 @@ from numpy.typing import NDArray
 
 from softmargin.backends.lanes import WIDTH, padded, zeros
 from softmargin.blocks import BLOCK, NOTHING, Workspace, find_block, new_workspace
+from softmargin.core.deadline import has_time_for
 from softmargin.core.parameters import OneOf
 from softmargin.core.protocols import BlockDualProblem
+from softmargin.matrices.operator import SCATTERED
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.multiclass_svm import DualPoint
 from softmargin.solvers.common.resumable import Resumable
@@ -40,8 +44,9 @@ from softmargin.solvers.linear_svm._block_loop import (
     open_first,
 )
 from softmargin.solvers.linear_svm._shared_passes import descend_shared
+from softmargin.solvers.linear_svm._span import SpanTuning, add_changes, due_moves, spanned_rows
 
-__all__ = ["DescentState", "DualBlockDescent"]
+__all__ = ["DescentState", "DualBlockDescent", "pass_work"]
 
 Array = NDArray[Any]
 
@@ -58,6 +63,8 @@ class DualBlockDescentTuning(NamedTuple):
     slack: float = 0.1  # a class whose margin is violated by more than -slack stays in play: by hand
     stale: float = 0.8  # gap at the end of a pass, as a share of the gaps added up while W improved: by hand
     screen_again: float = 0.1  # screen when the gap is this share of that at the last screening: by hand
+    visit: float = 1900.0  # multiplications of BLAS in the time of a visit to a row, beside its numbers: 230 ns
+    entry: float = 3.0  # the same of a number of a row and a class, of which a visit makes two
 
 
 @dataclass
@@ -72,16 +79,24 @@ class DescentState:
     live: Array  # (n * words,) bit t of a row: tile t is in play
     sqnorms: Array  # (n,)
     random: Array  # (1,) state of the shuffle
+    moves: Array  # (1 + r, alpha and weights): their values at the last step in the span of the moves, r moves; or none
     n_open: int
     n_active: int = 0  # 0: the next pass is a full one
     visits_left: int = 0
     full_gap: float = math.inf
     gap: float = math.inf  # summed over the last pass
     screened: float = math.inf  # gap at the last screening
+    passes_left: int = 0  # before the next step in the span of the moves
+    interval: int = 0  # passes between two of them
+    n_useless: int = 0  # of them in a row
+    dual: float = 0.0  # value after the last one
+    n_spans: int = 0  # such steps made
+    damping: float = 0.0  # of the next one
     loop: Any = field(default=None, init=False, repr=False)  # the structs of the compiled passes, made by the first one
 
     positions: ClassVar[dict[str, str]] = {"order": "gaps", "n_open": "order", "n_active": "order"}
     tiles: ClassVar[dict[str, tuple[str, str]]] = {"live": ("gaps", "alpha")}
+    grows: ClassVar[dict[str, tuple[str, int]]] = {"moves": ("moves", 0)}
 
 
 @dataclass(frozen=True)
@@ -101,6 +116,8 @@ class DualBlockDescent(Resumable):
     screening : bool
         Remove rows for good once the gap proves their optimum (maths: linear SVM, section 5).
     tuning : DualBlockDescentTuning
+    span_tuning : SpanTuning
+        Of the steps in the span of the last moves.
     """
 
     block: Any = "auto"
@@ -108,6 +125,7 @@ class DualBlockDescent(Resumable):
     order: str = "permuted"
     screening: bool = False
     tuning: DualBlockDescentTuning = DualBlockDescentTuning()
+    span_tuning: SpanTuning = SpanTuning()
 
     allowed: ClassVar = {
         "block": BLOCK,
@@ -145,13 +163,17 @@ class DualBlockDescent(Resumable):
             live=np.zeros(n * words, dtype=np.uint64),
             sqnorms=sqnorms,
             random=rng.integers(1, 2**63, size=1, dtype=np.uint64),
+            moves=np.empty((0, len(numbers))),
             n_open=n_open,
+            passes_left=self.span_tuning.after,
         )
 
     def step(self, problem: BlockDualProblem, state: DescentState) -> DescentState:
         """Make one full pass, or passes over the working set that cost about as much."""
         if state.loop is None:
             state.loop = self.structs(problem, state)
+        if self.working_set:
+            self._span(problem, state)
         if state.n_active == 0:
             self._full_pass(problem, state)
             return state
@@ -162,6 +184,52 @@ class DualBlockDescent(Resumable):
         if state.gap <= target or state.visits_left <= 0:
             state.n_active = 0
         return state
+
+    def _span(self, problem: BlockDualProblem, state: DescentState) -> None:
+        """After some passes, go to the best point in the span of the last moves."""
+        if state.passes_left > 0:
+            state.passes_left -= 1
+            return
+        tuning, n, size = self.span_tuning, len(problem.y), padded(problem.n_classes)
+        most = due_moves(state.moves.shape[1], tuning)
+        if most == 0 or not has_time_for(SCATTERED * tuning.moves * state.moves.shape[1]):
+            return
+        dual = dual_value(problem.y, state.alpha, state.weights, size)
+        every = math.ceil(tuning.share * max(tuning.entry * n * size / pass_work(problem), 1.0))
+        if len(state.moves) == 0:
+            state.moves = np.concatenate([state.alpha, state.weights])[None]
+            state.interval, state.passes_left, state.dual = every, every - 1, dual
+            return
+        if len(state.moves) <= most:
+            state.moves = np.concatenate([state.moves, state.moves[:1]])
+            place = len(state.moves) - 1
+        else:
+            place = 1 + state.n_spans % most
+        state.n_spans += 1
+        last, move = ((each[: n * size], each[n * size :]) for each in (state.moves[0], state.moves[place]))
+        for now, old, difference in zip((state.alpha, state.weights), last, move, strict=True):
+            np.subtract(now, old, out=difference)
+        alpha = state.alpha.reshape(n, size)
+        new = spanned_rows(problem, alpha, state.weights, state.moves[1:], state.damping, tuning.rank)
+        change, rise = new - alpha, zeros(len(state.weights))
+        loop, _, work = state.loop
+        add_changes(loop.rows, change.reshape(-1), work, rise)
+        gain = float(change[np.arange(n), problem.y].sum() - (state.weights + 0.5 * rise) @ rise)
+        if gain > 0.0:
+            alpha[:] = new
+            state.weights += rise
+            move[0][:] += change.reshape(-1)
+            move[1][:] += rise
+            state.damping *= tuning.fall
+        else:
+            state.damping = max(tuning.growth * state.damping, tuning.least_damping * float(state.sqnorms.mean()))
+        last[0][:], last[1][:] = state.alpha, state.weights
+        state.n_useless = 0 if gain * state.interval > dual - state.dual else state.n_useless + 1
+        if state.n_useless == 0:
+            state.interval = every
+        elif state.n_useless % tuning.patience == 0:
+            state.interval = min(2 * state.interval, tuning.rarest * every)
+        state.passes_left, state.dual = state.interval - 1, dual + max(gain, 0.0)
 
     def _full_pass(self, problem: BlockDualProblem, state: DescentState) -> None:
         """Visit every row that can move, and choose the working set of the passes to come."""
@@ -209,3 +277,11 @@ class DualBlockDescent(Resumable):
         is_fixed = np.isin(inside, rows)
         state.order[: state.n_open] = np.concatenate([inside[~is_fixed], inside[is_fixed]])
         state.n_open -= int(is_fixed.sum())
+        state.moves, state.n_spans = state.moves[:0], 0  # these rows have moved
+
+
+def pass_work(problem: BlockDualProblem) -> float:
+    """Return how many multiplications of BLAS take about as long as a pass over all rows; by timings on one core."""
+    tuning = DualBlockDescentTuning()
+    n_values = problem.X.size if isinstance(problem.X, np.ndarray) else problem.X.nnz
+    return tuning.visit * len(problem.y) + 2.0 * tuning.entry * n_values * problem.n_classes

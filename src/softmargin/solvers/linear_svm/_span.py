@@ -1,0 +1,94 @@
+"""The best dual point in the span of the last moves: what block descent cannot see from one row at a time.
+
+Block descent crawls along directions in which rows hold each other back, such as texts that are nearly the same but
+have other labels. Its moves over some passes point along them. The dual is a quadratic, so that the best sum of such
+moves is known:
+
+    maximise over t:   D(alpha + sum_j t_j U_j) - damping / 2 |sum_j t_j U_j|^2                                     (1)
+
+Entries that are zero stay so, others stop at their bounds. The point is taken where D rises, and the damping falls;
+else it grows: it holds the sum near to alpha, where fewer entries meet their bounds. Where some steps
+in a row bring less than one pass does, the next ones come after more passes.              maths: linear SVM, section 8
+
+    maths       here
+    U_j, X'U_j  moves[j]        (n * k + (d + 1) * k,), k padded: of the passes between two such steps, and the step
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.jit import jit
+from softmargin.backends.lanes import WIDTH, any_nonzero, load, pointer, store
+from softmargin.core.protocols import BlockDualProblem
+
+__all__ = ["SpanTuning", "add_changes", "due_moves", "spanned_rows"]
+
+Array = NDArray[Any]
+
+
+class SpanTuning(NamedTuple):
+    """The constants of the steps."""
+
+    moves: int = 3  # at most; on news20 5 were as fast and 8 slower, on made-up data 2 and 5 took more passes
+    share: float = 3.0  # passes between two steps take at least so many times as long; by hand, on news20
+    entry: float = 740.0  # multiplications of BLAS in the time that a step takes for each entry of alpha: a timing
+    patience: int = 4  # steps in a row that bring less than a pass does, before they become rarer; by hand
+    rarest: int = 4  # so many times as many passes then, at most: few enough to notice when steps help again; by hand
+    after: int = 32  # passes before the first: fits that need few shall not pay for it; by hand
+    least_damping: float = 1e-6  # of the first after none, relative to the mean |x_i|^2; by hand
+    growth: float = 16.0  # of the damping where D did not rise; by hand
+    fall: float = 0.25  # of the damping where it did; by hand
+    rank: float = 1e-10  # relative: moves that are sums of others up to this do not count; by hand
+    most_numbers: float = 1.25e8  # float64 numbers that all moves may hold, else there are fewer: 1 GB; by hand
+
+
+def due_moves(n_numbers: int, tuning: SpanTuning) -> int:
+    """Return how many moves of so many numbers are kept, beside one point; 0 where there is no room for any."""
+    return max(min(tuning.moves, int(tuning.most_numbers // n_numbers) - 1), 0)
+
+
+def best_sum(U: Array, V: Array, slopes: Array, damping: float, rank: float) -> Array:
+    """Return the t of (1), given the moves as rows of U, V = X'U, and the slopes of D along them."""
+    H = V @ V.T
+    if damping > 0.0:
+        H += damping * (U @ U.T)
+    scale = np.sqrt(np.diag(H))
+    scale[scale == 0.0] = 1.0
+    values, vectors = np.linalg.eigh(H / scale / scale[:, None])
+    is_kept = values > rank * values[-1]
+    vectors = vectors[:, is_kept]
+    return np.asarray(vectors @ (vectors.T @ (slopes / scale) / values[is_kept]) / scale)
+
+
+def spanned_rows(
+    problem: BlockDualProblem, alpha: Array, weights: Array, moves: Array, damping: float, rank: float
+) -> Array:
+    """Return the rows of the point of (1), made feasible; they and alpha are (n, k padded), padding stays zero."""
+    n, k, size = len(problem.y), problem.n_classes, alpha.shape[1]
+    U, V = moves[:, : n * size], moves[:, n * size :]
+    own = U[:, size * np.arange(n) + problem.y].sum(axis=1)
+    t = best_sum(U, V, own - V @ weights, damping, rank)
+    wanted = alpha + (t @ U).reshape(n, size)
+    wanted *= alpha != 0.0
+    new = np.zeros_like(alpha)
+    new[:, :k] = problem.feasible(wanted[:, :k])
+    return new
+
+
+@jit
+def add_changes(rows: Any, changes: Array, work: Any, weights: Array) -> None:
+    """Add X'changes to the weights; changes is (n * k,), and most of its rows may be zero."""
+    rows_, w, c_, W_ = rows.bare(), work.bare_workspace(), pointer(changes), pointer(weights)
+    k = work.numbers.shape[1]
+    for first in range(0, changes.shape[0], k):
+        m = 0
+        for o in range(0, k, WIDTH):
+            step = load(c_, first + o)
+            if any_nonzero(step):
+                store(w.step, o, step)
+                w.changed[m] = o
+                m += 1
+        if m > 0:
+            rows_.add(first // k, w.step, w.changed, m, W_, k)
