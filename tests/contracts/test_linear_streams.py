@@ -161,6 +161,15 @@ def test_memory_does_not_grow_with_the_stream():
         assert sizes[1] <= 1.05 * sizes[0]
 
 
+def test_labels_may_be_numbers_with_a_point():
+    X, y = blobs(60, 3, 2, seed=0)
+    whole, split = streamed(MODELS["one_vs_rest"], X, y), streamed(MODELS["one_vs_rest"], X, y.astype(float))
+    np.testing.assert_array_equal(whole.coef_, split.coef_)
+    for label in (0.5, np.nan):
+        with pytest.raises(sm.core.errors.DataError, match="does not know"):
+            split.partial_fit(X, np.where(y == 1, label, 0.0))
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_weights_of_samples_multiply_their_price(name):
     X, y = blobs(200, 4, 2, seed=7)

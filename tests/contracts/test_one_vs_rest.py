@@ -174,6 +174,27 @@ def test_classes_that_share_their_passes_reach_the_optimum_of_each(k, has_bias):
         assert best.bound - 1e-12 <= own.primal <= best.primal + 1e-6 * result.certificate.primal
 
 
+def test_classes_of_other_rows_do_not_share_passes():
+    problems = make("linear squared"), make("linear squared", seed=1)
+    mixed = OneVsRest([problem.parts[0] for problem in problems])
+    with pytest.raises(IncompatibleError, match="needs classes of the same rows"):
+        solve(mixed, OneVsRestDescent(), stop=Stop(1e-3, 10), rng=0)
+
+
+@pytest.mark.parametrize("bias", [0.0, 2.0])
+def test_hinges_that_share_their_passes_and_products_reach_the_optimum_of_each(bias):
+    rng = np.random.default_rng(0)
+    n, k = 60, 5
+    X = csr_matrix(rng.standard_normal((n, 12)) * (rng.random((n, 12)) < 0.4))
+    y, C = rng.integers(0, k, n), rng.integers(0, 3, n).astype(float)
+    problem = OneVsRest([MulticlassSVM(X, y == c, C=C, n_classes=2, bias=bias) for c in range(k)], scale=2.0)
+    best = 2.0 * sum(map(svm_optimum, problem.parts))
+    result = check_run(OneVsRestDescent(), problem, optimum=best)
+    each = [part.certificate(mine) for part, mine in zip(problem.parts, result.point, strict=True)]
+    assert result.certificate.primal == pytest.approx(2.0 * sum(own.primal for own in each), rel=1e-12)
+    assert result.certificate.bound == pytest.approx(2.0 * sum(own.bound for own in each), rel=1e-12)
+
+
 @dataclass
 class Steps:
     t: int = 0

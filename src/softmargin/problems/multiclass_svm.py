@@ -20,7 +20,7 @@ The intercept is the weight of a constant feature ``bias``, penalised like every
 have one column, second class minus first, as in scikit-learn.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -34,7 +34,7 @@ from softmargin.losses import LOSSES
 from softmargin.matrices.gram import Gram, Judged
 from softmargin.matrices.operator import canonical, longest_row, matmul, rmatmul, row_norms, sum_roundings
 from softmargin.problems.checks import checked_codes, checked_prices, digest_of
-from softmargin.problems.margin_models import MarginModels, margin_gap, small_gram
+from softmargin.problems.margin_models import BinaryData, MarginModels, margin_gap, small_gram
 
 __all__ = [
     "DualPoint",
@@ -223,6 +223,46 @@ class MulticlassSVM(_JointSVM):
         """Certify a point: P(W), D(alpha), relative gap."""
         return margin_gap(self.primal(point.weights), self.dual(point.alpha))
 
+    def as_binary(self) -> BinaryData:
+        """Return a problem of two classes in plain numbers: it is twice this one, with twice its C."""
+        # maths: notation, eq. 4.
+        if self.n_classes != 2:
+            raise IncompatibleError(f"this solver needs problems of two classes; found {self.n_classes}.")
+        return BinaryData(self.X, 2.0 * self.y - 1.0, 2.0 * self.C, False, False, self.bias)
+
+    @staticmethod
+    def points_of(parts: Sequence["MulticlassSVM"], columns: Array, biases: Array) -> list[DualPoint]:
+        """Return feasible points near the dual columns of problems of two classes on the same rows; no free biases."""
+        alphas = [part.feasible(_spread(column[:, None])) for part, column in zip(parts, columns.T, strict=True)]
+        weights = rmatmul(parts[0].X, np.column_stack([_collapsed(alpha) for alpha in alphas]), parts[0].bias)
+        return [DualPoint(alpha, _spread(mine[:, None])) for alpha, mine in zip(alphas, weights.T, strict=True)]
+
+    @staticmethod
+    def certificates_of(parts: Sequence[Any], points: Sequence[DualPoint]) -> list[Certificate]:
+        """Certify a point of each problem; those of two classes on the same rows share the products with them.
+
+        Where w = w_1 - w_0 and w_1 = -w_0, P = 1/4 |w|^2 + sum_i C_i [1 - y_i <w, x_i>]_+; the dual likewise.
+        """
+        first, X = parts[0], parts[0].X
+        if not all(part.X is X and part.bias == first.bias for part in parts) or not all(map(_is_pair, parts, points)):
+            return MarginModels.certificates_of(parts, points)
+        W = np.column_stack([_collapsed(point.weights) for point in points])
+        scores = np.concatenate([block for _, block in matmul(X, W, first.bias)])
+        columns = np.column_stack([_collapsed(point.alpha) for point in points])
+        V = rmatmul(X, columns, first.bias)
+        wrong = gamma(sum_roundings(X, len(parts)) + first._operations) * (first._norms @ np.abs(columns))
+        sizes = gamma(longest_row(X) + 12) * norms(W, axis=0)
+        found = []
+        for c, (part, point) in enumerate(zip(parts, points, strict=True)):
+            errors = ScoreErrors(first._norms[:, None], sizes[None, c : c + 1], np.zeros(1))
+            slacks = 1.0 - (2.0 * part.y - 1.0) * scores[:, c]
+            xi = np.maximum(slacks, 0.0)
+            losses = total(part.C * xi, part.C * (errors.of_slacks(slacks, scores[:, c], 0.0) + gamma(2) * xi))
+            primal = squared_norm(W[:, c]).times(0.5).times(0.5) + losses
+            energy = squared_norm(V[:, c], float(wrong[c])).times(0.5).times(0.5)
+            found.append(margin_gap(primal, part.linear_term(point.alpha) - energy))
+        return found
+
     def coef_and_intercept(self, point: DualPoint) -> tuple[Array, Array]:
         """Return the weights in scikit-learn's shapes: (k, d) and (k,), or one row for two classes."""
         columns = _collapsed(point.weights)
@@ -252,6 +292,13 @@ class MulticlassSVM(_JointSVM):
             found.append(inside + rows.start)
             values.append(alpha)
         return np.concatenate(found), np.concatenate(values)
+
+
+def _is_pair(part: MulticlassSVM, point: DualPoint) -> bool:
+    """Say whether a problem has two classes, and a feasible point whose columns are opposite."""
+    alpha, weights = point
+    is_pair = part.n_classes == 2 and len(alpha) == len(part.y) and np.array_equal(part.feasible(alpha), alpha)
+    return bool(is_pair and np.array_equal(weights[:, 0], -weights[:, 1]))
 
 
 class KernelMulticlassSVM(_JointSVM):

@@ -92,7 +92,8 @@ class StreamClassifier(CertifiedClassifier):
         is_alike = is_first or (
             getattr(X, "shape", ())[1:] == (self.n_features_in_,) and not hasattr(self, "feature_names_in_")
         )
-        is_plain = type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biuU"
+        # Whatever is no label of the model, as NaN, is refused by codes_of.
+        is_plain = type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biufU"
         if is_alike and is_plain and is_ready(X) and len(y) == X.shape[0]:
             self.n_features_in_ = X.shape[1]
             return X, y

@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from softmargin.backends.lanes import WIDTH, aligned, padded, zeros
 from softmargin.core.certificate import relative_gap
 from softmargin.core.deadline import alarm
+from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import ManyProblems, SquaredHingeProblem
 from softmargin.matrices.operator import rmatmul, row_squares
 from softmargin.matrices.rows import as_rows
@@ -167,7 +168,7 @@ class _Descent(Resumable):
     def estimate(self, problem: Any, state: DescentState) -> float:
         """Estimate the relative gap from those that the last step found sample by sample, and from y'a."""
         # A sample was visited half a pass ago, on average.
-        fall = min(state.gap / state.last_gap, 1.0) if state.last_gap > 0.0 else 1.0
+        fall = min(state.gap / state.last_gap, 1.0) if 0.0 < state.last_gap < math.inf else 1.0
         pull = np.abs(state.bias - state.multiplier)  # rho |y'a|
         net = np.divide(pull, state.rho, out=np.zeros_like(pull), where=state.rho > 0.0)
         gap = state.gap * math.sqrt(fall) + float(net @ (np.abs(state.multiplier) + pull))
@@ -222,6 +223,10 @@ def _stacked(parts: list[Any]) -> tuple[Any, Array, Array]:
     """Return what the parts share, their labels (n, k), int8, and their prices, (n, k) or (n, 1) where all agree."""
     binaries = [part.as_binary() for part in parts]
     first = binaries[0]
+    if not all(binary.X is first.X and binary[3:] == first[3:] for binary in binaries):
+        raise IncompatibleError(
+            "OneVsRestDescent needs classes of the same rows, loss and intercept; these differ. Use EachClass."
+        )
     k = padded(len(parts)) if len(parts) > 1 else 1
     signs = np.ones((len(first.y), k), dtype=np.int8)
     for c, binary in enumerate(binaries):
