@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Finisher", "FinisherTuning", "finisher_of", "newton_work"]
+__all__ = ["Finisher", "FinisherTuning", "finisher_of"]
 
 
 class FinisherTuning(NamedTuple):
@@ -29,7 +29,6 @@ class FinisherTuning(NamedTuple):
     scattered: float = 25.0  # of a number of a row in dual descent, of which a visit makes two; timings on news20
     solves: float = 5.0  # of Newton's method from a point of dual descent to 1e-3: 4 to 8 on news20 and tdt2
     support: float = 0.1  # share of the samples in its systems: 0.03 to 0.15 on news20 and tdt2, raw, at C = 1 and 100
-    eigenvectors: float = 10.0  # of all eigenvectors of a matrix, in cubes of its size; LAPACK's count is about 9
     models: float = 15.0  # of Newton's method over a ball to 1e-3: 5 to 15 on the data sets of benchmarks/hard
     landing: float = 2.5e6  # of a gradient step over a trace ball, beside its products: 0.3 ms of calls
     products: float = 8.0  # with X in such a step
@@ -77,20 +76,15 @@ def _of_dual_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING
     return Finisher("newton", max(whole / (2.0 * tuning.scattered * entries), tuning.steps), is_hopeless=False)
 
 
-def newton_work(problem: Any, tuning: FinisherTuning = TUNING) -> float:
-    """Count a step of Newton's method over a ball, for one column: a matrix and its eigenvectors."""
-    n, d = problem.X.shape
-    r = float(min(n, d))
-    return n * r**2 + tuning.eigenvectors * r**3
-
-
 def _of_gradient_steps(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
     """Choose Newton's method for one column of weights."""
+    from softmargin.solvers.ball.newton import step_work
+
     if problem.shape[1] != 1 or 3.0 * min(problem.X.shape) ** 2 > tuning.most_numbers:
         return None
     X = problem.X
     entries = X.size if isinstance(X, np.ndarray) else tuning.scattered * X.nnz
-    patience = tuning.models * newton_work(problem) / (tuning.landing + tuning.products * entries)
+    patience = tuning.models * step_work(*X.shape) / (tuning.landing + tuning.products * entries)
     return Finisher("newton", max(patience, tuning.steps), is_hopeless=False)
 
 

@@ -28,7 +28,7 @@ from softmargin.core.parameters import (
 )
 from softmargin.core.protocols import ManyProblems
 from softmargin.core.threads import n_threads
-from softmargin.estimators.posing.finishers import finisher_of, newton_work
+from softmargin.estimators.posing.finishers import finisher_of
 from softmargin.estimators.posing.softmax import convex_relative
 from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import SCATTERED, row_squares
@@ -304,7 +304,9 @@ def fastest_in_l1_ball(problem: Any, tuning: AutoTuning = TUNING) -> str:
 
 def fastest_in_trace_ball(problem: Any, tuning: AutoTuning = TUNING) -> str:
     """Name the solver for a trace ball: Newton's method where there is one column and a small Hessian."""
-    is_small = problem.shape[1] == 1 and newton_work(problem) <= tuning.most_modelled
+    from softmargin.solvers.ball.newton import step_work
+
+    is_small = problem.shape[1] == 1 and step_work(*problem.X.shape) <= tuning.most_modelled
     return "newton" if is_small else "accelerated_gradient"
 
 

@@ -31,10 +31,10 @@ from softmargin.solvers.ball._iterate import BallIterate, BallSolver, line_along
 from softmargin.solvers.ball._objective import checked_ball
 from softmargin.solvers.common.rotation import Rotation, find_rotation
 
-__all__ = ["BallNewton", "BallNewtonState", "BallNewtonTuning", "secular_root"]
+__all__ = ["BallNewton", "BallNewtonState", "BallNewtonTuning", "secular_root", "step_work"]
 
 LEAST = 1e-14  # share of the largest number of a model below which an eigenvalue is rounding
-EIGH = 10.0  # multiplications of all eigenvectors, in cubes of the size
+EIGH = 10.0  # multiplications of all eigenvectors, in cubes of the size; LAPACK's count is about 9
 
 
 class BallNewtonTuning(NamedTuple):
@@ -77,8 +77,7 @@ class BallNewton(BallSolver):
         ball = checked_ball(problem, "BallNewton", "BallGradient", TraceBall)
         rotation = state.rotation = state.rotation or find_rotation(problem.X)
         A, l2 = rotation.A, problem.l2
-        n, r = A.shape
-        check_time(n * float(r) ** 2 + EIGH * float(r) ** 3)
+        check_time(step_work(*A.shape))
         here = state.scores + state.intercept
         h = problem.weights * problem.loss.bend(here, problem.target)[:, 0]
         H = _weighted_gram(A, h)
@@ -119,6 +118,12 @@ def secular_root(values: Array, c: Array, radius: float, tuning: BallNewtonTunin
         # Newton's step for 1 / |v| - 1 / radius, a concave function: it does not go beyond the root.
         theta += (size / radius - 1.0) * size**2 / float(v @ (v / (values + theta)))
     return theta
+
+
+def step_work(n: int, d: int) -> float:
+    """Count the multiplications of a step: those of H, and of its eigenvectors."""
+    r = float(min(n, d))
+    return n * r**2 + EIGH * r**3
 
 
 def _weighted_gram(A: Any, h: Array) -> Array:
