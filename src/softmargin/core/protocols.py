@@ -313,6 +313,9 @@ class Solver(Protocol[P_contra, Point, State]):
 
     A solver may have a stopping rule of its own, ``is_over(problem, state) -> bool``: the run then ends as stopped.
 
+    ``runs_on_device = True`` says that it needs no more of a kernel matrix than ``scores``, ``add_change``, ``rows``
+    and working sets (``kernel_svm._dual_rows.working_rows``): then X may lie on a device.
+
     One that runs others in turn (``HandOver``) has more: ``wants_certificate(state) -> bool`` asks for the certificate
     of a state, ``told(problem, state, certificate, tol) -> bool`` sees each one before the next step and says whether
     another solver is at work from then on, ``at_work(state)`` is that solver, and ``fresh(problem, state)`` a first

@@ -7,16 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from softmargin.backends.arrays import home_of, is_foreign, to_numpy
 from softmargin.core.certificate import Certificate
+from softmargin.estimators.frame.device import DeviceClassifier
 from softmargin.estimators.frame.fit import Data, Posed
 from softmargin.estimators.frame.spelling import SOLVED_EITHER_WAY, also
 from softmargin.estimators.frame.stream import StreamClassifier
-from softmargin.estimators.frame.svm import SvmClassifier
 from softmargin.estimators.frame.warnings import indefinite_kernel
 from softmargin.estimators.posing.scs_stream import stream_of
 from softmargin.estimators.posing.stream import KernelStream
 from softmargin.estimators.posing.svm import (
     KernelSettings,
+    cache_megabytes,
     kernel_claim,
     kernel_of,
     kernel_task,
@@ -35,7 +37,7 @@ __all__ = ["KernelSVC"]
 Array = NDArray[Any]
 
 
-class KernelSVC(SvmClassifier, StreamClassifier):
+class KernelSVC(DeviceClassifier, StreamClassifier):
     r"""Kernel support vector classifier for two or more classes, trained to a certificate.
 
     Minimises 1/2 \|W\|^2 + C sum_i loss_i over W in the space of the kernel; the losses are those of ``LinearSVC``. The
@@ -84,12 +86,12 @@ class KernelSVC(SvmClassifier, StreamClassifier):
     warm_start : bool, default=False
         Start from the dual variables of the last fit, if it had the same samples and classes. Solvers that look at
         samples, other than "wolfe", and approximations start afresh.
-    cache_size : float, default=1000.0
+    cache_size : float or "auto", default="auto"
         Megabytes that kernel values may fill, or the features of an approximation: where these do not fit, rows are
-        drawn.
+        drawn. "auto" is 1000, and where X lies on a GPU 70 % of the memory that it has left.
     random_state : int, RandomState or None, default=None
         Seed of the order in which samples are visited, and of the samples and landmarks that are drawn.
-    {n_jobs, verbose}
+    {n_jobs, device, verbose}
 
     Attributes
     ----------
@@ -155,11 +157,12 @@ class KernelSVC(SvmClassifier, StreamClassifier):
         class_weight: Any = None,
         probability: str | bool | None = None,
         warm_start: bool = False,
-        cache_size: float = 1000.0,
+        cache_size: float | str = "auto",
         approximation: str | None = "auto",
         n_components: int = 500,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str | None = None,
         verbose: int = 0,
     ) -> None:
         self._take_settings(locals())
@@ -190,9 +193,8 @@ class KernelSVC(SvmClassifier, StreamClassifier):
 
     def _pose(self, data: Data, gram: Gram | None = None) -> Posed:
         kernel = self._kernel_for(data.X, data.sample_weight)
-        how = KernelSettings(
-            kernel, self.solver, self.approximation, self.n_components, self.cache_size, self._stop().max_seconds, gram
-        )
+        cache_size, seconds = cache_megabytes(self.cache_size, data.X), self._stop().max_seconds
+        how = KernelSettings(kernel, self.solver, self.approximation, self.n_components, cache_size, seconds, gram)
         task = kernel_task(self._svm(data), how, self._seed)
         eigenvalue = task.negative_eigenvalue()
         if eigenvalue < 0:
@@ -200,7 +202,8 @@ class KernelSVC(SvmClassifier, StreamClassifier):
 
         def attributes(point: Any) -> dict[str, Any]:
             expansion = task.expansion(point)
-            return {**self._attributes(expansion, data.codes[expansion.support], len(data.classes)), "_stream": None}
+            own = self._attributes(expansion, data.codes[expansion.support], len(data.classes))
+            return {**self._at_home(own, data), "_stream": None}
 
         def warm_point() -> Any:
             is_drawn = looks_at_samples(self.solver) and not needs_all_samples(self.solver)
@@ -224,9 +227,10 @@ class KernelSVC(SvmClassifier, StreamClassifier):
         }
 
     def _predictor(self, info: dict[str, Any]) -> KernelExpansion:
-        vectors = None if self._kernel.name == "precomputed" else self.support_vectors_
-        own = Expansion(self._kernel, vectors, self.support_, self._n_samples, self.dual_coef_.T, self.intercept_)
-        return KernelExpansion(self.classes_, *own, info)
+        vectors = None if self._kernel.name == "precomputed" else to_numpy(self.support_vectors_)
+        support, dual, intercept = (to_numpy(each) for each in (self.support_, self.dual_coef_, self.intercept_))
+        own = Expansion(self._kernel, vectors, support, self._n_samples, dual.T, intercept)
+        return KernelExpansion(to_numpy(self.classes_), *own, info)
 
     def _claim(self) -> dict[str, Any]:
         return {**super()._claim(), **kernel_claim(self._kernel)}
@@ -239,11 +243,14 @@ class KernelSVC(SvmClassifier, StreamClassifier):
             raise AttributeError(
                 f"coef_ exists for the linear kernel only; this model has the {self._kernel.name} one."
             )
-        return self._predictor({}).as_linear.coef
+        coef = self._predictor({}).as_linear.coef
+        return home_of(self.support_vectors_).array(coef) if is_foreign(self.support_vectors_) else coef
 
     def _stream_refusal(self) -> str:
         is_given = self.__sklearn_tags__().input_tags.pairwise
         is_free = self.fit_intercept == "free"
+        if self.device is not None or is_foreign(getattr(self, "support_vectors_", None)):
+            return "partial_fit computes in the memory of the processor; use device=None and NumPy arrays."
         if self.multiclass == "one_vs_rest" and self.loss == "hinge" and not is_given and not is_free:
             return ""
         return (

@@ -88,7 +88,7 @@ class KernelSVCCV(CrossValidated, KernelSVC):
         max_seconds: float | None = None,
         class_weight: Any = None,
         probability: str | bool | None = None,
-        cache_size: float = 1000.0,
+        cache_size: float | str = "auto",
         approximation: str | None = "auto",
         n_components: int = 500,
         random_state: Any = None,

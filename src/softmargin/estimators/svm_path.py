@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from softmargin.backends.arrays import on_host
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.parameters import checked
 from softmargin.core.threads import threads
@@ -68,7 +69,9 @@ def svm_path(estimator: Any, X: Any, y: Any, *, Cs: Any = 10, sample_weight: Any
         )
     model = clone(estimator)
     model._check_parameters()
-    data = model._checked(X, y, sample_weight)
+    if getattr(model, "device", None) is not None:
+        raise IncompatibleError("svm_path computes in the memory of the processor; use device=None.")
+    data = model._checked(on_host(X, "svm_path"), y, sample_weight)
     grid = grid_of(Cs, model, data)
     fitted, results = [], []
     with threads(model.n_jobs):

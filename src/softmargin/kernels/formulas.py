@@ -131,16 +131,15 @@ class Rbf(_OfDistance):
         """Return the mean of dense points, where the distances from zero are too long and those from it are not."""
         if points.is_sparse or not self._lost(points) > _LOST:
             return None
-        mean: Array = points.X.mean(axis=0, dtype=np.float64)
+        mean = points.mean()
         return mean if self._lost(points.moved(mean)) <= _LOST else None
 
     def block(self, left: Points, right: Points) -> Array:
         """Return k(a, b) for all pairs."""
         kind = left.X.dtype
-        longest = max(left.sqnorms.max(initial=0.0), right.sqnorms.max(initial=0.0))
-        if np.finfo(kind).eps * self.gamma * longest > _LOST_NARROW:
+        if self.is_too_narrow(kind, left, right):
             left, right = left.widened(), right.widened()
-        if left.X.dtype == np.float64 and max(self._lost(left), self._lost(right)) > _LOST and _has_differences(left):
+        if left.X.dtype == np.float64 and self.cancels(left, right):
             exponent = _squared_differences(left, right)
             exponent *= -self.gamma
         else:
@@ -151,6 +150,15 @@ class Rbf(_OfDistance):
             # Rounding may make a squared distance negative; no kernel value exceeds 1.
             np.minimum(exponent, 0.0, out=exponent)
         return np.exp(exponent, out=exponent).astype(kind, copy=False)
+
+    def is_too_narrow(self, kind: Any, left: Any, right: Any) -> bool:
+        """Say whether numbers of this type are too short for the exponents."""
+        longest = max(left.sqnorms.max(initial=0.0), right.sqnorms.max(initial=0.0))
+        return bool(np.finfo(kind).eps * self.gamma * longest > _LOST_NARROW)
+
+    def cancels(self, left: Any, right: Any) -> bool:
+        """Say whether exponents by inner products lose digits in float64, and differences of coordinates do not."""
+        return max(self._lost(left), self._lost(right)) > _LOST and _has_differences(left)
 
     def _parts(self, points: Points) -> Array:
         """Bound the part of every point in the rounding error of an exponent in float64; shape (n,)."""

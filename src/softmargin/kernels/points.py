@@ -125,6 +125,10 @@ class Points:
         """Return some of the rows (a slice of an array is a view)."""
         return Points(self.X[index], self.sqnorms[index])
 
+    def mean(self) -> Array:
+        """Return the mean of every column of dense points, in float64; (d,)."""
+        return np.asarray(self.X.mean(axis=0, dtype=np.float64))
+
     def moved(self, origin: Array) -> "Points":
         """Return dense points relative to another origin, in float64."""
         return Points(np.subtract(self.X, origin, dtype=np.float64), is_moved=True)

@@ -27,13 +27,12 @@ from numpy.typing import NDArray
 
 from softmargin.core.deadline import check_time
 from softmargin.core.errors import DataError
-from softmargin.core.parameters import POSITIVE, checked
-from softmargin.core.rounding import KernelErrors, Rounded, ScoreErrors, gamma, norms, squared_norm, total
+from softmargin.core.rounding import Rounded, ScoreErrors, gamma, norms, squared_norm
 from softmargin.core.threads import n_threads, spread
 from softmargin.kernels import Linear, Points, Precomputed
-from softmargin.kernels.formulas import errors_of
 from softmargin.kernels.points import DENSE_COPIES, TILE_NUMBERS, add_product, slices, tile_shape
-from softmargin.matrices.gram_checks import ROUNDING, check_symmetric, checked_matrix
+from softmargin.matrices.gram_checks import checked_matrix
+from softmargin.matrices.kernel_matrix import GramMemory, Judged, KernelMatrix, Moment, check_finite
 from softmargin.matrices.operator import canonical, longest_row, matmul, rmatmul, row_norms, sum_roundings
 from softmargin.matrices.row_store import RowStore, sum_rows
 
@@ -51,61 +50,25 @@ class GramTuning(NamedTuple):
     probe_rows: int = 400  # on which a kernel of unknown kind is tested for symmetry and negative eigenvalues; by hand
 
 
-class Judged(NamedTuple):
-    """K alpha, bounds on its rounding errors, and <alpha, K alpha>."""
-
-    scores: Array  # (n, k)
-    errors: ScoreErrors
-    square: Rounded
-
-    def column(self, c: int, alpha: Array) -> "Judged":
-        """Return what was found for column c of alpha alone."""
-        scores = self.scores[:, c : c + 1]
-        errors = ScoreErrors(self.errors.rows, self.errors.slope[:, c : c + 1], self.errors.level[c : c + 1])
-        return Judged(scores, errors, _square(alpha[:, None], scores, errors))
-
-
-class GramMemory(NamedTuple):
-    """What was cached, and in which order: the same calls give the same bits."""
-
-    rows: Array  # rows that were cached, call after call
-    ends: Array  # (number of calls,) where each call ends in them
-    square: Array  # rows of the last square
-    square_after: int  # calls before it
-    ordered_after: int  # calls before the store was put in order; -1: it was not
-
-
-class Moment(NamedTuple):
-    """How far the memory of a kernel matrix has come."""
-
-    n_calls: int
-    square: Array
-    square_after: int
-    ordered_after: int
-
-
-class Gram:
+class Gram(KernelMatrix):
     """Kernel values between the training samples.
 
     Parameters
     ----------
     kernel : kernel object
     X : array or CSR matrix of shape (n, d); the (n, n) kernel matrix itself for a precomputed kernel
-    bias : float
-        Value of a constant feature beside the kernel's own: adds bias^2 to every entry.
-    cache_size : float
-        Megabytes that kernel values may fill.
+    bias, cache_size
+        As in ``KernelMatrix``.
     tuning : GramTuning, optional
     """
+
+    is_on_device = False
 
     def __init__(
         self, kernel: Any, X: Any, *, bias: float = 0.0, cache_size: float = 1000.0, tuning: GramTuning | None = None
     ) -> None:
-        cache_size = checked("cache_size", cache_size, POSITIVE)
-        if not np.isfinite(bias):
-            raise DataError(f"bias must be finite; found {bias!r}.")
-        self.kernel, self.bias = kernel, float(bias)
-        self.tuning = tuning = tuning or GramTuning()
+        tuning = tuning or GramTuning()
+        super().__init__(kernel, bias, cache_size, tuning)
         X = canonical(X)
         self.is_given = isinstance(kernel, Precomputed)
         if self.is_given:
@@ -115,7 +78,6 @@ class Gram:
         self.points = self.samples if origin is None else self.samples.moved(origin)
         self.n = len(self.points)
         self.dtype = X.dtype
-        self.budget = int(cache_size * 1e6)
         some = int(tuning.kept_share * self.budget) // (max(1, self.n) * int(self.dtype.itemsize))
         self._store = RowStore(self.n, self.n if self.is_stored else some, self.dtype)
         self._last: tuple[Array, Array] = (np.empty(0, dtype=np.intp), np.empty((0, 0), dtype=self.dtype))
@@ -164,19 +126,9 @@ class Gram:
         """How many rows ``rows`` can return within the budget."""
         return max(1, self._room // self.n)
 
-    @cached_property
-    def diagonal(self) -> Array:
-        """K_ii; shape (n,), float64."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            values: Array = self.kernel.diagonal(self.points) + self.bias**2
-        _check_finite(values)
-        if (values < 0).any():
-            i = int(values.argmin())
-            raise DataError(
-                f"the kernel of sample {i} with itself is {values[i]:.3g}; no positive semi-definite kernel is "
-                "negative there. Use another kernel, or other settings."
-            )
-        return values
+    def vectors(self, index: Array) -> Any:
+        """Return the samples at ``index``; None where the matrix was given."""
+        return None if self.is_given else self.X[index]
 
     def share(self) -> bool:
         """Get ready for calls by several threads at the same time; False where K does not fit: then they must not."""
@@ -315,36 +267,30 @@ class Gram:
             out = self._kept_sums(kept, columns[kept])
             out += self._sums(slice(0, self.n), self.n, left, columns[left])
         if np.isfinite(columns).all():  # else the cause is alpha, and the certificate will show it
-            _check_finite(out)
+            check_finite(out)
         return out.reshape(alpha.shape)
 
     def judged(self, alpha: Array, operations: int) -> Judged:
-        """Return K alpha and <alpha, K alpha> for alpha (n, k), with proven errors; all values are float64.
+        """Return K alpha and <alpha, K alpha>, as every kernel matrix does; of a linear kernel by its weights."""
+        if not self.is_linear:
+            return super().judged(alpha, operations)
+        lengths = self.lengths
+        weights = rmatmul(self.X, alpha, self.bias)
+        scores = np.concatenate([part for _, part in matmul(self.X, weights, self.bias)])
+        slope = gamma(sum_roundings(self.X, alpha.shape[1]) + operations) * (lengths @ np.abs(alpha))
+        slope += gamma(longest_row(self.X) + 12) * norms(weights, axis=0)
+        return self._judged(alpha, scores, ScoreErrors(lengths[:, None], slope[None, :], np.zeros(len(slope))))
 
-        The errors also hold for every alpha within ``operations`` roundings of this one.
-        """
-        if self.is_linear:
-            lengths = self.lengths
-            weights = rmatmul(self.X, alpha, self.bias)
-            scores = np.concatenate([part for _, part in matmul(self.X, weights, self.bias)])
-            slope = gamma(sum_roundings(self.X, alpha.shape[1]) + operations) * (lengths @ np.abs(alpha))
-            slope += gamma(longest_row(self.X) + 12) * norms(weights, axis=0)
-            errors = ScoreErrors(lengths[:, None], slope[None, :], np.zeros(len(slope)))
-        else:
-            if self.dtype == np.float64 or self.is_given:
-                scores = self.scores(alpha)
-            else:
-                index = np.flatnonzero(alpha.any(axis=1))
-                scores = self._sums(slice(0, self.n), self.n, index, alpha[index], is_wide=True)
-            errors = self._errors.of_scores(alpha, operations, self.bias**2)
-        if np.isfinite(alpha).all():  # else the cause is alpha, and the certificate shows it
-            _check_finite(scores)
-        return Judged(scores, errors, _square(alpha, scores, errors))
+    def _wide_scores(self, alpha: Array) -> Array:
+        if self.dtype == np.float64 or self.is_given:
+            return self.scores(alpha)
+        index = np.flatnonzero(alpha.any(axis=1))
+        return self._sums(slice(0, self.n), self.n, index, alpha[index], is_wide=True)
 
     def energy(self, alpha: Array, operations: int) -> Rounded:
         """Return <alpha, K alpha> alone, as ``judged`` does."""
         if not self.is_linear:
-            return self.judged(alpha, operations).square
+            return super().energy(alpha, operations)
         errors = gamma(sum_roundings(self.X, alpha.shape[1]) + operations) * (self.lengths @ np.abs(alpha))
         return squared_norm(rmatmul(self.X, alpha, self.bias), float(np.linalg.norm(errors)))
 
@@ -352,11 +298,6 @@ class Gram:
     def lengths(self) -> Array:
         """Norms of [x_i, bias]; shape (n,)."""
         return row_norms(self.X, self.bias)
-
-    @cached_property
-    def _errors(self) -> KernelErrors:
-        """Bounds on the rounding errors of kernel values."""
-        return errors_of(self.kernel, self.points)
 
     def add_change(self, scores: Array, index: Array, change: Array) -> None:
         """Add K[:, index] change to scores, (n, k), right after ``square(index)``, which is used again.
@@ -416,7 +357,7 @@ class Gram:
             both = not (isinstance(left, slice) or isinstance(right, slice))
             values = np.array(self.X[np.ix_(left, right) if both else (left, right)])
         else:
-            # _check_finite reports what overflows, with advice.
+            # check_finite reports what overflows, with advice.
             with np.errstate(over="ignore", invalid="ignore"):
                 values = self.kernel.block(left, right)
         if self.bias:
@@ -456,28 +397,6 @@ class Gram:
         downs = slices(len(index), height)
         spread(fill_tile, ((down, rest) for down in downs for rest in slices(len(index) - down.start, width)))
 
-    def negative_eigenvalue(self) -> float:
-        """Return a negative upper bound on the smallest eigenvalue of K, or 0.0 where none was found.
-
-        The smallest eigenvalue of a principal submatrix is never below that of K (Cauchy): a negative one is a proof.
-        A kernel of unknown kind that is not symmetric is refused here.
-        """
-        if self.kernel.is_psd:
-            return 0.0
-        index = np.unique(np.linspace(0, self.n - 1, min(self.n, self.tuning.probe_rows)).astype(np.intp))
-        probe = self._part(index)
-        part = self._between(probe, probe).astype(np.float64)
-        _check_finite(part)
-        check_symmetric(part, index)
-        smallest = float(np.linalg.eigvalsh((part + part.T) / 2.0)[0])
-        return smallest if smallest < -ROUNDING * len(index) * np.abs(part).max(initial=0.0) else 0.0
-
-
-def _square(alpha: Array, scores: Array, errors: ScoreErrors) -> Rounded:
-    """Return <alpha, K alpha>, given K alpha and its errors."""
-    return total(alpha * scores).widened(2.0 * errors.weighted(np.abs(alpha)))
-
-
-def _check_finite(values: Array) -> None:
-    if not np.isfinite(values).all():
-        raise DataError("the kernel gives NaN or infinite values; scale the features, or lower gamma, degree or coef0.")
+    def _probe(self, index: Array) -> Array:
+        part = self._part(index)
+        return self._between(part, part).astype(np.float64)

@@ -80,10 +80,9 @@ class MarginModels:
         """Return the kernel model that a point is, without labels: the samples with a nonzero dual variable."""
         gram, dual = self.gram, self.dual_columns(point)
         support = np.flatnonzero(dual.any(axis=1))
-        vectors = None if gram.is_given else gram.X[support]
         # A constant feature has the weight bias * sum of the duals (maths: linear SVM, section 2).
         intercept = gram.bias**2 * dual.sum(axis=0) + self.free_bias(point)
-        return Expansion(gram.kernel, vectors, support, gram.n, dual[support], intercept)
+        return Expansion(gram.kernel, gram.vectors(support), support, gram.n, dual[support], intercept)
 
     def model(self, point: Any, classes: Array, info: Mapping[str, Any] | None = None) -> LinearModel | KernelExpansion:
         """Return the model that a point is."""

@@ -60,6 +60,12 @@ def check_needs(problem: Any, solver: Any, advice: str = "Use a solver made for 
                 f"{type(solver).__name__} needs a {needed.__name__}; {type(problem).__name__} is not one. {advice}"
             )
         met.add(needed)
+    if getattr(getattr(problem, "gram", None), "is_on_device", False) and not getattr(solver, "runs_on_device", False):
+        raise IncompatibleError(
+            f"{type(solver).__name__} needs kernel values in the memory of the processor, but X lies on a device. Use "
+            "solver='splitting' (with fit_intercept='free' 'frank_wolfe', with squared_hinge 'dual_prox_gradient'), or "
+            "pass X as a NumPy array."
+        )
 
 
 def check_first(problem: Any, init: Any) -> None:

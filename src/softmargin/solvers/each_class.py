@@ -53,6 +53,11 @@ class EachClass(CheckedFields):
     allowed: ClassVar = {"solver": (SOLVER_OBJECT,)}
     needs: ClassVar[tuple[type, ...]] = (ManyProblems,)
 
+    @property
+    def runs_on_device(self) -> bool:
+        """Whether its solver does."""
+        return bool(getattr(self.solver, "runs_on_device", False))
+
     def start(self, problem: ManyProblems, init: Any, rng: np.random.Generator) -> EachState:
         """Start every class."""
         n_parts = len(problem.parts)

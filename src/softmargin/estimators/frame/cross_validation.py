@@ -26,6 +26,7 @@ from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import _check_method_params
 
+from softmargin.backends.arrays import on_host
 from softmargin.core.errors import DataError
 from softmargin.core.parameters import Number, checked, shown
 from softmargin.core.threads import n_threads, spread, threads
@@ -141,7 +142,7 @@ class CrossValidated(CertifiedEstimator):
     @with_callbacks
     def _fit(self, X: Any, y: Any, sample_weight: Any, **params: Any) -> Self:
         self._check_parameters()
-        data = self._checked(X, y, sample_weight)
+        data = self._checked(on_host(X, type(self).__name__), y, sample_weight)
         routed = self._routed("fit", data.sample_weight, params)
         folds = self._folds(data, routed.splitter.split)
         with threads(self.n_jobs):

@@ -26,6 +26,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from softmargin.backends.arrays import on_host
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
 from softmargin.core.parameters import as_numbers, check_all, shown
@@ -274,7 +275,11 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         self._check_parameters()
         with threads(self.n_jobs):
-            return self._train(self._checked(X, y, sample_weight))
+            return self._train(self._checked(self._placed(X), y, sample_weight))
+
+    def _placed(self, X: Any) -> Any:
+        """Return X where it can be computed with, or refuse it."""
+        return on_host(X, type(self).__name__)
 
     def _twin(self) -> Self:
         """Return an estimator that can be fitted while this one predicts."""
@@ -327,7 +332,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
             watchers=watchers,
         )
         result = result._replace(certificate=posed.named(result.certificate))
-        self._keep(result, attributes(result.point), len(data.y))
+        self._keep(result, attributes(result.point), int(data.X.shape[0]))
         return result
 
     def _keep(self, result: Result, attributes: dict[str, Any], n: int) -> None:

@@ -8,6 +8,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from softmargin.backends.arrays import on_host
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
 from softmargin.core.sparse import checked_sparse
@@ -70,6 +71,7 @@ class StreamClassifier(CertifiedClassifier):
 
     def _take_chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
         self._check_parameters()
+        X = on_host(X, "partial_fit")
         is_first = not hasattr(self, "classes_")
         if is_first and classes is None:
             raise DataError("classes must be passed in the first call of partial_fit: all labels that will come.")

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 
+from softmargin.backends.arrays import to_numpy
 from softmargin.estimators.frame.calibration import TUNING, fitted_calibration, held_out_scores
 from softmargin.estimators.frame.fit import CertifiedClassifier, Data, Posed
 from softmargin.estimators.frame.warnings import warn_of_path
@@ -122,11 +123,12 @@ class SvmClassifier(CertifiedClassifier):
         Where C has grown since, they grow by the factor t of 1 .. C / C_last at which the dual value t L - t^2 / 2 Q is
         the largest: maths, notation, eq. 9.
         """
-        n = len(data.y)
+        n = int(data.X.shape[0])
         if getattr(self, "_n_samples", None) != n or not hasattr(self, "dual_coef_"):  # a stream has none
             return None
-        dual = np.zeros((n, len(self.dual_coef_)))
-        dual[self.support_] = self.dual_coef_.T
+        columns = to_numpy(self.dual_coef_).T
+        dual = np.zeros((n, columns.shape[1]))
+        dual[to_numpy(self.support_)] = columns
         most = self.C / self._last_C
         if most > 1.0:
             dual *= self._growth(dual, self._prices(data, self._last_C), most)

@@ -287,7 +287,12 @@ def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
 
 
 def fastest_kernel_hinge(problem: Any) -> str:
-    """Name the solver for a kernel hinge: by pairs of samples where each has one variable, else by blocks."""
+    """Name the solver for a kernel hinge: by pairs of samples where each has one variable, else by blocks.
+
+    Both are compiled loops over single rows; on a device whole arrays are fast.
+    """
+    if problem.gram.is_on_device:
+        return "splitting"
     return "pair_descent" if problem.n_classes == 2 else "block_descent"
 
 
@@ -320,10 +325,16 @@ def is_wide(X: Any, tuning: AutoTuning = TUNING) -> bool:
     return not isinstance(X, np.ndarray) and X.shape[1] > tuning.many_features
 
 
+def fastest_kernel_squared_hinge(problem: Any) -> str:
+    """Name the solver for a squared hinge with a kernel: by pairs of samples, by whole arrays on a device."""
+    return "dual_prox_gradient" if problem.gram.is_on_device else "smo"
+
+
 RULES: dict[str, Callable[[Any], str]] = {
     "softmax ridge": fastest_ridge,
     "linear squared_hinge": fastest_squared_hinge,
     "kernel hinge": fastest_kernel_hinge,
+    "kernel squared_hinge": fastest_kernel_squared_hinge,
     "l1 ball": fastest_in_l1_ball,
     "trace ball": fastest_in_trace_ball,
 }

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin import solvers
+from softmargin.backends.arrays import home_of, is_foreign
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.parameters import NONE, Number, OneOf, Truth, checked
@@ -42,6 +43,7 @@ __all__ = [
     "SvmData",
     "SvmSettings",
     "binary_labels",
+    "cache_megabytes",
     "kernel_claim",
     "kernel_of",
     "kernel_problem",
@@ -58,6 +60,8 @@ MULTICLASS = (*LOSSES, "one_vs_rest")
 APPROXIMATIONS = (None, "auto", "nystroem")
 FIT_INTERCEPT = (Truth(), OneOf("free", "penalized"))
 INTERCEPT_SCALING = Number(above=0.0, most=1e100)  # its square is a kernel value
+CACHE_SIZE = 1000.0  # megabytes: what cache_size="auto" is in the memory of the processor; by hand
+DEVICE_SHARE = 0.7  # of the free memory of a device, for cache_size="auto": solvers need some, too; by hand
 EXACT_ROWS = 20_000  # up to so many rows, approximation="auto" solves the problem itself; by hand
 
 
@@ -168,10 +172,28 @@ def kernel_problem(data: SvmData, kernel: Any, cache_size: float = 1000.0, gram:
     data.settings.check_kernel()
     is_free = data.settings.is_squared or data.settings.is_free
     if gram is None:
-        gram = Gram(kernel, data.X, bias=0.0 if is_free else data.settings.bias, cache_size=cache_size)
+        bias = 0.0 if is_free else data.settings.bias
+        gram = _gram_for(data.X)(kernel, data.X, bias=bias, cache_size=cache_size)
     if is_free:
         return _free_bias_parts(gram, data, is_expansion=True)
     return _hinge_parts(partial(KernelMulticlassSVM, gram), data)
+
+
+def _gram_for(X: Any) -> Any:
+    """Return the class of the kernel matrix of X: in memory, or where X lies."""
+    if not is_foreign(X):
+        return Gram
+    from softmargin.matrices.device_gram import DeviceGram
+
+    return DeviceGram
+
+
+def cache_megabytes(cache_size: Any, X: Any) -> float:
+    """Return how many megabytes kernel values may fill; "auto" asks the device that X lies on, where it tells."""
+    if not isinstance(cache_size, str):
+        return float(cache_size)
+    free = home_of(X).free_bytes if is_foreign(X) else None
+    return CACHE_SIZE if free is None else DEVICE_SHARE * free / 1e6
 
 
 def _hinge_parts(pose: Callable[..., Any], data: SvmData) -> Any:
@@ -244,6 +266,10 @@ def kernel_of(kernel: Any, gamma: Any, degree: int, coef0: float, X: Any, sample
 
 
 def _gamma_of(gamma: Any, X: Any, sample_weight: Array | None) -> float:
+    if is_foreign(X) and isinstance(gamma, str) and gamma == "scale":
+        from softmargin.kernels.on_device import variance as device_variance
+
+        return scaled_gamma(int(X.shape[1]), device_variance(X, home_of(X), sample_weight))
     if sample_weight is None or not (isinstance(gamma, str) and gamma == "scale"):
         return find_gamma(gamma, X)
     with np.errstate(all="ignore"):
@@ -286,6 +312,9 @@ def needs_all_samples(solver: Any) -> bool:
 def kernel_task(data: SvmData, how: KernelSettings, seed: Callable[[], int]) -> KernelTask:
     """Build the problem that stands for a kernel SVM: on landmarks, on samples, or the problem itself."""
     data.settings.check_kernel()
+    if is_foreign(data.X):
+        _check_exact(how)
+        return KernelTask(kernel_problem(data, how.kernel, how.cache_size, how.gram))
     if _is_approximate(how, data.X.shape[0]):
         # Imported where a kernel matrix is too large only: a default fit needs neither.
         from softmargin.estimators.posing.many_rows import on_landmarks
@@ -296,6 +325,20 @@ def kernel_task(data: SvmData, how: KernelSettings, seed: Callable[[], int]) -> 
 
         return KernelTask(sampled_problem(data, how))
     return KernelTask(kernel_problem(data, how.kernel, how.cache_size, how.gram))
+
+
+def _check_exact(how: KernelSettings) -> None:
+    """Refuse what is not done on a device; there "auto" means the problem itself, whatever its size."""
+    if how.approximation not in (None, "auto"):
+        raise IncompatibleError(
+            f"approximation={how.approximation!r} is not done on a device; use approximation=None, or pass X as a "
+            "NumPy array."
+        )
+    if looks_at_samples(how.solver):
+        raise IncompatibleError(
+            f"solver={how.solver!r} looks at samples in the memory of the processor; on a device use "
+            "solver='splitting', or pass X as a NumPy array."
+        )
 
 
 def _is_approximate(how: KernelSettings, n: int) -> bool:

@@ -10,10 +10,11 @@ Both follow from setting alpha_iy = - sum_j alpha_ij: maths: kernel SVM, section
 section 3 (nearest points, with K_ii = 1).
 """
 
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from softmargin.blocks import NOTHING
 from softmargin.core.deadline import check_time
@@ -24,7 +25,10 @@ from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.common.working_set import choose_rows
 
 __all__ = [
+    "EQUAL",
+    "MAX_PASSES",
     "DualRowSolver",
+    "HostRows",
     "active_rows",
     "corner",
     "corner_weights",
@@ -35,12 +39,13 @@ __all__ = [
     "open_rows",
     "weights_between",
     "wide_product",
+    "working_rows",
 ]
 
 Array = NDArray[Any]
 State = TypeVar("State", bound=Any)
-_EQUAL = 4e-16  # relative distance at which two gammas are the same number
-_MAX_PASSES = 200  # bisection alone needs fewer than 64; NaN would never end
+EQUAL = 4e-16  # relative distance at which two gammas are the same number
+MAX_PASSES = 200  # bisection alone needs fewer than 64; NaN would never end
 _INSIDE = 1e-12  # a weight this far (relative to C) from 0 and from C lies between them
 
 
@@ -89,13 +94,13 @@ def _nearest_weston_watkins(u: Array, y: Array, C: Array) -> Array:
     bound = C[:, None]
     gamma = np.maximum(own, 0.0)  # gamma is the label's new entry: near u_y where u is near the set
     low, high = np.full(len(v), -1.0), np.full(len(v), np.inf)
-    for _ in range(_MAX_PASSES):
+    for _ in range(MAX_PASSES):
         check_time()
         over = v - gamma[:, None]
         is_inside = (over > 0.0) & (over < bound)
         sums = np.where(over >= bound, bound, np.where(is_inside, v, 0.0)).sum(axis=1)
         new = sums / (1.0 + is_inside.sum(axis=1))
-        is_found = np.abs(gamma - new) <= _EQUAL * np.maximum(gamma, new)
+        is_found = np.abs(gamma - new) <= EQUAL * np.maximum(gamma, new)
         high = np.where(gamma > new, gamma, high)
         low = np.where(gamma < new, gamma, low)
         # Newton alone may cycle: the slope changes on both sides of the root.
@@ -122,6 +127,68 @@ def wide_product(K: Array, change: Array) -> Array:
         check_time()
         np.matmul(K[part].astype(np.float64, copy=False), change, out=out[part])
     return out
+
+
+class HostRows(NamedTuple):
+    """The rows of a working set; ``_device_rows.DeviceRows`` are the same on a device."""
+
+    multiclass: str
+    K: Array  # (m, m)
+    y: Array  # (m,)
+    C: Array  # (m,)
+    n_classes: int
+
+    @property
+    def labels(self) -> Array:
+        """1 at every row's label, else 0; (m, k)."""
+        return np.asarray((self.y[:, None] == np.arange(self.n_classes)).astype(np.float64))
+
+    def here(self, values: Array) -> Array:
+        """Return values where the square of K is."""
+        return values
+
+    def back(self, rows: Array) -> Array:
+        """Return rows as a NumPy array."""
+        return rows
+
+    def inverse(self, rho: float) -> Array | None:
+        """Return (K + rho I)^-1, or None where rounding or an indefinite kernel leaves no factor."""
+        check_time(len(self.K) ** 3.0)
+        shifted = self.K.astype(np.float64, order="F")
+        shifted.flat[:: len(shifted) + 1] += rho
+        root, failed = dpotrf(shifted, lower=True, overwrite_a=True, clean=True)
+        if failed:
+            return None
+        inverse, failed = dpotri(root, lower=True, overwrite_c=True)
+        inverse += np.tril(inverse, -1).T
+        return None if failed else inverse
+
+    def product(self, change: Array) -> Array:
+        """Return K change, (m, k), in float64."""
+        return wide_product(self.K, change)
+
+    def inner(self, a: Array, b: Array) -> float:
+        """Return <a, b>."""
+        return float(np.vdot(a, b))
+
+    def gap(self, alpha: Array, scores: Array) -> float:
+        """Return the Frank-Wolfe gap of these rows."""
+        return gap_of(self.multiclass, alpha, scores, self.y, self.C)
+
+    def nearest(self, u: Array) -> Array:
+        """Return the feasible row nearest to every row of u; (m, k)."""
+        return nearest(self.multiclass, u, self.y, self.C)
+
+
+def working_rows(problem: KernelBlockProblem, rows: Array) -> Any:
+    """Return a working set with its square of K, where that lies."""
+    gram = problem.gram
+    own = (problem.multiclass, gram.square(rows), problem.y[rows], problem.C[rows], problem.n_classes)
+    if not gram.is_on_device:
+        return HostRows(*own)
+    from softmargin.solvers.kernel_svm._device_rows import DeviceRows
+
+    return DeviceRows(*own)
 
 
 def is_between(multiclass: str, alpha: Array, y: Array, C: Array) -> Array:
@@ -173,6 +240,7 @@ class DualRowSolver(Resumable, Generic[State]):
     """What solvers share whose state holds alpha (n, k) and its scores."""
 
     needs: ClassVar[tuple[type, ...]] = (KernelBlockProblem,)
+    runs_on_device: ClassVar[bool] = False
 
     def point(self, problem: KernelBlockProblem, state: State) -> Any:
         """Return the dual rows."""

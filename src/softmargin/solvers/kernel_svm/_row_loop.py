@@ -282,6 +282,7 @@ class RowSolver(DualRowSolver[RowState]):
     order = "permutation"  # or "uniform"
 
     state_type = RowState
+    runs_on_device = True
 
     def rule(self, problem: KernelBlockProblem) -> Any:
         """Return how a row moves."""

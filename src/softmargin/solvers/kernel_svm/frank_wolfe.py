@@ -88,6 +88,7 @@ class FrankWolfe(DualRowSolver[CornerState]):
 
     allowed: ClassVar = {"step_rule": (OneOf(*STEP_RULES),)}
     state_type = CornerState
+    runs_on_device = True
 
     def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> CornerState:
         """Allocate, from a first point or from nothing."""
@@ -115,6 +116,7 @@ class FreeFrankWolfe(Resumable):
     allowed: ClassVar = {"step_rule": (OneOf(*STEP_RULES),)}
     needs: ClassVar[tuple[type, ...]] = (FreeHingeProblem,)
     state_type = CornerState
+    runs_on_device = True
 
     def start(self, problem: FreeHingeProblem, init: BiasPoint | None, rng: np.random.Generator) -> CornerState:
         """Allocate, from a first point or from nothing."""

@@ -37,7 +37,7 @@ from softmargin.solvers.kernel_svm._dual_rows import (
     gap_of,
     nearest,
     open_rows,
-    wide_product,
+    working_rows,
 )
 
 __all__ = ["ProjectedGradient", "ProjectedGradientState", "ProjectedGradientTuning"]
@@ -100,6 +100,7 @@ class ProjectedGradient(DualRowSolver[ProjectedGradientState]):
     tuning: ProjectedGradientTuning = ProjectedGradientTuning()
 
     state_type = ProjectedGradientState
+    runs_on_device = True
 
     def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> ProjectedGradientState:
         """Allocate, from a first point or from nothing."""
@@ -135,11 +136,11 @@ class ProjectedGradient(DualRowSolver[ProjectedGradientState]):
         state.largest_set = min(tuning.growth * state.largest_set, gram.n + 1)
         if len(rows) == 0:
             return
-        K = gram.square(rows)
+        part = working_rows(problem, rows)
         y, C = problem.y[rows], problem.C[rows]
 
         def product(change: Array) -> Array:
-            return wide_product(K, change)
+            return np.asarray(part.back(part.product(part.here(change))))
 
         old, scores = state.alpha[rows], state.scores[rows]
         with share_of_time(tuning.share):

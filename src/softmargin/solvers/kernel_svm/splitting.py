@@ -18,7 +18,7 @@ value. The number of iterations hardly depends on C, whose only place is the set
     alpha, F        alpha, scores       (n, k)     F = K alpha, kept up to date
     act, K_aa       rows, K             (m,), (m, m)
 
-Everything is an operation on whole arrays. Source: maths: kernel SVM, section 11; Boyd et al. (2011).
+Everything is an operation on whole arrays, also on a device. Source: maths: kernel SVM, section 11; Boyd et al. (2011).
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotri
 
 from softmargin.core.deadline import check_time, is_time_up, share_of_time
 from softmargin.core.protocols import KernelBlockProblem
@@ -34,10 +33,8 @@ from softmargin.solvers.kernel_svm._dual_rows import (
     DualRowSolver,
     active_rows,
     first_rows,
-    gap_of,
-    nearest,
     open_rows,
-    wide_product,
+    working_rows,
 )
 
 __all__ = ["Splitting", "SplittingState", "SplittingTuning"]
@@ -83,6 +80,7 @@ class Splitting(DualRowSolver[SplittingState]):
     tuning: SplittingTuning = SplittingTuning()
 
     state_type = SplittingState
+    runs_on_device = True
 
     def start(self, problem: KernelBlockProblem, init: Any, rng: np.random.Generator) -> SplittingState:
         """Allocate, from a first point or from nothing."""
@@ -97,10 +95,10 @@ class Splitting(DualRowSolver[SplittingState]):
         state.largest_set = min(tuning.growth * state.largest_set, gram.n + 1)
         if len(rows) == 0:
             return state
-        part = _Part(problem.multiclass, gram.square(rows), problem.y[rows], problem.C[rows])
-        old = state.alpha[rows]
+        part, old = working_rows(problem, rows), state.alpha[rows]
+        rho = tuning.rho * float(gram.diagonal[rows].mean())
         with share_of_time(tuning.share):
-            new = _split(part, old, state.scores[rows], tuning)
+            new = _split(part, old, state.scores[rows], rho, tuning)
         change = new - old
         if change.any():
             state.alpha[rows] = new
@@ -108,53 +106,31 @@ class Splitting(DualRowSolver[SplittingState]):
         return state
 
 
-class _Part(NamedTuple):
-    """The rows of a working set."""
+def _split(part: Any, old: Array, scores: Array, rho: float, tuning: SplittingTuning) -> Array:
+    """Return the feasible rows of the largest dual gain that the iterations meet; (m, k).
 
-    multiclass: str
-    K: Array  # (m, m)
-    y: Array  # (m,)
-    C: Array  # (m,)
-
-
-def _split(part: _Part, old: Array, scores: Array, tuning: SplittingTuning) -> Array:
-    """Return the feasible rows of the largest dual gain that the iterations meet; (m, k)."""
-    multiclass, K, y, C = part
-    rows = np.arange(len(y))
-    rho = tuning.rho * float(np.einsum("ii->i", K).mean(dtype=np.float64))
-    M = _inverse(K, rho)
+    ``part`` are HostRows or DeviceRows: the iterations run where its square of K lies.
+    """
+    M = part.inverse(rho)
     if M is None:
         return old
-    G = scores.copy()
-    G[rows, y] -= 1.0
-    target = tuning.set_target * gap_of(multiclass, old, scores, y, C)
-    best, most_gain, Z, U = old, 0.0, old, -G / rho
+    first, scores, labels = part.here(old), part.here(scores), part.labels
+    G = scores - labels
+    target = tuning.set_target * part.gap(first, scores)
+    best, most_gain, Z, U = first, 0.0, first, -G / rho
     for t in range(1, tuning.set_steps + 1):
         check_time()
-        A = old + M @ (rho * (Z - U - old) - G)
+        A = first + M @ (rho * (Z - U - first) - G)
         T = tuning.relaxation * A + (1.0 - tuning.relaxation) * Z + U
-        Z = nearest(multiclass, T, y, C)
+        Z = part.nearest(T)
         U = T - Z
         if t % tuning.look:
             continue
-        change = Z - old
-        Z_scores = scores + wide_product(K, change)
-        gain = float(change[rows, y].sum() - 0.5 * np.vdot(change, scores + Z_scores))
+        change = Z - first
+        Z_scores = scores + part.product(change)
+        gain = part.inner(change, labels) - 0.5 * part.inner(change, scores + Z_scores)
         if gain > most_gain:
             best, most_gain = Z, gain
-        if not gap_of(multiclass, Z, Z_scores, y, C) > target or is_time_up():
+        if not part.gap(Z, Z_scores) > target or is_time_up():
             break
-    return best
-
-
-def _inverse(K: Array, rho: float) -> Array | None:
-    """Return (K + rho I)^-1, or None where rounding or an indefinite kernel leaves no factor."""
-    check_time(len(K) ** 3.0)
-    shifted = K.astype(np.float64, order="F")
-    shifted.flat[:: len(K) + 1] += rho
-    root, failed = dpotrf(shifted, lower=True, overwrite_a=True, clean=True)
-    if failed:
-        return None
-    inverse, failed = dpotri(root, lower=True, overwrite_c=True)
-    inverse += np.tril(inverse, -1).T
-    return None if failed else inverse
+    return np.asarray(part.back(best))

@@ -87,6 +87,7 @@ class DualProxGradient(Resumable):
     allowed: ClassVar = {"projection": (OneOf(*BALANCERS),)}
     needs: ClassVar[tuple[type, ...]] = (SquaredHingeProblem,)
     state_type = DualGradientState
+    runs_on_device: ClassVar[bool] = True
 
     def start(
         self, problem: SquaredHingeProblem, init: BiasPoint | None, rng: np.random.Generator
