@@ -34,6 +34,7 @@ from softmargin.kernels import make_kernel as make_kernel
 from softmargin.matrices.gram import Gram as Gram
 from softmargin.models import KernelExpansion as KernelExpansion
 from softmargin.models import LinearModel as LinearModel
+from softmargin.models import LinearOneVsOne as LinearOneVsOne
 from softmargin.models import LinearRegressor as LinearRegressor
 from softmargin.models import OneVsOne as OneVsOne
 from softmargin.models import load_model as load_model
@@ -43,8 +44,10 @@ from softmargin.models import write_liblinear as write_liblinear
 from softmargin.models import write_libsvm_model as write_libsvm_model
 from softmargin.problems import L2SVM as L2SVM
 from softmargin.problems import Constrained as Constrained
+from softmargin.problems import EveryPair as EveryPair
 from softmargin.problems import KernelHinge as KernelHinge
 from softmargin.problems import KernelMulticlassSVM as KernelMulticlassSVM
+from softmargin.problems import KernelOneVsOne as KernelOneVsOne
 from softmargin.problems import MulticlassSVM as MulticlassSVM
 from softmargin.problems import OneVsRest as OneVsRest
 from softmargin.problems import Penalized as Penalized
@@ -74,6 +77,7 @@ from softmargin.solvers import DualBlockDescent as DualBlockDescent
 from softmargin.solvers import DualProxGradient as DualProxGradient
 from softmargin.solvers import EachClass as EachClass
 from softmargin.solvers import EachGroup as EachGroup
+from softmargin.solvers import EachPair as EachPair
 from softmargin.solvers import FrankWolfe as FrankWolfe
 from softmargin.solvers import FreeFrankWolfe as FreeFrankWolfe
 from softmargin.solvers import FreePairDescent as FreePairDescent

@@ -11,6 +11,7 @@ from softmargin.kernels import Laplacian, Linear, Polynomial, Rbf
 from softmargin.losses.entrywise import ENTRYWISE, Hinge
 from softmargin.losses.joint import JOINT
 from softmargin.matrices.gram import Gram
+from softmargin.matrices.pair_gram import PairGram
 from softmargin.penalties import L1, L2, ElasticNet, Group
 from softmargin.problems import (
     L2SVM,
@@ -18,6 +19,7 @@ from softmargin.problems import (
     HingeSVM,
     KernelHinge,
     KernelMulticlassSVM,
+    KernelOneVsOne,
     MulticlassSVM,
     OneVsRest,
     Penalized,
@@ -73,6 +75,12 @@ def draw(kind, name, seed):
         if kind == "kernel hinge with a free bias":
             K = Gram(kernel, X, cache_size=cache_size)
             return split(lambda mine: HingeSVM(K, 2.0 * mine - 1.0, C=C))
+        if kind == "kernel hinge without a free bias":
+            K = gram()
+            return split(lambda mine: HingeSVM(K, 2.0 * mine - 1.0, C=C, has_bias=False))
+        if kind == "one-vs-one":
+            K = PairGram(kernel, X, y, k, bias=0.0 if has_bias else 0.5, cache_size=cache_size)
+            return KernelOneVsOne(K, C, loss=HingeSVM if is_split else L2SVM, has_bias=has_bias)
         if kind == "kernel hinge":
             K = gram()
             if is_split:

@@ -13,12 +13,14 @@ from softmargin import solvers
 from softmargin.data import blobs
 from softmargin.kernels import Linear, Rbf
 from softmargin.matrices.gram import Gram
+from softmargin.matrices.pair_gram import PairGram
 from softmargin.penalties import L1, L2, Box, ElasticNet, Group
 from softmargin.problems import (
     L2SVM,
     HingeSVM,
     KernelHinge,
     KernelMulticlassSVM,
+    KernelOneVsOne,
     MulticlassSVM,
     OneVsRest,
     softmax_problem,
@@ -42,6 +44,7 @@ from softmargin.solvers import (
     DualProxGradient,
     EachClass,
     EachGroup,
+    EachPair,
     FrankWolfe,
     FreeFrankWolfe,
     FreePairDescent,
@@ -192,6 +195,22 @@ for solver, kind in (
 
 for solver in (OneVsRestDescent(), EachGroup(OneVsRestDescent(), n_groups=2)):
     case(solver, lambda: one_vs_rest("linear squared", 2.0), "linear squared", steps=8)
+
+
+def one_vs_one(loss, has_bias, cache_size=1000.0, kernel=None):
+    """Build the problems of four classes, one of them small."""
+    X, y = blobs(80, 4, 4, seed=0, separation=1.0)
+    kept = (y != 2) | (np.arange(len(y)) % 4 == 0)
+    gram = PairGram(kernel or Rbf(0.3), X[kept], y[kept], 4, bias=0.0 if has_bias else 0.5, cache_size=cache_size)
+    return KernelOneVsOne(gram, np.resize(PRICES, kept.sum()), loss=loss, has_bias=has_bias)
+
+
+for loss in (HingeSVM, L2SVM):
+    for has_bias in (True, False):
+        for size in (1000.0, 0.001):  # all kernel values, and so few that pairs take turns
+            make = lambda m=loss, b=has_bias, c=size: one_vs_one(m, b, c)  # noqa: E731
+            case(EachPair(), make, f"one-vs-one-{loss.name}-{has_bias}-{size} MB", tol=1e-8, steps=5)
+case(EachClass(FreePairDescent()), lambda: one_vs_one(HingeSVM, True), "one-vs-one, pair by pair", steps=5)
 
 # --- a kernel SVM by samples -----------------------------------------------------------------------------------------
 

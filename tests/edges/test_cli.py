@@ -333,7 +333,7 @@ def test_a_spent_budget_is_exit_3_with_the_result(from_json, softmargin_, tmp_pa
         ("dance",),
         ("train",),
         ("train", "digits", "--solver", "magic"),
-        ("train", "digits", "--multiclass", "one_vs_one"),
+        ("train", "digits", "--multiclass", "one_vs_all"),
         ("train", "digits", "-C", "0"),
         ("train", "digits", "-C", "nan"),
         ("train", "digits", "--tol", "-1"),

@@ -207,6 +207,7 @@ _maximum = _instruction(lanes, lanes, lanes)(_greater)
 # exp(x) = 2^m exp(r), x = m log 2 + r, |r| <= log(2) / 2: Cody and Waite's two parts of log 2, then Taylor's series.
 _LOG2 = (0.693147180369123816490, 1.90821492927058770002e-10)
 _SERIES = [1.0 / math.factorial(power) for power in range(13, -1, -1)]
+_SHIFT = 1.5 * 2.0**52
 _SMALLEST, _LARGEST = -708.0, 709.0  # beyond these exp is no normal number: it is zero below, and constant above
 
 
@@ -229,14 +230,15 @@ def _exp(builder: Any, x: Any) -> Any:
     x = builder.select(builder.fcmp_ordered(">", x, constant(_LARGEST)), constant(_LARGEST), x)
     tiny = builder.fcmp_ordered("<", x, constant(_SMALLEST))
     x = builder.select(tiny, constant(_SMALLEST), x)
-    m = intrinsic_of("rint", builder.fmul(x, constant(1.0 / math.log(2.0))))
+    # Near _SHIFT numbers are whole: the sum rounds x / log 2, and its last bits are those of the integer.
+    shifted = fused(constant(1.0), builder.fmul(x, constant(1.0 / math.log(2.0))), constant(_SHIFT))
+    m = fused(constant(1.0), shifted, constant(-_SHIFT))
     r = fused(m, constant(-_LOG2[0]), x)
     r = fused(m, constant(-_LOG2[1]), r)
     series = constant(_SERIES[0])
     for term in _SERIES[1:]:
         series = fused(series, r, constant(term))
-    narrow = builder.fptosi(m, ir.VectorType(ir.IntType(32), WIDTH))
-    power = builder.shl(builder.sext(narrow, integers), ir.Constant(integers, [52] * WIDTH))
+    power = builder.shl(builder.bitcast(shifted, integers), ir.Constant(integers, [52] * WIDTH))
     value = builder.bitcast(builder.add(builder.bitcast(series, integers), power), _VECTOR)
     return builder.select(tiny, constant(0.0), value)
 

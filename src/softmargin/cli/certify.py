@@ -18,7 +18,7 @@ from softmargin.core.protocols import Watcher
 from softmargin.estimators.certify import certify
 from softmargin.estimators.posing.svm import kernel_claim
 from softmargin.matrices.gram import Gram
-from softmargin.models import KernelExpansion, LinearModel, LinearRegressor, OneVsOne
+from softmargin.models import KernelExpansion, LinearModel, LinearOneVsOne, LinearRegressor, OneVsOne
 from softmargin.run import Result, Status
 from softmargin.run.watchers import ProgressBar
 
@@ -123,7 +123,7 @@ def _asked(args: Namespace, model: rows.Model | LinearRegressor) -> dict[str, An
         C = info["C"] if args.C is None else args.C
         return {"problem": "softmax", "penalty": info["penalty"], "C": float(C)}
     multiclass, penalty = args.multiclass or info.get("multiclass"), info.get("penalty", "l2")
-    is_joint = multiclass in MULTICLASS and multiclass != "one_vs_rest"
+    is_joint = multiclass in MULTICLASS and multiclass not in ("one_vs_rest", "one_vs_one")
     loss = args.loss or ("hinge" if is_joint and isinstance(model, LinearModel) else info.get("loss"))
     is_known = isinstance(model, OneVsOne) or (multiclass in MULTICLASS and loss in (*LOSSES, *LOGISTIC))
     if not (is_known and (args.multiclass or penalty in ("l1", "l2"))):
@@ -135,7 +135,7 @@ def _asked(args: Namespace, model: rows.Model | LinearRegressor) -> dict[str, An
     C = info.get("C") if args.C is None else args.C
     if C is None:
         raise DataError(f"{args.model_file!r} does not say which C it was trained with. Give -C (theirs is -c).")
-    more = {} if isinstance(model, LinearModel) else kernel_claim(model.kernel)
+    more = {} if isinstance(model, LinearModel | LinearOneVsOne) else kernel_claim(model.kernel)
     if not is_joint and args.multiclass is None and penalty == "l1":
         more = {"penalty": penalty}
     return {**more, "multiclass": str(multiclass), "loss": str(loss), "C": float(C)}

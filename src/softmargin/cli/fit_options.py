@@ -60,22 +60,23 @@ def add_problem(parser: Any, models: tuple[str, ...]) -> Any:
     problem.add_argument(
         "--loss",
         choices=tuple(dict.fromkeys([*choices.LOSSES, *choices.BALL_LOSSES])),
-        help="SVMs: how a violated margin is charged; squared_hinge is for two classes or one_vs_rest "
+        help="SVMs: how a violated margin is charged; squared_hinge is for two classes, one_vs_rest or one_vs_one "
         f"(default: hinge). Classifiers in a ball: {', '.join(choices.BALL_LOSSES)} (default: smooth_hinge)",
     )
     problem.add_argument(
         "--multiclass",
         choices=choices.MULTICLASS,
-        help="SVMs: the loss of a row, the sum of its margin violations, or the largest; or a binary problem per class "
-        "(default: weston_watkins for hinge, one_vs_rest for squared_hinge and a free intercept)",
+        help="SVMs: the loss of a row, the sum of its margin violations, or the largest; or a binary problem per "
+        "class, or per pair of classes, as LIBSVM's (default: weston_watkins for hinge, one_vs_rest for squared_hinge "
+        "and a free intercept)",
     )
     problem.add_argument("--no-intercept", action="store_true", help="scores without a constant term")
     problem.add_argument(
         "--free-intercept",
         action="store_true",
         default=None,
-        help="SVMs with the hinge: an intercept without a penalty, as LIBSVM's; for two classes or one_vs_rest "
-        "(default: it is the weight of a constant feature)",
+        help="SVMs with the hinge: an intercept without a penalty, as LIBSVM's; for two classes, one_vs_rest or "
+        "one_vs_one (default: it is the weight of a constant feature)",
     )
     problem.add_argument(
         "--penalized-intercept",

@@ -43,9 +43,9 @@ from softmargin.estimators.posing.svm import (
     linear_problem,
 )
 from softmargin.matrices.gram import Gram
-from softmargin.models import KernelExpansion, LinearModel, LinearRegressor
+from softmargin.models import KernelExpansion, LinearModel, LinearOneVsOne, LinearRegressor
 from softmargin.penalties import PENALTIES
-from softmargin.problems import Constrained, softmax_problem
+from softmargin.problems import Constrained, EveryPair, softmax_problem
 from softmargin.run import Status
 from softmargin.sets import LowRank, TraceBall
 
@@ -200,8 +200,10 @@ def train_info(
 
 def build_model(
     problem: Any, task: KernelTask | None, point: Any, classes: Any, info: Mapping[str, Any], scaling: Scaling
-) -> LinearModel | KernelExpansion | LinearRegressor:
+) -> Any:
     """Make a model of a point; scales and shifts of columns are folded in, so that a linear one takes raw columns."""
+    if task is not None and isinstance(problem, EveryPair):
+        return problem.model(point, classes, {**info, **kernel_claim(problem.gram.kernel)})
     if task is not None:
         expansion = task.expansion(point)
         how = {} if task.landmarks is None else {"approximation": "nystroem"}
@@ -214,4 +216,4 @@ def build_model(
         coef, intercept = scaling.folded(coef, intercept)
     if classes is None:
         return LinearRegressor(coef, intercept, len(intercept) == 1, info)
-    return LinearModel(classes, coef, intercept, info)
+    return (LinearOneVsOne if isinstance(problem, EveryPair) else LinearModel)(classes, coef, intercept, info)

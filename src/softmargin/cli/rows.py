@@ -20,6 +20,7 @@ from softmargin.matrices.operator import row_slices
 from softmargin.models import (
     KernelExpansion,
     LinearModel,
+    LinearOneVsOne,
     LinearRegressor,
     OneVsOne,
     load_model,
@@ -28,9 +29,10 @@ from softmargin.models import (
     read_liblinear,
     read_libsvm_model,
 )
+from softmargin.models.one_vs_one import Votes
 
 Array = NDArray[Any]
-Model = LinearModel | KernelExpansion | OneVsOne
+Model = LinearModel | KernelExpansion | OneVsOne | LinearOneVsOne
 _BLOCK_NUMBERS = 1 << 22  # numbers looked at at once, so that nothing as large as X is made on the side
 
 
@@ -257,14 +259,16 @@ def _check_info(model: Model | LinearRegressor) -> None:
 def normalized(model: Model | LinearRegressor, X: Any, source: str) -> Any:
     """Return rows as the weights or vectors of the model expect them: scales of columns are folded into weights."""
     scaling = Scaling.from_info(model.info, model.n_features)
-    return X if scaling.is_affine and not isinstance(model, KernelExpansion) else scaling.apply(X, source)
+    is_kernel = isinstance(model, KernelExpansion | OneVsOne)
+    return X if scaling.is_affine and not is_kernel else scaling.apply(X, source)
 
 
 def scores_of(model: Model, X: Any, source: str) -> Array:
-    """Score raw rows, normalised where the training rows were; (n, k), or (n,) for two classes."""
+    """Score raw rows, normalised where the training rows were; (n, k), or (n,) for two classes; votes of pairs."""
     X = normalized(model, model.fit_columns(X), source)
     blocks = row_slices(X.shape[0], len(model.classes), numbers=_BLOCK_NUMBERS)
-    return np.concatenate([model.decision_function(X[rows]) for rows in blocks])
+    score = model.votes if isinstance(model, Votes) and len(model.classes) > 2 else model.decision_function
+    return np.concatenate([score(X[rows]) for rows in blocks])
 
 
 def labels_of(model: Model, scores: Array) -> Array:

@@ -13,7 +13,7 @@ from softmargin.cli.show import check_writable, json_line
 from softmargin.core.errors import IncompatibleError, SoftmarginError
 from softmargin.core.files import atomic_write
 from softmargin.data import source_files
-from softmargin.models import KernelExpansion, LinearModel, LinearRegressor, write_liblinear
+from softmargin.models import LinearModel, write_liblinear
 from softmargin.run import Trace
 
 
@@ -43,6 +43,11 @@ def check_format(args: Namespace, classes: NDArray[np.generic]) -> None:
     """Refuse what a LIBLINEAR file cannot hold before training, not after."""
     if not _is_liblinear(args):
         return
+    if args.multiclass == "one_vs_one" and len(classes) > 2:
+        raise IncompatibleError(
+            "a LIBLINEAR file holds weights for every class, and one_vs_one has some for every pair of classes. "
+            "Leave out --format, or add --multiclass one_vs_rest."
+        )
     if args.normalize == "rows" and not args.no_intercept:
         raise IncompatibleError(
             "a LIBLINEAR file cannot say that rows are to be normalised, and the intercept depends on it. "
@@ -61,9 +66,7 @@ def _is_liblinear(args: Namespace) -> bool:
     return args.output is not None and args.format == "liblinear"
 
 
-def save(
-    args: Namespace, model: LinearModel | KernelExpansion | LinearRegressor, trace: Trace
-) -> tuple[str | None, SoftmarginError | None]:
+def save(args: Namespace, model: Any, trace: Trace) -> tuple[str | None, SoftmarginError | None]:
     """Write model and trace; where that fails, rescue the model and return the trouble."""
     saved = trouble = None
     if args.output is not None:
@@ -83,7 +86,7 @@ def save(
     return saved, trouble
 
 
-def _rescued(args: Namespace, model: LinearModel | KernelExpansion | LinearRegressor) -> str | None:
+def _rescued(args: Namespace, model: Any) -> str | None:
     """Write the model to a fresh private file in the temporary folder, and return its name; None where that fails."""
     try:
         # A name that could be guessed might be there already, as somebody else's link to another file.
@@ -99,7 +102,7 @@ def _rescued(args: Namespace, model: LinearModel | KernelExpansion | LinearRegre
     return path
 
 
-def _write_model(args: Namespace, model: LinearModel | KernelExpansion | LinearRegressor, path: str) -> None:
+def _write_model(args: Namespace, model: Any, path: str) -> None:
     if isinstance(model, LinearModel) and args.format == "liblinear":
         write_liblinear(model, path)
     else:

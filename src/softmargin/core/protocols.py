@@ -28,6 +28,7 @@ __all__ = [
     "KernelBlockProblem",
     "ManyProblems",
     "MarginProblem",
+    "PairsProblem",
     "PenalizedProblem",
     "Problem",
     "Progress",
@@ -167,6 +168,25 @@ class ManyProblems(Problem, Protocol):
     """Independent problems with one certificate for all of them."""
 
     parts: list[Any]  # one problem per class; their points form a list
+
+
+@runtime_checkable
+class PairsProblem(ManyProblems, Protocol):
+    """One-vs-one: a kernel problem for every pair of classes, with one dual variable for each sample of the pair."""
+
+    gram: Any  # a PairGram
+    entries: Any  # the samples of all pairs, one pair after the other
+    whole: Any  # the FreeBiasProblem of all entries
+    C: Array  # (n,)
+
+    def feasible(self, alpha: Array) -> Array:
+        """Return feasible dual variables of all entries near these."""
+
+    def scores(self, u: Array) -> Array:
+        """Return the scores of all entries, given dual variables with their signs."""
+
+    def pair_points(self, alpha: Array, scores: Array) -> list[Any]:
+        """Return one point per pair, given the dual variables and scores of all entries."""
 
 
 @runtime_checkable

@@ -28,8 +28,8 @@ from softmargin.estimators.posing.svm import (
 from softmargin.kernels import Points
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import canonical
-from softmargin.models import KernelExpansion
-from softmargin.problems import Expansion
+from softmargin.models import KernelExpansion, OneVsOne
+from softmargin.problems import EveryPair, Expansion
 from softmargin.run import Status
 
 __all__ = ["KernelSVC"]
@@ -60,12 +60,13 @@ class KernelSVC(DeviceClassifier, StreamClassifier):
         Of the polynomial kernel.
     coef0 : float, default=0.0
         Of the polynomial and sigmoid kernels.
-    {multiclass, loss, fit_intercept, intercept_scaling}
+    {multiclass, loss, fit_intercept, intercept_scaling, decision_function_shape}
     solver : str or solver object, default="auto"
         hinge: "block_descent" (exact block descent on a working set), "pair_descent" (the same by pairs, for two
         classes), "splitting", "projected_gradient", "frank_wolfe", "block_frank_wolfe", "pairwise_frank_wolfe",
         "away_frank_wolfe"; "auto" is "pair_descent" for two classes and one-vs-rest, else "block_descent". With
-        ``fit_intercept="free"``: "pair_descent" ("auto"), "smo", "frank_wolfe". squared_hinge: "smo",
+        ``fit_intercept="free"``: "pair_descent" ("auto"), "smo", "frank_wolfe". one_vs_one: "each_pair" (all pairs at
+        once; "auto"), or a solver of their problems. squared_hinge: "smo",
         "dual_prox_gradient", "plain_prox_gradient" and, with a linear kernel, "newton" and "dual_descent"; "auto" is
         "smo", and with a linear kernel that of ``LinearSVC``. "frank_wolfe_oblivious", "block_frank_wolfe_optimal" and
         "block_frank_wolfe_oblivious" are forms of paper 000. "qp" hands the dual to Clarabel, for a few thousand rows.
@@ -76,7 +77,8 @@ class KernelSVC(DeviceClassifier, StreamClassifier):
     approximation : {"auto", "nystroem"} or None, default="auto"
         None solves the problem itself. "nystroem" replaces the space of the kernel by the span of ``n_components``
         landmarks and solves the linear problem there, to a certificate of that problem. "auto" is "nystroem" for more
-        than 20,000 rows with ``solver="auto"`` and a kernel that is neither linear nor precomputed, else None.
+        than 20,000 rows with ``solver="auto"`` and a kernel that is neither linear nor precomputed, else None; with
+        ``multiclass="one_vs_one"``, whose problems are small, it is None.
     n_components : int, default=500
         Landmarks of the approximation; vectors that ``partial_fit`` keeps.
     {tol}
@@ -103,9 +105,11 @@ class KernelSVC(DeviceClassifier, StreamClassifier):
     n_support_ : array of shape (k,)
         How many of them each class has.
     dual_coef_ : array of shape (k, n_support), or (1, n_support) for two classes
-        Scores are ``dual_coef_ @ K(support_vectors_, X) + intercept_``.
-    intercept_ : array of shape (k,) or (1,)
-    coef_ : array of shape (k, d) or (1, d)
+        Scores are ``dual_coef_ @ K(support_vectors_, X) + intercept_``. With "one_vs_one" the (k - 1, n_support) of
+        LIBSVM and scikit-learn's SVC, with the support vectors of the first class first: one of class c has its
+        coefficient of the pair with e in row e, or e - 1 where e > c.
+    intercept_ : array of shape (k,) or (1,); (k (k - 1) / 2,) with "one_vs_one"
+    coef_ : array of shape (k, d) or (1, d); (k (k - 1) / 2, d) with "one_vs_one"
         The weights, where the kernel is linear.
     gamma_ : float or None
         The gamma that was used; None where the kernel has none.
@@ -150,6 +154,7 @@ class KernelSVC(DeviceClassifier, StreamClassifier):
         loss: str = "hinge",
         fit_intercept: bool | str = True,
         intercept_scaling: float = 1.0,
+        decision_function_shape: str = "ovr",
         solver: Any = "auto",
         tol: float = 1e-3,
         max_iter: int = 10_000,
@@ -203,7 +208,8 @@ class KernelSVC(DeviceClassifier, StreamClassifier):
         def attributes(point: Any) -> dict[str, Any]:
             expansion = task.expansion(point)
             own = self._attributes(expansion, data.codes[expansion.support], len(data.classes))
-            return {**self._at_home(own, data), "_stream": None}
+            more = {"_stream": None, "_has_pairs": isinstance(task.problem, EveryPair)}
+            return {**self._at_home(own, data), **more}
 
         def warm_point() -> Any:
             is_drawn = looks_at_samples(self.solver) and not needs_all_samples(self.solver)
@@ -226,9 +232,12 @@ class KernelSVC(DeviceClassifier, StreamClassifier):
             "_n_samples": expansion.n_samples,
         }
 
-    def _predictor(self, info: dict[str, Any]) -> KernelExpansion:
+    def _predictor(self, info: dict[str, Any]) -> Any:
         vectors = None if self._kernel.name == "precomputed" else to_numpy(self.support_vectors_)
         support, dual, intercept = (to_numpy(each) for each in (self.support_, self.dual_coef_, self.intercept_))
+        if self._has_pairs:
+            pairs = (self._kernel, vectors, self.n_support_, dual.T, intercept)
+            return OneVsOne(to_numpy(self.classes_), *pairs, info, support, self._n_samples)
         own = Expansion(self._kernel, vectors, support, self._n_samples, dual.T, intercept)
         return KernelExpansion(to_numpy(self.classes_), *own, info)
 

@@ -11,6 +11,8 @@ from softmargin.estimators.frame.stream import LinearStreamClassifier
 from softmargin.estimators.frame.svm import SvmClassifier
 from softmargin.estimators.posing.svm import linear_problem
 from softmargin.matrices.operator import canonical, row_squares
+from softmargin.models import LinearOneVsOne
+from softmargin.problems import EveryPair
 
 __all__ = ["LinearSVC"]
 
@@ -31,7 +33,7 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
         Price of one unit of loss; smaller means more regularisation. It means what it means in scikit-learn's LinearSVC
         for ``multiclass="crammer_singer"`` and ``"one_vs_rest"`` (squared hinge: C sum_i xi_i^2). With two classes the
         two joint losses agree, and their model is that of a binary hinge SVM with 2 C.
-    {multiclass, loss, fit_intercept, intercept_scaling}
+    {multiclass, loss, fit_intercept, intercept_scaling, decision_function_shape}
     solver : str or solver object, default="auto"
         "auto" hands over to another solver where its first one stalls. hinge: "block_descent" (dual block descent on a
         working set; the first one), "walrus" (the plain Algorithm 1 of Wang and Scott with their block), "shark" (the
@@ -49,14 +51,14 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
     Attributes
     ----------
     classes_ : array of shape (k,)
-    coef_ : array of shape (k, d), or (1, d) for two classes
-    intercept_ : array of shape (k,) or (1,)
+    coef_ : array of shape (k, d), or (1, d) for two classes; (k (k - 1) / 2, d) with "one_vs_one"
+    intercept_ : array of shape (k,) or (1,); (k (k - 1) / 2,) with "one_vs_one"
     {certificate_, dual_gap_, status_, n_iter_, trace_}
     support_ : array of shape (n_support,)
         Samples with a nonzero dual variable; a stream keeps neither these nor ``dual_coef_``.
     dual_coef_ : array of shape (k, n_support) or (1, n_support)
         ``coef_ == dual_coef_ @ X[support_]``. Solver "newton" finds weights and dual apart: a row of the one is then
-        within ``2 * sqrt(dual_gap_)`` of the other.
+        within ``2 * sqrt(dual_gap_)`` of the other. With "one_vs_one" it has the (k - 1, n_support) of LIBSVM.
 
     Notes
     -----
@@ -93,6 +95,7 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
         loss: str = "hinge",
         fit_intercept: bool | str = True,
         intercept_scaling: float = 1.0,
+        decision_function_shape: str = "ovr",
         solver: Any = "auto",
         tol: float = 1e-3,
         max_iter: int = 10_000,
@@ -109,14 +112,20 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
     def _squares(self, data: Data) -> Array:
         return row_squares(canonical(data.X))
 
+    def _predictor(self, info: dict[str, Any]) -> Any:
+        if not self._has_pairs:
+            return super()._predictor(info)
+        return LinearOneVsOne(self.classes_, self.coef_, self.intercept_, info)
+
     def _problem(self, data: Data) -> Any:
         return linear_problem(self._svm(data))
 
     def _stream_refusal(self) -> str:
-        if self.loss == "hinge" and self.fit_intercept != "free":
+        if self.loss == "hinge" and self.fit_intercept != "free" and self.multiclass != "one_vs_one":
             return ""
         return (
-            "partial_fit gives every row its dual variables once; use loss='hinge', and an intercept that is not free."
+            "partial_fit gives every row its dual variables once; use loss='hinge', an intercept that is not free, and "
+            "another multiclass than 'one_vs_one'."
         )
 
     def _pose(self, data: Data) -> Posed:
@@ -128,7 +137,7 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
             support = np.flatnonzero(dual.any(axis=1))
             dual_coef = np.ascontiguousarray(dual[support].T)
             own = {"coef_": coef, "intercept_": intercept, "support_": support, "dual_coef_": dual_coef}
-            return {**own, "_stream": None}
+            return {**own, "_stream": None, "_has_pairs": isinstance(problem, EveryPair)}
 
         def warm_point() -> Any:
             dual = self._last_dual(data)

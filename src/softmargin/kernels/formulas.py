@@ -134,22 +134,20 @@ class Rbf(_OfDistance):
         mean = points.mean()
         return mean if self._lost(points.moved(mean)) <= _LOST else None
 
-    def block(self, left: Points, right: Points) -> Array:
-        """Return k(a, b) for all pairs."""
+    def block(self, left: Points, right: Points, values: Callable[..., Array] | None = None) -> Array:
+        """Return k(a, b) for all pairs; ``values``, as ``_rbf_values``, makes those of float64 products."""
         kind = left.X.dtype
         if self.is_too_narrow(kind, left, right):
             left, right = left.widened(), right.widened()
         if left.X.dtype == np.float64 and self.cancels(left, right):
             exponent = _squared_differences(left, right)
             exponent *= -self.gamma
-        else:
-            exponent = products(left, right)
-            exponent *= exponent.dtype.type(2.0 * self.gamma)
-            exponent -= (self.gamma * left.sqnorms).astype(exponent.dtype)[:, None]
-            exponent -= (self.gamma * right.sqnorms).astype(exponent.dtype)
-            # Rounding may make a squared distance negative; no kernel value exceeds 1.
-            np.minimum(exponent, 0.0, out=exponent)
-        return np.exp(exponent, out=exponent).astype(kind, copy=False)
+            return np.exp(exponent, out=exponent).astype(kind, copy=False)
+        inner = products(left, right)
+        make = values if values is not None and inner.dtype == np.float64 and inner.flags.c_contiguous else _rbf_values
+        return make(inner, 2.0 * self.gamma, self.gamma * left.sqnorms, self.gamma * right.sqnorms).astype(
+            kind, copy=False
+        )
 
     def is_too_narrow(self, kind: Any, left: Any, right: Any) -> bool:
         """Say whether numbers of this type are too short for the exponents."""
@@ -175,6 +173,16 @@ class Rbf(_OfDistance):
         if points.is_moved:  # by one rounding of every coordinate; no slope of e^(-gamma d^2) exceeds sqrt(2 gamma / e)
             parts = parts + math.sqrt(2.0 * self.gamma / math.e) * UNIT * np.sqrt(points.sqnorms)
         return either._replace(rows=either.rows + parts)
+
+
+def _rbf_values(inner: Array, scale: float, left: Array, right: Array) -> Array:
+    """Turn inner products into exp(min(scale inner_ij - left_i - right_j, 0)), in place."""
+    inner *= inner.dtype.type(scale)
+    inner -= left.astype(inner.dtype)[:, None]
+    inner -= right.astype(inner.dtype)
+    # Rounding may make a squared distance negative; no kernel value exceeds 1.
+    np.minimum(inner, 0.0, out=inner)
+    return np.exp(inner, out=inner)
 
 
 def _has_differences(points: Points) -> bool:

@@ -29,11 +29,12 @@ from softmargin.core.deadline import check_time
 from softmargin.core.errors import DataError
 from softmargin.core.rounding import Rounded, ScoreErrors, gamma, norms, squared_norm
 from softmargin.core.threads import n_threads, spread
-from softmargin.kernels import Linear, Points, Precomputed
+from softmargin.kernels import Linear, Points, Precomputed, Rbf
 from softmargin.kernels.points import DENSE_COPIES, TILE_NUMBERS, add_product, slices, tile_shape
 from softmargin.matrices.gram_checks import checked_matrix
 from softmargin.matrices.kernel_matrix import GramMemory, Judged, KernelMatrix, Moment, check_finite
 from softmargin.matrices.operator import canonical, longest_row, matmul, rmatmul, row_norms, sum_roundings
+from softmargin.matrices.rbf_loop import rbf_values
 from softmargin.matrices.row_store import RowStore, sum_rows
 
 __all__ = ["Gram", "GramMemory", "GramTuning", "Judged"]
@@ -78,6 +79,7 @@ class Gram(KernelMatrix):
         self.points = self.samples if origin is None else self.samples.moved(origin)
         self.n = len(self.points)
         self.dtype = X.dtype
+        self._how = {"values": rbf_values} if isinstance(kernel, Rbf) else {}
         some = int(tuning.kept_share * self.budget) // (max(1, self.n) * int(self.dtype.itemsize))
         self._store = RowStore(self.n, self.n if self.is_stored else some, self.dtype)
         self._last: tuple[Array, Array] = (np.empty(0, dtype=np.intp), np.empty((0, 0), dtype=self.dtype))
@@ -359,7 +361,7 @@ class Gram(KernelMatrix):
         else:
             # check_finite reports what overflows, with advice.
             with np.errstate(over="ignore", invalid="ignore"):
-                values = self.kernel.block(left, right)
+                values = self.kernel.block(left, right, **self._how)
         if self.bias:
             values += values.dtype.type(self.bias**2)
         return values

@@ -6,13 +6,15 @@ from softmargin.core.archive import archive_kind
 from softmargin.core.errors import ModelFileError
 from softmargin.models.kernel_expansion import KernelExpansion
 from softmargin.models.liblinear import looks_like_liblinear, read_liblinear, write_liblinear
-from softmargin.models.libsvm import OneVsOne, looks_like_libsvm_model, read_libsvm_model, write_libsvm_model
+from softmargin.models.libsvm import looks_like_libsvm_model, read_libsvm_model, write_libsvm_model
 from softmargin.models.linear import LinearModel
+from softmargin.models.one_vs_one import LinearOneVsOne, OneVsOne
 from softmargin.models.regressor import LinearRegressor
 
 __all__ = [
     "KernelExpansion",
     "LinearModel",
+    "LinearOneVsOne",
     "LinearRegressor",
     "OneVsOne",
     "load_model",
@@ -24,14 +26,17 @@ __all__ = [
     "write_libsvm_model",
 ]
 
-_MODELS: dict[str, type[LinearModel] | type[LinearRegressor] | type[KernelExpansion]] = {
+Model = LinearModel | LinearRegressor | KernelExpansion | OneVsOne | LinearOneVsOne
+_MODELS: dict[str, type[Model]] = {
     "LinearModel": LinearModel,
     "LinearRegressor": LinearRegressor,
     "KernelExpansion": KernelExpansion,
+    "OneVsOne": OneVsOne,
+    "LinearOneVsOne": LinearOneVsOne,
 }
 
 
-def load_model(path: str | os.PathLike[str]) -> LinearModel | LinearRegressor | KernelExpansion:
+def load_model(path: str | os.PathLike[str]) -> Model:
     """Read a model of any kind, as its ``save`` wrote it; ModelFileError if it is anything else, or damaged."""
     kind = archive_kind(path)
     if kind not in _MODELS:

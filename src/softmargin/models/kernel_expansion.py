@@ -28,7 +28,16 @@ from softmargin.models.shapes import (
     require_arrays,
 )
 
-__all__ = ["KernelExpansion", "kernel_sums"]
+__all__ = [
+    "KernelExpansion",
+    "checked_vectors",
+    "given_sums",
+    "kernel_meta",
+    "kernel_sums",
+    "stored_kernel",
+    "stored_vectors",
+    "vector_arrays",
+]
 
 _KIND = "KernelExpansion"
 _THREAD_ROWS = 256  # of a tile, at most, where threads share the rows of X; as in ``matrices.gram``
@@ -80,7 +89,7 @@ class KernelExpansion(Classifier):
             )
         if intercept.shape != (columns,):
             raise DataError(f"intercept has shape {intercept.shape}; {len(classes)} classes need shape ({columns},).")
-        vectors = _checked_vectors(self.vectors, self.kernel, len(support))
+        vectors = checked_vectors(self.vectors, self.kernel, len(support))
         support = support.astype(np.intp)
         checked = {"classes": classes, "support": support, "coef": coef, "intercept": intercept, "vectors": vectors}
         for name, value in {**checked, "n_samples": int(self.n_samples)}.items():
@@ -112,7 +121,7 @@ class KernelExpansion(Classifier):
             return self.as_linear.decision_function(X)
         coef = self.coef.astype(np.float64)
         if self.vectors is None:
-            sums = _given_sums(X, self.support, coef)
+            sums = given_sums(X, self.support, coef)
         else:
             sums = kernel_sums(self.kernel, self.vectors, X, coef)
         return checked_scores(sums + self.intercept, len(self.classes))
@@ -126,24 +135,9 @@ class KernelExpansion(Classifier):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as one archive (see `softmargin.core.archive`), whole or not at all; no pickle."""
-        name = getattr(self.kernel, "name", None)
-        if type(self.kernel) is not KERNELS.get(str(name)):
-            raise DataError(
-                f"a model with the kernel {name or self.kernel!r} cannot be saved: a file holds numbers and text, no "
-                f"Python function. Use one of {', '.join(KERNELS)}: 'precomputed' takes the matrix of any function."
-            )
-        arrays = {each: getattr(self, each) for each in _ARRAYS}
-        if isinstance(self.vectors, np.ndarray):
-            arrays["vectors"] = self.vectors
-        elif self.vectors is not None:
-            arrays.update({f"vectors_{part}": getattr(self.vectors, part) for part in _SPARSE_ARRAYS})
-        meta = {
-            "kernel": {"name": name, **dataclasses.asdict(self.kernel)},
-            "n_samples": self.n_samples,
-            "n_features": self.n_features,
-            "info": self.info,
-        }
-        write_archive(path, kind=_KIND, arrays=arrays, meta=meta)
+        meta = {**kernel_meta(self.kernel), "n_samples": self.n_samples, "n_features": self.n_features}
+        arrays = {**{each: getattr(self, each) for each in _ARRAYS}, **vector_arrays(self.vectors)}
+        write_archive(path, kind=_KIND, arrays=arrays, meta={**meta, "info": self.info})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> KernelExpansion:
@@ -151,14 +145,42 @@ class KernelExpansion(Classifier):
         arrays, meta = read_archive(path, kind=_KIND)
         require_arrays(arrays, _ARRAYS, path)
         with blaming(path, advice="Train again."):
-            settings = dict(meta["kernel"])
-            kernel = make_kernel(settings.pop("name"), **settings)
-            vectors = _stored_vectors(arrays, (len(arrays["support"]), meta["n_features"]))
+            vectors = stored_vectors(arrays, (len(arrays["support"]), meta["n_features"]))
             values = {each: arrays[each] for each in _ARRAYS}
-            return cls(kernel=kernel, vectors=vectors, n_samples=meta["n_samples"], info=dict(meta["info"]), **values)
+            return cls(
+                kernel=stored_kernel(meta),
+                vectors=vectors,
+                n_samples=meta["n_samples"],
+                info=dict(meta["info"]),
+                **values,
+            )
 
 
-def _given_sums(X: Any, support: np.ndarray, coef: np.ndarray) -> np.ndarray:
+def kernel_meta(kernel: Any) -> dict[str, Any]:
+    """Return what a file says of a kernel; refuse one that no file can hold."""
+    name = getattr(kernel, "name", None)
+    if type(kernel) is not KERNELS.get(str(name)):
+        raise DataError(
+            f"a model with the kernel {name or kernel!r} cannot be saved: a file holds numbers and text, no Python "
+            f"function. Use one of {', '.join(KERNELS)}: 'precomputed' takes the matrix of any function."
+        )
+    return {"kernel": {"name": name, **dataclasses.asdict(kernel)}}
+
+
+def stored_kernel(meta: Mapping[str, Any]) -> Any:
+    """Return the kernel that a file tells of."""
+    settings = dict(meta["kernel"])
+    return make_kernel(settings.pop("name"), **settings)
+
+
+def vector_arrays(vectors: Any) -> dict[str, np.ndarray]:
+    """Return support vectors as the arrays of a file; none where there are no vectors."""
+    if vectors is None or isinstance(vectors, np.ndarray):
+        return {} if vectors is None else {"vectors": vectors}
+    return {f"vectors_{part}": getattr(vectors, part) for part in _SPARSE_ARRAYS}
+
+
+def given_sums(X: Any, support: Any, coef: np.ndarray) -> np.ndarray:
     """Return the columns of X that belong to support vectors, times their weights; (n, k)."""
     scores, (height, width) = np.zeros((X.shape[0], coef.shape[1])), tile_shape(1)
     # checked_scores reports non-finite scores, with the row; NumPy's own warning names none.
@@ -195,7 +217,7 @@ def kernel_sums(kernel: Any, vectors: Any, X: Any, coef: np.ndarray) -> np.ndarr
     return scores
 
 
-def _checked_vectors(vectors: Any, kernel: Any, n_support: int) -> Any:
+def checked_vectors(vectors: Any, kernel: Any, n_support: int) -> Any:
     """Return support vectors as a C-ordered array or canonical CSR; None for a precomputed kernel."""
     if isinstance(kernel, Precomputed):
         if vectors is not None:
@@ -237,7 +259,8 @@ def _points_like(X: Any, vectors: Any, dtype: np.dtype[Any]) -> Callable[[slice]
     return converted
 
 
-def _stored_vectors(arrays: Mapping[str, np.ndarray], shape: tuple[int, int]) -> Any:
+def stored_vectors(arrays: Mapping[str, np.ndarray], shape: tuple[int, int]) -> Any:
+    """Return the support vectors of a file; None where it holds none."""
     if "vectors" in arrays:
         return arrays["vectors"]
     if not any(f"vectors_{part}" in arrays for part in _SPARSE_ARRAYS):

@@ -19,22 +19,18 @@ features, nor which rows were support vectors; LIBSVM writes their entries with 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from softmargin.core.errors import DataError, IncompatibleError, ModelFileError
+from softmargin.core.errors import IncompatibleError, ModelFileError
 from softmargin.core.files import atomic_write
 from softmargin.kernels import make_kernel
-from softmargin.models.kernel_expansion import kernel_sums
-from softmargin.models.shapes import Classifier, checked_labels, checked_scores, floats, matrix
+from softmargin.models.one_vs_one import OneVsOne
 from softmargin.models.text_files import TextFormat, checked_classes, last_line
 
-__all__ = ["OneVsOne", "looks_like_libsvm_model", "read_libsvm_model", "write_libsvm_model"]
+__all__ = ["looks_like_libsvm_model", "read_libsvm_model", "write_libsvm_model"]
 
 _CLASSIFIERS = ("c_svc", "nu_svc")
 _KERNELS = {"linear": (), "polynomial": ("degree", "gamma", "coef0"), "rbf": ("gamma",), "sigmoid": ("gamma", "coef0")}
@@ -47,82 +43,6 @@ _FORMAT = TextFormat(
     others=("degree", "gamma", "coef0", "probA", "probB", "prob_density_marks"),
 )
 _LARGEST_INDEX = 2**31 - 1  # an int of C
-
-
-@dataclass(frozen=True, eq=False)
-class OneVsOne(Classifier):
-    """Kernel SVMs of every pair of classes, which vote; see `Classifier` for info.
-
-    Parameters
-    ----------
-    classes : ndarray, shape (k,)
-        In the order of the file: the first of the classes with the most votes is predicted.
-    kernel : kernel object
-    vectors : CSR matrix, shape (n_support, d)
-        Those of the first class first.
-    counts : int array, shape (k,)
-        Support vectors of each class.
-    coef : ndarray, shape (n_support, k - 1)
-    intercept : ndarray, shape (k (k - 1) / 2,)
-        -rho of every pair.
-    """
-
-    classes: np.ndarray
-    kernel: Any
-    vectors: Any
-    counts: np.ndarray
-    coef: np.ndarray
-    intercept: np.ndarray
-    info: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        classes, counts = checked_labels(self.classes), np.asarray(self.counts)
-        vectors, coef, intercept = matrix(self.vectors), floats(self.coef), floats(self.intercept)
-        k, n = len(classes), vectors.shape[0]
-        shapes = (counts.shape, coef.shape, intercept.shape)
-        if shapes != ((k,), (n, k - 1), (k * (k - 1) // 2,)) or counts.min() < 0 or counts.sum() != n:
-            raise DataError(
-                f"{k} classes and {n} support vectors need counts (k,) that sum to {n}, coef ({n}, {k - 1}) and "
-                f"{k * (k - 1) // 2} intercepts; found shapes {shapes} and a sum of {counts.sum()}."
-            )
-        checked = {"classes": classes, "counts": counts, "vectors": csr_matrix(vectors), "coef": coef}
-        for name, value in {**checked, "intercept": intercept}.items():
-            object.__setattr__(self, name, value)
-
-    @property
-    def n_features(self) -> int:
-        """The highest column that a support vector uses; rows may have more."""
-        return int(self.vectors.shape[1])
-
-    def pairs(self) -> Iterator[tuple[int, int, np.ndarray]]:
-        """Yield every pair of classes, and the coefficients of all support vectors in it, (n_support,)."""
-        of = np.repeat(np.arange(len(self.classes)), self.counts)
-        for c, e in combinations(range(len(self.classes)), 2):
-            column = np.zeros(len(of))
-            column[of == c], column[of == e] = self.coef[of == c, e - 1], self.coef[of == e, c]
-            yield c, e, column
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the votes of all classes, (n, k); for two classes the score of the second, (n,)."""
-        X = self.fit_columns(X)
-        vectors = self.vectors
-        if X.shape[1] > vectors.shape[1]:
-            vectors = csr_matrix((vectors.data, vectors.indices, vectors.indptr), (vectors.shape[0], X.shape[1]))
-        every = list(self.pairs())
-        columns = np.column_stack([column for _, _, column in every])
-        scores = checked_scores(kernel_sums(self.kernel, vectors, X, columns) + self.intercept, 0)
-        if len(self.classes) == 2:
-            return -scores[:, 0]
-        votes = np.zeros((len(scores), len(self.classes)))
-        for p, (c, e, _) in enumerate(every):
-            votes[:, c] += scores[:, p] > 0
-            votes[:, e] += scores[:, p] <= 0
-        return votes
-
-    def fit_columns(self, X: Any) -> Any:
-        """Return `X`, sparse ones with all columns of the support vectors; wider rows stay as they are."""
-        X = matrix(X)
-        return X if X.shape[1] > self.n_features else super().fit_columns(X)
 
 
 def looks_like_libsvm_model(path: str | os.PathLike[str]) -> bool:
@@ -252,10 +172,11 @@ def write_libsvm_model(model: OneVsOne, path: str | os.PathLike[str]) -> None:
         "label": " ".join(map(str, model.classes.tolist())),
         "nr_sv": " ".join(map(str, model.counts.tolist())),
     }
+    vectors = csr_matrix(model.vectors)
     with atomic_write(path) as file:
         file.write("".join(f"{key} {value}\n" for key, value in header.items()).encode("ascii") + b"SV\n")
         for i, row in enumerate(model.coef.tolist()):
-            entries = slice(*model.vectors.indptr[i : i + 2])
-            pairs = zip(model.vectors.indices[entries].tolist(), model.vectors.data[entries].tolist(), strict=True)
+            entries = slice(*vectors.indptr[i : i + 2])
+            pairs = zip(vectors.indices[entries].tolist(), vectors.data[entries].tolist(), strict=True)
             words = [*(f"{a:.17g}" for a in row), *(f"{index + 1}:{value:.17g}" for index, value in pairs)]
             file.write((" ".join(words) + " \n").encode("ascii"))

@@ -8,6 +8,7 @@ from softmargin.problems.kernel_hinge import ExpansionPoint, KernelHinge
 from softmargin.problems.l2_svm import L2SVM
 from softmargin.problems.margin_models import Expansion
 from softmargin.problems.multiclass_svm import DualPoint, KernelMulticlassSVM, KernelPoint, MulticlassSVM
+from softmargin.problems.one_vs_one import EveryPair, KernelOneVsOne
 from softmargin.problems.one_vs_rest import OneVsRest
 from softmargin.problems.penalized import Penalized
 
@@ -19,11 +20,13 @@ __all__ = [
     "CompositePoint",
     "Constrained",
     "DualPoint",
+    "EveryPair",
     "Expansion",
     "ExpansionPoint",
     "HingeSVM",
     "KernelHinge",
     "KernelMulticlassSVM",
+    "KernelOneVsOne",
     "KernelPoint",
     "MulticlassSVM",
     "OneVsRest",

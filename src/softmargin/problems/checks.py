@@ -34,9 +34,9 @@ def checked_codes(y: Any, n: int, n_classes: int | None) -> tuple[Array, int]:
     return narrow, k
 
 
-def checked_signs(y: Any, gram: Any) -> Array:
-    """Return labels -1 and +1 as float64, one per sample of a kernel matrix without a bias; refuse others."""
-    if gram.bias:
+def checked_signs(y: Any, gram: Any, has_bias: bool) -> Array:
+    """Return labels -1 and +1 as float64, one per sample; refuse others, and two biases."""
+    if has_bias and gram.bias:
         raise DataError(f"the bias here is free; the kernel matrix must have bias 0, found {gram.bias}.")
     signs = np.ascontiguousarray(y, dtype=np.float64)
     if signs.shape != (gram.n,):

@@ -44,7 +44,7 @@ class FreeBiasSVM(MarginModels):
     Parameters
     ----------
     gram : Gram
-        The kernel matrix, with bias 0: the bias here is free.
+        The kernel matrix, with bias 0 where the bias here is free.
     y : array of shape (n,)
         -1 and +1.
     C : float or array of shape (n,)
@@ -72,7 +72,7 @@ class FreeBiasSVM(MarginModels):
     ) -> None:
         self.gram = gram
         self.is_expansion = is_expansion or not gram.is_linear
-        self.y = checked_signs(y, gram)
+        self.y = checked_signs(y, gram, has_bias)
         self.C = checked_prices(C, gram.n)
         self.has_bias, self.constant = has_bias, float(constant)
 
@@ -88,6 +88,11 @@ class FreeBiasSVM(MarginModels):
 
     def best_bias(self, scores: Array) -> float:
         """Return the b that minimises P for these scores."""
+        raise NotImplementedError
+
+    @staticmethod
+    def bias_at(z: Array, y: Array, C: Array) -> float:
+        """Return the best bias of some samples, given z = y - F."""
         raise NotImplementedError
 
     def losses(self, xi: Array) -> Array:

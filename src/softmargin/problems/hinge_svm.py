@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.rounding import Rounded, gamma, total
-from softmargin.matrices.gram import Gram
 from softmargin.problems.checks import balanced
 from softmargin.problems.free_bias import FreeBiasSVM
 from softmargin.problems.margin_models import small_gram
@@ -30,16 +29,17 @@ Array = NDArray[Any]
 
 
 class HingeSVM(FreeBiasSVM):
-    """A binary hinge SVM with a free bias; parameters as in ``FreeBiasSVM``, but a bias there always is.
+    """A binary hinge SVM with a free bias; parameters as in ``FreeBiasSVM``.
 
-    Without one, or with a penalised one, it is a ``KernelMulticlassSVM`` of two classes with half its C.
+    Without one, or with a penalised one, it is also a ``KernelMulticlassSVM`` of two classes with half its C.
     """
 
     name: ClassVar[str] = "hinge"
-    kind: ClassVar[str] = "kernel hinge with a free bias"
 
-    def __init__(self, gram: Gram, y: Array, *, C: float | Array = 1.0, is_expansion: bool = False) -> None:
-        super().__init__(gram, y, C=C, is_expansion=is_expansion)
+    @property
+    def kind(self) -> str:
+        """The family of solvers."""
+        return "kernel hinge with a free bias" if self.has_bias else "kernel hinge without a free bias"
 
     @property
     def upper(self) -> Array:
@@ -52,14 +52,22 @@ class HingeSVM(FreeBiasSVM):
         return np.zeros_like(self.C)
 
     def _nearest(self, alpha: Array) -> Array:
-        return balanced(np.clip(alpha, 0.0, self.C), self.y)[0]
+        inside = np.clip(alpha, 0.0, self.C)
+        return balanced(inside, self.y)[0] if self.has_bias else inside
 
     def best_bias(self, scores: Array) -> float:
         """Return the b that minimises P for these scores: where the slopes of the losses change sign."""
-        return balanced_quantile(self.y - scores, self.y, self.C)
+        return self.bias_at(self.y - scores, self.y, self.C) if self.has_bias else 0.0
+
+    @staticmethod
+    def bias_at(z: Array, y: Array, C: Array) -> float:
+        """Return the best bias of some samples, given z = y - F."""
+        return balanced_quantile(z, y, C)
 
     def corner(self, scores: Array) -> Array:
         """Return the feasible a that maximises <a, 1 - y F>: its value is the least sum of the losses; (n,)."""
+        if not self.has_bias:
+            return np.where(self.y * scores < 1.0, self.C, 0.0)
         return balanced_corner(self.y - scores, self.y, self.C)
 
     def losses(self, xi: Array) -> Array:
@@ -73,7 +81,8 @@ class HingeSVM(FreeBiasSVM):
 
     def small_problem(self) -> "HingeSVM":
         """Return a problem of two rows that needs the same compiled loops."""
-        return HingeSVM(small_gram(self.gram), np.array([-1.0, 1.0]), is_expansion=self.is_expansion)
+        signs = np.array([-1.0, 1.0])
+        return HingeSVM(small_gram(self.gram), signs, has_bias=self.has_bias, is_expansion=self.is_expansion)
 
     def _losses(self, xi: Array, errors: Array) -> Rounded:
         return total(self.losses(xi), self.C * (errors + gamma(2) * xi))

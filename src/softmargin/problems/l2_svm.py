@@ -58,10 +58,13 @@ class L2SVM(FreeBiasSVM):
 
     def best_bias(self, scores: Array) -> float:
         """Return the b that minimises P for these scores: the root of sum_i C_i y_i [1 - y_i (F_i + b)]_+."""
-        if not (self.has_bias and self.C.any()):
-            return 0.0
-        inside = self.C > 0
-        return balance_by_sort((self.y - scores)[inside], self.y[inside], self.C[inside])
+        return self.bias_at(self.y - scores, self.y, self.C) if self.has_bias else 0.0
+
+    @staticmethod
+    def bias_at(z: Array, y: Array, C: Array) -> float:
+        """Return the best bias of some samples, given z = y - F."""
+        inside = C > 0
+        return balance_by_sort(z[inside], y[inside], C[inside]) if inside.any() else 0.0
 
     def primal_point(self, weights: Array, bias: float) -> BiasPoint:
         """Pair linear weights with the dual point that their losses suggest: Proj(C xi)."""

@@ -41,6 +41,8 @@ def recall(problem: Any, solver: Any, saved: Any) -> None:
 
 def kernel_matrices(problem: Any) -> list[Any]:
     """Return the kernel matrices of a problem, or of its parts, each once: what they cache is a part of the state."""
+    if hasattr(problem, "grams"):
+        return list(problem.grams)
     parts = getattr(problem, "parts", [problem])
     found = {id(part.gram): part.gram for part in parts if hasattr(part, "gram")}
     return list(found.values())

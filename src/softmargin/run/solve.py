@@ -132,7 +132,7 @@ class _Run:
         self.kept: Any = None  # the point before the step at hand, where that may be given up
         self.is_torn = False  # a step was cut short: no run can go on from the state
         self.schedule = Schedule(stop.tol, stop.tol, decay=stop.decay)
-        self.watched = kernel_matrices(problem) if watchers else []
+        self.watched: list[Any] = []
 
     def begin(self, init: Any, rng: np.random.Generator, resume: Any) -> None:
         """Start the solver, or restore an earlier run's state."""
@@ -143,6 +143,7 @@ class _Run:
             self.clock.step(lambda: self.start(init, rng))
         else:
             self.clock.step(lambda: self.restore(resume), is_limited=False)
+        self.watched = kernel_matrices(self.problem) if self.watchers else []  # those that the start has looked at
         # A warm start may already meet the tolerance, and a run that had ended ends again.
         if init is not None if resume is None else resume.is_judged:
             self.evaluate()

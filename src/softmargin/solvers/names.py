@@ -81,7 +81,9 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
         "frank_wolfe_oblivious": SolverName("FreeFrankWolfe", {"step_rule": "oblivious"}),
         **_PROGRAM,
     },
+    "kernel hinge without a free bias": {"smo": SolverName("Smo")},  # parts of one-vs-one
     "kernel squared_hinge": _DUAL_SQUARED,
+    "one-vs-one": {"each_pair": SolverName("EachPair")},  # and those of its parts, pair by pair
     SAMPLING: {
         "scs": SolverName("ConjugateSubgradient"),
         "wolfe": SolverName("Wolfe"),

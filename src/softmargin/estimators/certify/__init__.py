@@ -51,7 +51,7 @@ def certify(
 
     Parameters
     ----------
-    model : LinearModel, LinearRegressor, KernelExpansion, or a fitted estimator
+    model : LinearModel, LinearRegressor, KernelExpansion, OneVsOne, LinearOneVsOne, or a fitted estimator
         Of softmargin: all. Of scikit-learn: LinearSVC, SVC, LogisticRegression, SGDClassifier, RidgeClassifier; Lasso,
         ElasticNet, Ridge, their forms MultiTask... and ...CV, LassoLars, SGDRegressor; a Pipeline that ends in one of
         these. ``softmargin.models.read_liblinear`` and ``read_libsvm_model`` make models of files.
@@ -92,9 +92,10 @@ def certify(
 def _judged(model: Any, training: Training, multiclass: str | None, loss: str | None) -> Certificate:
     """Return the certificate of a model by the file for its kind."""
     names, is_asked = {base.__name__ for base in type(model).__mro__}, (multiclass, loss) != (None, None)
-    if isinstance(model, KernelExpansion | OneVsOne) or "SVC" in names:
+    is_peer_svc = bool(names & {"SVC", "NuSVC"})
+    if isinstance(model, KernelExpansion | OneVsOne) or is_peer_svc:
         _leave_out(is_asked, "a kernel model")
-        judge = certify_svc if "SVC" in names else _KERNEL_JUDGES[type(model)]
+        judge = certify_svc if is_peer_svc else _KERNEL_JUDGES[type(model)]
         return judge(model, training)
     is_peer = bool(names & set(REGRESSORS)) and hasattr(model, "predict")  # a penalty may have the same name
     if isinstance(model, LinearRegressor) or (is_peer and not hasattr(model, "classes_")):

@@ -1,21 +1,19 @@
 """Kernel models: KernelExpansion, scikit-learn's SVC, and LIBSVM's files."""
 
 import warnings
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from softmargin.core.certificate import Certificate, summed
+from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.estimators.certify.training import Training
 from softmargin.estimators.posing.svm import SvmData, SvmSettings, kernel_of, kernel_problem
 from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion, OneVsOne
 from softmargin.models.shapes import dense
-from softmargin.problems.hinge_svm import HingeSVM
 
 __all__ = ["certify_expansion", "certify_one_vs_one", "certify_svc"]
 
@@ -23,7 +21,7 @@ Array = NDArray[Any]
 _DIGITS = 1e-7  # relative: LIBSVM writes the entries of support vectors with 8 digits
 
 
-def certify_expansion(model: KernelExpansion, training: Training) -> Certificate:
+def certify_expansion(model: KernelExpansion | OneVsOne, training: Training) -> Certificate:
     """Certify the dual point that the model is; where it is not feasible, the bound is that of a feasible one near."""
     info, X = model.info, training.X
     if model.vectors is not None:
@@ -42,6 +40,10 @@ def certify_expansion(model: KernelExpansion, training: Training) -> Certificate
 
 def certify_svc(model: Any, training: Training) -> Certificate:
     """Certify an SVC as the problems of LIBSVM, one for every pair of classes."""
+    if any(base.__name__ == "NuSVC" for base in type(model).__mro__):
+        raise IncompatibleError(
+            "a NuSVC has a nu, which stands for a C that it does not hold; gaps are proven for SVC."
+        )
     if not hasattr(model, "dual_coef_"):
         raise IncompatibleError("certify needs a fitted SVC; this one has no dual_coef_. Fit it first.")
     X = training.X.astype(np.float64, copy=False)  # as scikit-learn does
@@ -60,7 +62,9 @@ def certify_svc(model: Any, training: Training) -> Certificate:
 
 
 def certify_one_vs_one(model: OneVsOne, training: Training) -> Certificate:
-    """Certify a LIBSVM file; its support vectors are rows that agree with them in the digits that LIBSVM writes."""
+    """Certify our own model, or a LIBSVM file: rows that agree with its vectors in the digits that LIBSVM writes."""
+    if model.support is not None:
+        return certify_expansion(model, training)
     if model.info.get("svm_type", "c_svc") != "c_svc":
         raise IncompatibleError(
             f"the file was trained as {model.info['svm_type']}, whose nu stands for a C that it does not hold; gaps "
@@ -110,26 +114,20 @@ def _certified_pairs(
     """Certify the SVMs of all pairs of classes; the gap is the sum of theirs.
 
     ``coef`` (n, k - 1) and ``intercept`` are in LIBSVM's order, ``models.libsvm``; scores above zero mean the first
-    class of a pair. Where a pair's own dual point proves too little, so does a run that starts at it.
+    class of a pair. Where their own dual points prove too little, so does a run that starts at them.
     """
-    pairs = list(combinations(range(coef.shape[1] + 1), 2))
-    part, certificates = training.among(len(pairs)), []
-    for (c, e), bias in zip(pairs, intercept.tolist(), strict=True):
-        rows = np.flatnonzero((codes == c) | (codes == e))
-        is_first = codes[rows] == c
-        X = training.X[rows] if kernel.name != "precomputed" else training.X[rows][:, rows]
-        problem = HingeSVM(Gram(kernel, X), np.where(is_first, 1.0, -1.0), C=prices[rows])
-        _warn_if_indefinite(problem.gram)
-        point = problem.expansion_point(np.where(is_first, coef[rows, e - 1], coef[rows, c])[:, None], np.array([bias]))
-        certificate = problem.certificate(point)
-        if kernel.is_psd and not certificate.meets(training.stop.tol):
-            start = problem.point(problem.feasible(point.alpha))
-            certificate = certificate.with_bound(part.bound(problem, start))
-        certificates.append(certificate)
-    return certificates[0] if len(certificates) == 1 else summed(certificates, 1.0)
+    k = coef.shape[1] + 1
+    data = SvmData(training.X, codes, k, prices, SvmSettings("one_vs_one", "hinge", "free"))
+    problem = kernel_problem(data, kernel)
+    _warn_if_indefinite(problem.gram)
+    sign = -1.0 if k == 2 else 1.0  # of two classes, our score is that of the second
+    certificate: Certificate = problem.certificate(problem.expansion_point(sign * coef, sign * intercept))
+    if kernel.is_psd and not certificate.meets(training.stop.tol):
+        certificate = certificate.with_bound(training.bound(problem, problem.warm_point(sign * coef)))
+    return certificate
 
 
-def _check_support(vectors: Any, support: Array, n_samples: int, X: Any) -> None:
+def _check_support(vectors: Any, support: Any, n_samples: int, X: Any) -> None:
     """Refuse data that the model was not trained on."""
     if X.shape[0] != n_samples:
         raise DataError(f"the model was trained on {n_samples} samples, X has {X.shape[0]}; pass the training data.")

@@ -16,7 +16,7 @@ from softmargin.estimators.posing.fit import loss_prices
 from softmargin.estimators.posing.svm import HINGES, SvmData, SvmSettings, linear_problem
 from softmargin.losses import LOSSES
 from softmargin.matrices.operator import with_constant
-from softmargin.models import LinearModel
+from softmargin.models import LinearModel, LinearOneVsOne
 from softmargin.models.shapes import dense
 
 __all__ = ["certify_linear", "certify_sgd", "read_weights"]
@@ -89,12 +89,14 @@ def _asked(info: Mapping[str, Any], multiclass: str | None, loss: str | None) ->
     if name in LOSSES:
         return str(name), loss or "hinge", 0.0
     charge = loss or info.get("loss")
+    if name == "one_vs_one" and charge in HINGES:
+        return name, str(charge), 0.0
     ratio = {"l2": 0.0, "l1": 1.0, "elasticnet": info.get("l1_ratio")}.get(penalty)
     if name == "one_vs_rest" and charge in BINARY_LOSSES and (multiclass or ratio is not None):
         return name, str(charge), 0.0 if multiclass or ratio is None else float(ratio)
     trained = f"{name} with {charge} loss and {penalty} penalty" if name else "an unknown problem"
     raise IncompatibleError(
-        f"this model was trained as {trained}; certify proves gaps of {', '.join(LOSSES)} and, with loss "
+        f"this model was trained as {trained}; certify proves gaps of {', '.join(LOSSES)}, one_vs_one and, with loss "
         f"{', '.join(BINARY_LOSSES)} and l2, l1 or elasticnet penalty, one_vs_rest. Pass multiclass=... to measure it "
         "by one of these."
     )
@@ -102,9 +104,14 @@ def _asked(info: Mapping[str, Any], multiclass: str | None, loss: str | None) ->
 
 def certify_linear(model: Any, training: Training, multiclass: str | None, loss: str | None) -> Certificate:
     """Compare P at the weights with the bound that our own solver proves."""
-    model = model if isinstance(model, LinearModel) else _read_svm(model)
+    model = model if isinstance(model, LinearModel | LinearOneVsOne) else _read_svm(model)
     info, classes, X = model.info, model.classes, training.X
     name, charge, l1_ratio = _asked(info, multiclass, loss)
+    if (name == "one_vs_one" and len(classes) > 2) != isinstance(model, LinearOneVsOne):
+        raise IncompatibleError(
+            f"this model has {len(model.intercept)} rows of weights for {len(classes)} classes, which "
+            f"multiclass={name!r} does not measure: one-vs-one models have one for every pair, and others do not."
+        )
     training.check_columns(model.n_features)
     codes = training.codes(classes)
     prices = _prices(model, training, codes, name)
@@ -136,7 +143,7 @@ def _is_ours(info: Mapping[str, Any]) -> bool:
     return "problem" in info
 
 
-def _prices(model: LinearModel, training: Training, codes: Array, multiclass: str) -> Array:
+def _prices(model: LinearModel | LinearOneVsOne, training: Training, codes: Array, multiclass: str) -> Array:
     """Return the prices the model was trained with: (n,), or (n, k) where they depend on the class."""
     C, class_weight = training.price(model.info.get("C")), model.info.get("class_weight")
     prices = training.prices(codes, model.classes, C, class_weight)

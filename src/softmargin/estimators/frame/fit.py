@@ -410,11 +410,15 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
     @at_one_moment
     def decision_function(self, X: Any) -> Array:
         """Return the scores: (n, k), or (n,) for two classes (above zero means ``classes_[1]``)."""
-        check_is_fitted(self)
-        is_alike = is_ready(X) and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_")
-        X = X if is_alike else validate_data(self, checked_sparse(X), reset=False, **X_KINDS)
+        X = self._rows_like_fitted(X)
         with threads(self.n_jobs):
             return self._predictor({}).decision_function(X)
+
+    def _rows_like_fitted(self, X: Any) -> Any:
+        """Return X after a check that it has the columns of the training data."""
+        check_is_fitted(self)
+        is_alike = is_ready(X) and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_")
+        return X if is_alike else validate_data(self, checked_sparse(X), reset=False, **X_KINDS)
 
     @at_one_moment
     def predict(self, X: Any) -> Array:

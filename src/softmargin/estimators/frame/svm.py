@@ -8,8 +8,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 
 from softmargin.backends.arrays import to_numpy
+from softmargin.core.threads import threads
 from softmargin.estimators.frame.calibration import TUNING, fitted_calibration, held_out_scores
-from softmargin.estimators.frame.fit import CertifiedClassifier, Data, Posed
+from softmargin.estimators.frame.fit import CertifiedClassifier, Data, Posed, at_one_moment
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.svm import FIT_INTERCEPT, SvmData, SvmSettings
 from softmargin.models.probabilities import calibrated_logs
@@ -31,15 +32,20 @@ class SvmClassifier(CertifiedClassifier):
 
     Parameters
     ----------
-    multiclass : {"weston_watkins", "crammer_singer", "one_vs_rest"}, default="weston_watkins"
-        A joint loss, or one binary problem per class.
+    multiclass : {"weston_watkins", "crammer_singer", "one_vs_rest", "one_vs_one"}, default="weston_watkins"
+        A joint loss, one binary problem per class, or one per pair of classes, on the rows of the two: with
+        ``fit_intercept="free"`` that of LIBSVM and scikit-learn's SVC. Certificates are of the sum of all problems.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        With "one_vs_one" and more than two classes, as in scikit-learn: a score per class, (n, k), its votes and less
+        than half a vote for its confidence; or one per pair of classes, (n, k (k - 1) / 2), above zero for the first.
+        Predictions are the votes, whichever it is.
     loss : {"hinge", "squared_hinge"}, default="hinge"
-        How a violated margin is charged. "squared_hinge" needs two classes or ``multiclass="one_vs_rest"``.
+        How a violated margin is charged. "squared_hinge" needs two classes, or one-vs-rest or one-vs-one.
     fit_intercept : bool, "free" or "penalized", default=True
         "penalized" adds a constant feature, whose weight is penalised like every other one, as LIBLINEAR and
-        scikit-learn's LinearSVC do; "free" leaves the intercept unpenalised, as LIBSVM does, for two classes or
-        one-vs-rest. True is "penalized" for the hinge and "free" for the squared hinge, where "penalized" is for
-        linear models.
+        scikit-learn's LinearSVC do; "free" leaves the intercept unpenalised, as LIBSVM does, for two classes,
+        one-vs-rest or one-vs-one. True is "penalized" for the hinge and "free" for the squared hinge, where
+        "penalized" is for linear models.
     intercept_scaling : float, default=1.0
         Value of the constant feature of a penalised intercept; a larger one lessens the penalty.
     probability : {"sigmoid", "temperature", "isotonic"}, bool or None, default=None
@@ -51,12 +57,31 @@ class SvmClassifier(CertifiedClassifier):
 
     _allowed: ClassVar = {"fit_intercept": FIT_INTERCEPT}
     _calibration: dict[str, Any] | None
+    _has_pairs = False  # one-vs-one with more than two classes was fitted
 
     def _settings(self) -> SvmSettings:
         return SvmSettings(self.multiclass, self.loss, self.fit_intercept, self.intercept_scaling)
 
     def _svm(self, data: Data) -> SvmData:
         return SvmData(data.X, data.codes, len(data.classes), self._prices(data, self.C), self._settings())
+
+    @at_one_moment
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores: (n, k), or (n,) for two classes (above zero means ``classes_[1]``)."""
+        if not (self._has_pairs and self.decision_function_shape == "ovo"):
+            return super().decision_function(X)
+        X = self._rows_like_fitted(X)
+        with threads(self.n_jobs):
+            return self._predictor({}).pair_scores(X)
+
+    @at_one_moment
+    def predict(self, X: Any) -> Array:
+        """Return the label with the highest score for every row of X; with one-vs-one, with the most votes."""
+        if not self._has_pairs:
+            return super().predict(X)
+        X = self._rows_like_fitted(X)
+        with threads(self.n_jobs):
+            return self._predictor({}).predict(X)
 
     def _claim(self) -> dict[str, Any]:
         calibration = self._calibration

@@ -26,13 +26,13 @@ from softmargin.core.parameters import (
     checked,
     shown,
 )
-from softmargin.core.protocols import ManyProblems
+from softmargin.core.protocols import ManyProblems, PairsProblem
 from softmargin.core.threads import n_threads
 from softmargin.estimators.posing.finishers import finisher_of
 from softmargin.estimators.posing.softmax import convex_relative
 from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import SCATTERED, row_squares
-from softmargin.problems import Composite, OneVsRest
+from softmargin.problems import Composite, EveryPair, OneVsRest
 from softmargin.run import Result, Stop, solve
 from softmargin.run.asked import check_needs
 from softmargin.sets import L1Ball
@@ -211,6 +211,8 @@ def find_solver(solver: Any, problem: Any) -> Any:
     finds weights is certified at its dual variables. "auto" hands over to another one where the fastest stalls.
     """
     checked("solver", solver, *SOLVER)
+    if isinstance(problem, PairsProblem) and isinstance(solver, str) and solver in choices(problem.kind):
+        return _by_name(_name_of_fastest(problem) if solver == "auto" else solver, problem)
     part, n_parts = (problem.parts[0], len(problem.parts)) if isinstance(problem, OneVsRest) else (problem, 1)
     if not isinstance(solver, str):
         return _made_ready(solver, problem, part)
@@ -228,9 +230,9 @@ def find_solver(solver: Any, problem: Any) -> Any:
 
 def _made_ready(chosen: Any, problem: Any, part: Any) -> Any:
     """Return a solver for all parts of a problem."""
-    if part is problem or ManyProblems in chosen.needs:
+    if part is problem or ManyProblems in chosen.needs or PairsProblem in chosen.needs:
         return chosen
-    if hasattr(chosen, "all_classes"):
+    if hasattr(chosen, "all_classes") and not isinstance(problem, EveryPair):
         together = chosen.all_classes()
         n_groups = min(n_threads(), len(problem.parts))
         return together if n_groups == 1 else solvers.EachGroup(together, n_groups=n_groups)

@@ -56,11 +56,12 @@ def sampled_problem(data: SvmData, how: KernelSettings) -> Any:
             f"{name} penalises the intercept, but fit_intercept='free' was asked for; use fit_intercept=True, or "
             "another solver."
         )
-    is_joint = settings.multiclass != "one_vs_rest"
-    if data.n_classes > 2 and is_joint:
+    is_joint = settings.is_joint
+    if data.n_classes > 2 and settings.multiclass != "one_vs_rest":
+        asked = f"join {data.n_classes} classes in one loss" if is_joint else "train every pair of classes"
         raise IncompatibleError(
-            f"{name} trains one class against the others, but multiclass={settings.multiclass!r} was asked to join "
-            f"{data.n_classes} classes in one loss; use multiclass='one_vs_rest'."
+            f"{name} trains one class against the others, but multiclass={settings.multiclass!r} was asked to {asked}; "
+            "use multiclass='one_vs_rest'."
         )
     _check_function(name, how.kernel)
     n, pairs = data.X.shape[0], data.binary_problems()

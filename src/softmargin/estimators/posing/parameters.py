@@ -88,6 +88,7 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "radii": (Whole(1, _MOST_POINTS), Numbers(above=0.0)),
     "l2": (NOT_NEGATIVE,),
     "multiclass": (OneOf(*MULTICLASS),),
+    "decision_function_shape": (OneOf("ovr", "ovo"),),
     "loss": (OneOf(*HINGES),),
     "fit_intercept": (Truth(),),
     "intercept_scaling": (INTERCEPT_SCALING,),

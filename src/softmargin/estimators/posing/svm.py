@@ -7,6 +7,8 @@
     hinge            a joint loss of two classes        half a HingeSVM, 2 C                           "free"
     squared_hinge    one_vs_rest; any of two classes    an L2SVM per class, 2 C                        free
     squared_hinge    the same, linear                   the same with a column more                    "penalized"
+    either           one_vs_one                         the same for every pair of classes, on its     as above
+                                                        rows: LIBSVM's; two classes as one_vs_rest
 
 A binary hinge SVM is twice the joint SVM of two classes with half its C (maths: notation, eq. 4). ``C`` means here what
 it means in scikit-learn, C sum_i xi_i^2; the L2SVM charges C / 2 sum_i xi_i^2. A penalised intercept is the weight of a
@@ -31,7 +33,17 @@ from softmargin.kernels import Linear, find_gamma, make_kernel, scaled_gamma
 from softmargin.losses import LOSSES
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import canonical, row_blocks, with_constant
-from softmargin.problems import L2SVM, Expansion, HingeSVM, KernelMulticlassSVM, MulticlassSVM, OneVsRest
+from softmargin.matrices.pair_gram import PairGram
+from softmargin.problems import (
+    L2SVM,
+    EveryPair,
+    Expansion,
+    HingeSVM,
+    KernelMulticlassSVM,
+    KernelOneVsOne,
+    MulticlassSVM,
+    OneVsRest,
+)
 from softmargin.solvers.names import SAMPLING, SOLVERS
 
 __all__ = [
@@ -56,7 +68,7 @@ __all__ = [
 Array = NDArray[Any]
 
 HINGES = ("hinge", "squared_hinge")
-MULTICLASS = (*LOSSES, "one_vs_rest")
+MULTICLASS = (*LOSSES, "one_vs_rest", "one_vs_one")
 APPROXIMATIONS = (None, "auto", "nystroem")
 FIT_INTERCEPT = (Truth(), OneOf("free", "penalized"))
 INTERCEPT_SCALING = Number(above=0.0, most=1e100)  # its square is a kernel value
@@ -77,6 +89,11 @@ class SvmSettings(NamedTuple):
     def is_squared(self) -> bool:
         """Whether the loss is the squared hinge."""
         return self.loss == "squared_hinge"
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether all classes share one loss."""
+        return self.multiclass in LOSSES
 
     @property
     def is_free(self) -> bool:
@@ -100,16 +117,16 @@ class SvmSettings(NamedTuple):
         checked("multiclass", self.multiclass, OneOf(*MULTICLASS))
         checked("loss", self.loss, OneOf(*HINGES))
         checked("fit_intercept", self.fit_intercept, *FIT_INTERCEPT)
-        if self.is_squared and self.multiclass != "one_vs_rest" and n_classes > 2:
+        if self.is_squared and self.is_joint and n_classes > 2:
             raise IncompatibleError(
                 f"loss='squared_hinge' is a loss of two classes, but multiclass={self.multiclass!r} was asked to join "
-                f"{n_classes} in one; use multiclass='one_vs_rest', or loss='hinge'."
+                f"{n_classes} in one; use multiclass='one_vs_rest' or 'one_vs_one', or loss='hinge'."
             )
-        if self.is_free and self.multiclass != "one_vs_rest" and n_classes > 2:
+        if self.is_free and self.is_joint and n_classes > 2:
             raise IncompatibleError(
-                f"fit_intercept='free' is for two classes or one-vs-rest, but multiclass={self.multiclass!r} was asked "
-                f"to join {n_classes} classes in one loss; use multiclass='one_vs_rest', or fit_intercept=True with a "
-                "large intercept_scaling."
+                f"fit_intercept='free' is for two classes, one-vs-rest or one-vs-one, but multiclass="
+                f"{self.multiclass!r} was asked to join {n_classes} classes in one loss; use multiclass='one_vs_rest' "
+                "or 'one_vs_one', or fit_intercept=True with a large intercept_scaling."
             )
 
     def check_kernel(self) -> None:
@@ -125,7 +142,7 @@ class SvmSettings(NamedTuple):
         return {
             "problem": "l2_svm" if self.is_squared else "multiclass_svm",
             # Two classes need no joint loss; what was solved is one class against the other.
-            "multiclass": "one_vs_rest" if self.is_squared else self.multiclass,
+            "multiclass": "one_vs_rest" if self.is_squared and self.is_joint else self.multiclass,
             "loss": self.loss,
             "C": float(C),
             "intercept_scaling": float(self.intercept_scaling),
@@ -152,11 +169,18 @@ class SvmData(NamedTuple):
         labels = binary_labels(self.codes, self.n_classes)
         return list(zip(labels, self.prices.T if self.prices.ndim == 2 else [self.prices] * len(labels), strict=True))
 
+    @property
+    def has_pairs(self) -> bool:
+        """Whether every pair of classes has a problem of its own."""
+        return self.settings.multiclass == "one_vs_one" and self.n_classes > 2
+
 
 def linear_problem(data: SvmData) -> Any:
     """Build the problem of a linear SVM."""
     data.settings.check(data.n_classes)
     X = canonical(data.X)
+    if data.has_pairs:
+        return _linear_pairs(X, data)
     if data.settings.is_squared or data.settings.is_free:
         constant = data.settings.bias
         return _free_bias_parts(Gram(Linear(), with_constant(X, constant) if constant else X), data)
@@ -170,6 +194,12 @@ def kernel_problem(data: SvmData, kernel: Any, cache_size: float = 1000.0, gram:
     """
     data.settings.check(data.n_classes)
     data.settings.check_kernel()
+    if data.has_pairs and is_foreign(data.X):
+        raise IncompatibleError(
+            "multiclass='one_vs_one' is not done on a device; use another multiclass, or pass X as a NumPy array."
+        )
+    if data.has_pairs:
+        return _kernel_pairs(data, kernel, cache_size, is_expansion=True)
     is_free = data.settings.is_squared or data.settings.is_free
     if gram is None:
         bias = 0.0 if is_free else data.settings.bias
@@ -196,10 +226,42 @@ def cache_megabytes(cache_size: Any, X: Any) -> float:
     return CACHE_SIZE if free is None else DEVICE_SHARE * free / 1e6
 
 
+def _kernel_pairs(data: SvmData, kernel: Any, cache_size: Any, *, is_expansion: bool) -> KernelOneVsOne:
+    settings, codes = data.settings, data.codes
+    is_squared, bias = settings.is_squared, settings.bias
+    megabytes = cache_megabytes(cache_size, data.X)
+    gram = PairGram(kernel, data.X, codes, data.n_classes, bias=bias, cache_size=megabytes)
+    own = {"has_bias": settings.has_free_bias, "is_expansion": is_expansion}
+    return KernelOneVsOne(
+        gram, (2.0 if is_squared else 1.0) * data.prices, loss=L2SVM if is_squared else HingeSVM, **own
+    )
+
+
+def _linear_pairs(X: Any, data: SvmData) -> EveryPair:
+    settings = data.settings
+    if settings.is_free:
+        return _kernel_pairs(data._replace(X=X), Linear(), CACHE_SIZE, is_expansion=False)
+
+    if settings.is_squared and settings.fit_intercept == "penalized":
+        raise IncompatibleError(
+            "fit_intercept='penalized' with loss='squared_hinge' is for two classes or one-vs-rest; with "
+            "multiclass='one_vs_one' it is free. Use fit_intercept=True, or loss='hinge'."
+        )
+
+    def squared(rows: Array, y: Array, C: Array) -> L2SVM:
+        return L2SVM(Gram(Linear(), X[rows]), y, C=2.0 * C, has_bias=settings.has_free_bias)
+
+    def hinge(rows: Array, y: Array, C: Array) -> MulticlassSVM:
+        return MulticlassSVM(X[rows], (y > 0.0).astype(np.int32), C=C / 2.0, bias=settings.bias, n_classes=2)
+
+    if settings.is_squared:
+        return EveryPair(squared, data.codes, data.n_classes, data.prices)
+    return EveryPair(hinge, data.codes, data.n_classes, data.prices, scale=2.0)
+
+
 def _hinge_parts(pose: Callable[..., Any], data: SvmData) -> Any:
-    multiclass = data.settings.multiclass
-    if multiclass != "one_vs_rest":
-        return pose(data.codes, C=data.prices, multiclass=multiclass, n_classes=data.n_classes)
+    if data.settings.is_joint:
+        return pose(data.codes, C=data.prices, multiclass=data.settings.multiclass, n_classes=data.n_classes)
     return OneVsRest([pose(mine, C=C / 2.0, n_classes=2) for mine, C in data.binary_problems()], scale=2.0)
 
 
@@ -209,7 +271,7 @@ def _free_bias_parts(gram: Gram, data: SvmData, *, is_expansion: bool = False) -
         own: dict[str, Any] = {"has_bias": settings.has_free_bias, "is_expansion": is_expansion}
         own["constant"] = float(gram.dtype.type(settings.bias))  # as the column of X has it
         return OneVsRest([L2SVM(gram, 2.0 * mine - 1.0, C=2.0 * C, **own) for mine, C in pairs])
-    scale = 1.0 if settings.multiclass == "one_vs_rest" else 0.5
+    scale = 0.5 if settings.is_joint else 1.0
     parts = [HingeSVM(gram, 2.0 * mine - 1.0, C=C / scale, is_expansion=is_expansion) for mine, C in pairs]
     return OneVsRest(parts, scale=scale)
 
@@ -315,7 +377,7 @@ def kernel_task(data: SvmData, how: KernelSettings, seed: Callable[[], int]) -> 
     if is_foreign(data.X):
         _check_exact(how)
         return KernelTask(kernel_problem(data, how.kernel, how.cache_size, how.gram))
-    if _is_approximate(how, data.X.shape[0]):
+    if _is_approximate(how, data):
         # Imported where a kernel matrix is too large only: a default fit needs neither.
         from softmargin.estimators.posing.many_rows import on_landmarks
 
@@ -341,10 +403,18 @@ def _check_exact(how: KernelSettings) -> None:
         )
 
 
-def _is_approximate(how: KernelSettings, n: int) -> bool:
-    """Say whether landmarks shall stand for all rows; "auto" is so beyond ``EXACT_ROWS``, for solver="auto" only."""
+def _is_approximate(how: KernelSettings, data: SvmData) -> bool:
+    """Say whether landmarks shall stand for all rows; "auto" is so beyond ``EXACT_ROWS``, for solver="auto" only.
+
+    The problems of pairs of classes are small, so that they are never approximate.
+    """
     checked("approximation", how.approximation, NONE, OneOf("auto", "nystroem"))
     if how.approximation == "auto":
-        is_auto = isinstance(how.solver, str) and how.solver == "auto"
-        return is_auto and how.kernel.name not in ("linear", "precomputed") and n > EXACT_ROWS
+        is_auto = isinstance(how.solver, str) and how.solver == "auto" and not data.has_pairs
+        return is_auto and how.kernel.name not in ("linear", "precomputed") and data.X.shape[0] > EXACT_ROWS
+    if how.approximation is not None and data.has_pairs:
+        raise IncompatibleError(
+            "approximation='nystroem' has landmarks for all classes, but multiclass='one_vs_one' a problem for every "
+            "pair of them; use approximation=None, or multiclass='one_vs_rest'."
+        )
     return how.approximation is not None

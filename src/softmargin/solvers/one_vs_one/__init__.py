@@ -1,0 +1,1 @@
+"""Solvers of one-vs-one problems: all pairs of classes at once."""
