@@ -1,17 +1,48 @@
-"""Sphinx settings: `pip install '.[docs]' && sphinx-build docs docs/_build`."""
+"""Sphinx settings: `pip install '.[docs]' && sphinx-build -W docs docs/_build`."""
 
-from typing import Any
+import argparse
+from typing import Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
 
 import softmargin
+from softmargin.cli.options import build_parser
 
 project = "softmargin"
 author = "The softmargin developers"
+project_copyright = author
 release = softmargin.__version__
-extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx_design", "sphinx_gallery.gen_gallery"]
 exclude_patterns = ["_build"]
-html_theme = "alabaster"
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "download_all_examples": False,
+    "capture_repr": (),
+}
+html_theme = "furo"
+html_title = f"softmargin {release}"
+html_theme_options = {"navigation_with_keys": True}
+myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 numpydoc_show_class_members = False
+
+
+class CommandHelp(Directive):
+    """``{command} train``: what `softmargin train --help` prints; without a verb, what `softmargin --help` does."""
+
+    optional_arguments = 1
+    has_content: ClassVar[bool] = False
+
+    def run(self) -> list[nodes.Node]:
+        """Return the help of one parser as it stands."""
+        parser = build_parser()
+        if self.arguments:
+            (verbs,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+            parser = verbs.choices[self.arguments[0]]
+        text = parser.format_help()
+        return [nodes.literal_block(text, text, language="text")]
 
 
 def escape_bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
@@ -20,5 +51,6 @@ def escape_bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: l
 
 
 def setup(app: Any) -> None:
-    """Escape docstrings before numpydoc reads them."""
+    """Escape docstrings before numpydoc reads them; make the command-line reference from the parser."""
     app.connect("autodoc-process-docstring", escape_bars, priority=100)
+    app.add_directive("command", CommandHelp)
