@@ -123,10 +123,10 @@ def _sweeps(call: Any, a: Any, add: Any, k: int) -> float:
     return float(met or 0.0)
 
 
-def _spread(call: Any, a: Any, add: Any, k: int) -> Any:
-    moved = a.change.reshape(-1, a.k) != 0.0
+def _moved_rows(call: Any, a: Any, add: Any, k: int) -> Any:
+    moved, width = a.change.reshape(-1, a.k) != 0.0, float(a.end - a.begin)
     n_moves, n_rows = float(moved.sum()), float(moved.any(axis=1).sum())
-    add(2.0 * a.stride * n_moves, a.stride * (a.K.itemsize * n_rows + 16.0 * n_moves))
+    add(2.0 * width * n_moves, width * (a.K.itemsize * n_rows + 16.0 * n_moves))
     return call()
 
 
@@ -290,7 +290,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "matrices.row_store:gather": _simply(lambda a, k: (0.0, 2.0 * a.K.itemsize * len(a.rows) * len(a.columns))),
     "matrices.row_store:sum_rows": _simply(_kept_sums),
     "solvers.kernel_svm.block_descent:sweep": _sweeps,
-    "solvers.kernel_svm.block_descent:spread": _spread,
+    "solvers.kernel_svm.block_descent:add_rows": _moved_rows,
     "solvers.common.smo_loop:descend_pairs": _pairs,
     "solvers.kernel_svm._pair_loop:descend_free_pairs": _free_pairs,
     "kernels.points:products": _inner,
