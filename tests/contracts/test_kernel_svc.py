@@ -354,7 +354,7 @@ def test_the_model_saves_loads_and_predicts_alike(tmp_path, three, multiclass, l
         ({"C": 0.0}, "C must be a finite number > 0"),
         ({"loss": "logistic"}, "loss='logistic' is unknown; choose one of hinge, squared_hinge"),
         ({"multiclass": "one_vs_all"}, "multiclass='one_vs_all' is unknown; choose one of weston_watkins"),
-        ({"loss": "squared_hinge"}, "use multiclass='one_vs_rest', or loss='hinge'"),
+        ({"loss": "squared_hinge"}, "use multiclass='one_vs_rest' or 'one_vs_one', or loss='hinge'"),
         ({"loss": "squared_hinge", "multiclass": "crammer_singer"}, "use multiclass='one_vs_rest'"),
         ({"kernel": "cosine"}, "kernel='cosine' is unknown"),
         ({"kernel": "precomputed"}, r"found shape \(90, 4\)"),

@@ -1,7 +1,7 @@
 """One-vs-one: a binary problem for every pair of classes, on the rows of the two, and the sum of their objectives.
 
     pair (c, e), c < e:   rows of class c, y = +1, then rows of class e, y = -1           LIBSVM's order and signs
-    P = sum_p P_p ,   D = sum_p D_p ,   so the gap is the sum of the gaps                 maths: one-vs-one, section 1
+    P = sum_p P_p ,   D = sum_p D_p ,   so the gap is the sum of the gaps                 maths: pairs, section 1
 
 Dual variables are kept as LIBSVM keeps them, k - 1 numbers for each sample: that of a sample of class c in its pair
 with e is in column e, or e - 1 where e > c. Many pairs are small, so what they share is done for all of them at once:
