@@ -219,7 +219,7 @@ def test_landmarks_and_warm_starts_take_a_free_intercept():
     [
         ({"solver": "scs"}, "solver='scs' penalises the intercept"),
         ({"solver": "newton"}, "choose one of auto, pair_descent"),
-        ({"fit_intercept": "no"}, "fit_intercept='no' is unknown; choose one of free, or True or False"),
+        ({"fit_intercept": "no"}, "fit_intercept='no' is unknown; choose one of free, penalized, or True or False"),
     ],
 )
 def test_what_makes_no_sense_is_refused(settings, message):

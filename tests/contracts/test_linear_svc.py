@@ -337,7 +337,7 @@ def test_verbose_shows_the_gap(three, capsys):
         ({"C": 0.0}, "C must be a finite number > 0"),
         ({"C": np.nan}, "C must be a finite number > 0"),
         ({"multiclass": "one_vs_all"}, "multiclass='one_vs_all' is unknown"),
-        ({"loss": "squared_hinge"}, "use multiclass='one_vs_rest', or loss='hinge'"),
+        ({"loss": "squared_hinge"}, "use multiclass='one_vs_rest' or 'one_vs_one', or loss='hinge'"),
         ({"loss": "log_loss"}, "loss='log_loss' is unknown; choose one of hinge, squared_hinge"),
         ({"solver": "simplex"}, "solver='simplex' is unknown"),
         (

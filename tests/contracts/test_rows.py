@@ -19,7 +19,7 @@ from softmargin.backends.lanes import any_nonzero, largest, load, maximum, point
 from softmargin.core.errors import DataError
 from softmargin.core.rounding import column_roundings, column_sums, gamma
 from softmargin.matrices import operator
-from softmargin.matrices.operator import canonical, matmul, rmatmul, row_blocks, sum_roundings
+from softmargin.matrices.operator import canonical, matmul, rmatmul, row_blocks, row_slices, sum_roundings
 from softmargin.matrices.rows import as_rows, squared_norms
 
 N, D = 6, 11
@@ -152,7 +152,8 @@ def test_canonical_refuses_a_vector():
 @pytest.mark.parametrize("numbers", [1, 30, 1 << 19])
 def test_products_in_blocks_are_the_dense_products(form, numbers, monkeypatch):
     monkeypatch.setattr(operator, "_BLOCK_NUMBERS", numbers)
-    monkeypatch.setattr(row_blocks, "__kwdefaults__", {"numbers": numbers})
+    for function in (row_slices, row_blocks):
+        monkeypatch.setattr(function, "__kwdefaults__", {"numbers": numbers})
     rng = np.random.default_rng(7)
     X, W, alpha = sample(7), rng.standard_normal((D + 1, 3)), rng.standard_normal((N, 3))
     augmented = np.hstack([X, np.full((N, 1), 0.5)])

@@ -32,6 +32,7 @@ from softmargin.solvers import (
     BallDualDescent,
     BallFrankWolfe,
     BallGradient,
+    BallNewton,
     BallPairwise,
     BallPrimalDual,
     BallStochasticFrankWolfe,
@@ -308,6 +309,9 @@ for ball in BALL_SOLVERS:
     for loss in ("crammer_singer", "weston_watkins"):
         make = lambda b=ball, m=loss: ball_optimum.make(m, b, fit_intercept=True)  # noqa: E731
         case(BallPrimalDual(), make, f"{ball}-{loss}", tol=1e-5, steps=9)
+for fit_intercept in (False, True):
+    make = lambda i=fit_intercept: ball_optimum.make("logistic", "trace", 1, fit_intercept=i)  # noqa: E731
+    case(BallNewton(), make, f"trace-1-{'intercept' if fit_intercept else 'none'}")
 case(LowRankGradient(), lambda: ball_optimum.make("multinomial", "trace", fit_intercept=True), "trace-multinomial")
 
 

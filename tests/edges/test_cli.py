@@ -302,13 +302,14 @@ def test_version_and_help(softmargin_):
 
 
 def test_the_choices_are_those_of_the_rooms():
-    from softmargin.estimators.posing.svm import HINGES, MULTICLASS
+    from softmargin.estimators.posing.svm import CACHE_SIZE, HINGES, MULTICLASS
     from softmargin.kernels import KERNELS
 
     assert (HINGES, MULTICLASS) == (choices.LOSSES, choices.MULTICLASS)
     assert set(KERNELS) - {"precomputed"} == set(choices.KERNELS)
     defaults = inspect.signature(softmargin.KernelSVC).parameters
-    assert {name: defaults[name].default for name in choices.KERNEL_DEFAULTS} == choices.KERNEL_DEFAULTS
+    expected = {name: defaults[name].default for name in choices.KERNEL_DEFAULTS}
+    assert {**expected, "cache_size": CACHE_SIZE} == choices.KERNEL_DEFAULTS  # "auto" there
 
 
 # --- exit codes and bad input --------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The rows of a working set on a device: what ``_dual_rows`` does in NumPy, by the array API standard.
 
-Labels are a mask (m, k), as arrays of some libraries can be neither indexed by lists nor written to. Maths: as in
-``_dual_rows``; the gap of a row is <alpha, s> - alpha_y + C l(s) (maths: linear SVM, eq. 9).
+Labels are a mask (m, k), as arrays of some libraries can be neither indexed by lists nor written to. The
+formulas are those of ``_dual_rows``; the gap of a row is <alpha, s> - alpha_y + C l(s) (maths: linear SVM, eq. 9).
 """
 
 from typing import Any
