@@ -90,7 +90,7 @@ def test_deadlines_error_states_and_alarms_reach_all_threads():
         spread(work, range(4))
 
 
-def test_an_interrupt_ends_what_is_running_and_begins_nothing_else():
+def test_an_interrupt_ends_what_is_running_and_begins_nothing_else(ctrl_c):
     begun, main = [], threading.main_thread()
 
     def work(i):
