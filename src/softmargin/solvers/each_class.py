@@ -14,6 +14,7 @@ import numpy as np
 from softmargin.core.deadline import is_time_up
 from softmargin.core.parameters import SOLVER_OBJECT, CheckedFields, Whole
 from softmargin.core.protocols import ManyProblems, Solver
+from softmargin.core.rounding import UNIT
 from softmargin.core.threads import n_threads, spread
 from softmargin.solvers.common.resumable import split_parts
 
@@ -75,7 +76,8 @@ class EachClass(CheckedFields):
                 state.estimates[c] = self.solver.estimate(problem.parts[c], state.states[c])
 
         least = self.tuning.pause_below * max(state.estimates)
-        _each(problem, [c for c, estimate in enumerate(state.estimates) if estimate >= least], advance)
+        # An estimate of nothing speaks of the rows that were looked at last: that class goes on to look at the others.
+        _each(problem, [c for c, estimate in enumerate(state.estimates) if not UNIT <= estimate < least], advance)
         return state
 
     def point(self, problem: ManyProblems, state: EachState) -> list[Any]:
