@@ -89,12 +89,12 @@ def test_twins_of_two_labels_take_far_fewer_passes(multiclass, as_csr):
 
 def test_a_run_goes_on_from_a_checkpoint_with_the_same_moves(tmp_path):
     problem = twins()
-    whole = solve(problem, DualBlockDescent(), stop=Stop(0.0, 90), rng=0)
+    whole = solve(problem, DualBlockDescent(), stop=Stop(0.0, 150), rng=0)
     path = tmp_path / "run"
-    solve(problem, DualBlockDescent(), stop=Stop(0.0, 70), rng=0, watchers=[Checkpoint(path, every=0.0)])
+    solve(problem, DualBlockDescent(), stop=Stop(0.0, 120), rng=0, watchers=[Checkpoint(path, every=0.0)])
     saved = load_checkpoint(path, DualBlockDescent())
     assert len(saved.state.moves) > 2
-    rest = solve(problem, DualBlockDescent(), stop=Stop(0.0, 90), rng=0, resume=saved)
+    rest = solve(problem, DualBlockDescent(), stop=Stop(0.0, 150), rng=0, resume=saved)
     assert np.array_equal(rest.point.alpha, whole.point.alpha)
 
 
