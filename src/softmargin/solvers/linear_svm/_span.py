@@ -36,9 +36,7 @@ class SpanTuning(NamedTuple):
     entry: float = 740.0  # multiplications of BLAS in the time that a step takes for each entry of alpha: a timing
     patience: int = 4  # steps in a row that bring less than a pass does, before they become rarer; by hand
     rarest: int = 4  # so many times as many passes then, at most: few enough to notice when steps help again; by hand
-    after: int = (
-        64  # passes before the first: fits that need few shall not pay for it (with 32, 15 to 30 % on wine); by hand
-    )
+    after: int = 64  # passes before the first: fits that need few shall not pay; with 32 wine paid 15 to 30 %
     least_damping: float = 1e-6  # of the first after none, relative to the mean |x_i|^2; by hand
     growth: float = 16.0  # of the damping where D did not rise; by hand
     fall: float = 0.25  # of the damping where it did; by hand
