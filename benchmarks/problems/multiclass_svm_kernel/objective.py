@@ -30,9 +30,9 @@ class Objective(KernelObjective):
         self.classes, codes = np.unique(y, return_inverse=True)
         return KernelMulticlassSVM(gram, codes, C=self.C, multiclass=self.multiclass)
 
-    def make_point(self, alpha: np.ndarray) -> KernelPoint:
-        """Dual variables say all."""
-        return KernelPoint(alpha)
+    def make_point(self, alpha: np.ndarray, intercept: np.ndarray | None = None) -> KernelPoint:
+        """Dual variables say all, unless a solver has another intercept."""
+        return KernelPoint(alpha, intercept)
 
     def zeros(self) -> np.ndarray:
         """One row a sample, one column a class."""
