@@ -9,7 +9,7 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
 
 
 def test_there_is_a_gallery():
-    assert len(EXAMPLES) >= 11
+    assert len(EXAMPLES) >= 12
 
 
 @pytest.mark.slow
