@@ -10,7 +10,7 @@ from reference.kernel_optimum import kernel_optimum
 from softmargin.data import blobs
 from softmargin.kernels import make_kernel
 from softmargin.matrices.gram import Gram
-from softmargin.problems.multiclass_svm import KernelMulticlassSVM
+from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers.kernel_svm._dual_rows import corner_weights

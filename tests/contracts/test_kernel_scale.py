@@ -11,8 +11,8 @@ from sklearn.base import clone
 from softmargin import KernelSVC, NotCertifiedWarning, certify
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.data import blobs
+from softmargin.estimators.posing import kernels
 from softmargin.estimators.posing import stream as streaming
-from softmargin.estimators.posing import svm
 from softmargin.kernels import Points
 from softmargin.solvers import ConjugateSubgradient, Wolfe
 from softmargin.solvers.sampled_kernel._stream_loop import pass_over_features
@@ -213,7 +213,7 @@ def test_landmarks_come_by_themselves_beyond_the_limit_only(two, monkeypatch):
     X, y = two
     small = {"n_components": 20, "random_state": 0}
     assert len(KernelSVC(**small).fit(X, y).support_) > 20
-    monkeypatch.setattr(svm, "EXACT_ROWS", 100)
+    monkeypatch.setattr(kernels, "EXACT_ROWS", 100)
     assert len(KernelSVC(**small).fit(X, y).support_) == 20
     for others in ({"approximation": None}, {"solver": "block_descent"}, {"kernel": "linear"}):
         assert len(KernelSVC(**small, **others).fit(X, y).support_) != 20

@@ -14,7 +14,7 @@ from reference.kernel_optimum import kernel_optimum
 from softmargin.core.errors import IncompatibleError
 from softmargin.kernels import make_kernel
 from softmargin.matrices.gram import Gram
-from softmargin.problems.multiclass_svm import KernelMulticlassSVM, KernelPoint
+from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM, KernelPoint
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers.common.working_set import choose_rows, largest

@@ -14,7 +14,7 @@ from softmargin import LinearSVC, SoftmaxRegression
 from softmargin.core.errors import DataError
 from softmargin.data import blobs
 from softmargin.estimators.frame import fit as frame
-from softmargin.estimators.frame.fit import is_ready, ready_labels
+from softmargin.estimators.frame.data import encoded, is_ready, ready_labels
 
 X, y = blobs(60, 4, 3, seed=0)
 
@@ -134,7 +134,7 @@ def test_ready_labels_are_those_that_scikit_learn_takes_for_classes_without_a_wo
     if found is not None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            classes, codes = frame.encoded(y)
+            classes, codes = encoded(y)
         np.testing.assert_array_equal(found[0], classes)
         np.testing.assert_array_equal(found[1], codes)
 

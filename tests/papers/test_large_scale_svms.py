@@ -8,7 +8,7 @@ from reference.kernel_optimum import kernel_optimum
 from softmargin.data import blobs
 from softmargin.kernels import find_gamma, make_kernel
 from softmargin.matrices.gram import Gram
-from softmargin.problems.multiclass_svm import KernelMulticlassSVM
+from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM
 from softmargin.solvers.kernel_svm.block_frank_wolfe import BlockFrankWolfe
 from softmargin.solvers.kernel_svm.frank_wolfe import FrankWolfe
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from softmargin.cli import models
 from softmargin.estimators.frame.calibration import TUNING, fitted_calibration, held_out_scores
 from softmargin.estimators.posing.fit import fit_problem
-from softmargin.estimators.posing.svm import KernelTask, looks_at_samples
+from softmargin.estimators.posing.kernels import KernelTask, looks_at_samples
 from softmargin.models import KernelExpansion, LinearModel
 from softmargin.run import Result, Stop
 

@@ -16,7 +16,7 @@ from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.protocols import Watcher
 from softmargin.estimators.certify import certify
-from softmargin.estimators.posing.svm import kernel_claim
+from softmargin.estimators.posing.kernels import kernel_claim
 from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion, LinearModel, LinearOneVsOne, LinearRegressor, OneVsOne
 from softmargin.run import Result, Status

@@ -31,17 +31,9 @@ from softmargin.estimators.posing.ball import (
     shares,
 )
 from softmargin.estimators.posing.fit import loss_prices, model_info
+from softmargin.estimators.posing.kernels import KernelSettings, KernelTask, kernel_claim, kernel_of, kernel_task
 from softmargin.estimators.posing.softmax import pinned_column, priced_penalty, softmax_claim
-from softmargin.estimators.posing.svm import (
-    KernelSettings,
-    KernelTask,
-    SvmData,
-    SvmSettings,
-    kernel_claim,
-    kernel_of,
-    kernel_task,
-    linear_problem,
-)
+from softmargin.estimators.posing.svm import SvmData, SvmSettings, linear_problem
 from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion, LinearModel, LinearOneVsOne, LinearRegressor
 from softmargin.penalties import PENALTIES

@@ -9,7 +9,7 @@ from softmargin.cli.choices import BALLS, REGRESSORS
 from softmargin.cli.rows import Measured
 from softmargin.cli.show import print_json, print_table, problem_name, status_line
 from softmargin.data import Dataset
-from softmargin.estimators.posing.svm import kernel_claim
+from softmargin.estimators.posing.kernels import kernel_claim
 from softmargin.run import Result, Trace
 from softmargin.sets import LowRank
 

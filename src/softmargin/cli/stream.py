@@ -28,10 +28,10 @@ from softmargin.core.rounding import Rounded
 from softmargin.data.libsvm import read_libsvm_chunks
 from softmargin.data.table import STDIN, is_table
 from softmargin.estimators.posing.fit import loss_prices
+from softmargin.estimators.posing.kernels import kernel_claim, kernel_of
 from softmargin.estimators.posing.linear_stream import LinearStream
 from softmargin.estimators.posing.scs_stream import stream_of
 from softmargin.estimators.posing.stream import KernelStream
-from softmargin.estimators.posing.svm import kernel_claim, kernel_of
 from softmargin.models import KernelExpansion, LinearModel
 from softmargin.run import Result, Status, Trace
 

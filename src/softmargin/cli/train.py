@@ -18,7 +18,7 @@ from softmargin.core.errors import DataError
 from softmargin.data import Dataset
 from softmargin.estimators.posing.advice import advice_for
 from softmargin.estimators.posing.fit import find_solver, fit_problem
-from softmargin.estimators.posing.svm import KernelTask
+from softmargin.estimators.posing.kernels import KernelTask
 from softmargin.models import LinearRegressor
 from softmargin.run import Result, Status, Stop
 from softmargin.run.watchers import Checkpoint, ProgressBar, load_checkpoint

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from softmargin.core.parameters import checked
 from softmargin.estimators.frame.ball import BallEstimator
 from softmargin.estimators.frame.cross_validation import CrossValidated, Grid
-from softmargin.estimators.frame.fit import Data
+from softmargin.estimators.frame.data import Data
 from softmargin.estimators.l1_ball import L1BallClassifier, L1BallRegressor
 from softmargin.estimators.posing.parameters import PARAMETERS
 from softmargin.estimators.trace_ball import TraceBallClassifier, TraceBallRegressor

@@ -9,22 +9,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from softmargin.backends.arrays import home_of, is_foreign, to_numpy
 from softmargin.core.certificate import Certificate
+from softmargin.estimators.frame.data import Data
 from softmargin.estimators.frame.device import DeviceClassifier
-from softmargin.estimators.frame.fit import Data, Posed
+from softmargin.estimators.frame.fit import Posed
 from softmargin.estimators.frame.spelling import SOLVED_EITHER_WAY, also
 from softmargin.estimators.frame.stream import StreamClassifier
 from softmargin.estimators.frame.warnings import indefinite_kernel
-from softmargin.estimators.posing.scs_stream import stream_of
-from softmargin.estimators.posing.stream import KernelStream
-from softmargin.estimators.posing.svm import (
+from softmargin.estimators.posing.kernels import (
     KernelSettings,
-    cache_megabytes,
     kernel_claim,
     kernel_of,
     kernel_task,
     looks_at_samples,
     needs_all_samples,
 )
+from softmargin.estimators.posing.scs_stream import stream_of
+from softmargin.estimators.posing.stream import KernelStream
+from softmargin.estimators.posing.svm import cache_megabytes
 from softmargin.kernels import Points
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import canonical

@@ -6,7 +6,7 @@ import numpy as np
 
 from softmargin.core.parameters import checked
 from softmargin.estimators.frame.cross_validation import CrossValidated, Grid
-from softmargin.estimators.frame.fit import Data
+from softmargin.estimators.frame.data import Data
 from softmargin.estimators.kernel_svc import KernelSVC
 from softmargin.estimators.posing.parameters import PARAMETERS
 from softmargin.estimators.svm_path import grid_of

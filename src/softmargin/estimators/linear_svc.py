@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.estimators.frame.fit import Data, Posed
+from softmargin.estimators.frame.data import Data
+from softmargin.estimators.frame.fit import Posed
 from softmargin.estimators.frame.spelling import SOLVED_EITHER_WAY, also
 from softmargin.estimators.frame.stream import LinearStreamClassifier
 from softmargin.estimators.frame.svm import SvmClassifier

@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from softmargin.estimators.frame.cross_validation import CrossValidated, Grid
-from softmargin.estimators.frame.fit import Data
+from softmargin.estimators.frame.data import Data
 from softmargin.estimators.linear_svc import LinearSVC
 from softmargin.estimators.svm_path import grid_of
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
 from softmargin.estimators.frame.ball import BallRegressor
-from softmargin.estimators.frame.fit import Data
+from softmargin.estimators.frame.data import Data
 from softmargin.estimators.l1_ball import EntryWeights
 
 __all__ = ["MatrixSensing"]

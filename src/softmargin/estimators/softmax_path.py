@@ -11,7 +11,7 @@ from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
 from softmargin.core.parameters import check_all, checked
 from softmargin.core.threads import threads
-from softmargin.estimators.frame.fit import Data
+from softmargin.estimators.frame.data import Data
 from softmargin.estimators.frame.path import along
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.parameters import PARAMETERS

@@ -8,7 +8,8 @@ from scipy.sparse import csr_matrix
 from sklearn.utils.validation import check_is_fitted
 
 from softmargin.core.parameters import Number
-from softmargin.estimators.frame.fit import Data, Posed
+from softmargin.estimators.frame.data import Data
+from softmargin.estimators.frame.fit import Posed
 from softmargin.estimators.frame.spelling import SOLVED_EITHER_WAY, also
 from softmargin.estimators.frame.stream import LinearStreamClassifier
 from softmargin.estimators.posing.softmax import pinned_column, priced_penalty, softmax_claim

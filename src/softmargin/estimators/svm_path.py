@@ -12,7 +12,7 @@ from softmargin.backends.arrays import on_host
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.parameters import checked
 from softmargin.core.threads import threads
-from softmargin.estimators.frame.fit import Data
+from softmargin.estimators.frame.data import Data
 from softmargin.estimators.frame.path import FittedPath, along
 from softmargin.estimators.frame.svm import SvmClassifier
 from softmargin.estimators.frame.warnings import warn_of_path

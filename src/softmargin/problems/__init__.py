@@ -5,9 +5,10 @@ from softmargin.problems.constrained import BallPoint, Constrained
 from softmargin.problems.free_bias import BiasPoint
 from softmargin.problems.hinge_svm import HingeSVM
 from softmargin.problems.kernel_hinge import ExpansionPoint, KernelHinge
+from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM, KernelPoint
 from softmargin.problems.l2_svm import L2SVM
 from softmargin.problems.margin_models import Expansion
-from softmargin.problems.multiclass_svm import DualPoint, KernelMulticlassSVM, KernelPoint, MulticlassSVM
+from softmargin.problems.multiclass_svm import DualPoint, MulticlassSVM
 from softmargin.problems.one_vs_one import EveryPair, KernelOneVsOne
 from softmargin.problems.one_vs_rest import OneVsRest
 from softmargin.problems.penalized import Penalized

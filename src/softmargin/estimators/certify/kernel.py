@@ -10,7 +10,8 @@ from scipy.sparse import csr_matrix
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.estimators.certify.training import Training
-from softmargin.estimators.posing.svm import SvmData, SvmSettings, kernel_of, kernel_problem
+from softmargin.estimators.posing.kernels import kernel_of
+from softmargin.estimators.posing.svm import SvmData, SvmSettings, kernel_problem
 from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion, OneVsOne
 from softmargin.models.shapes import dense

@@ -31,7 +31,8 @@ from softmargin.core.errors import DataError
 from softmargin.core.parameters import Number, checked, shown
 from softmargin.core.threads import n_threads, spread, threads
 from softmargin.estimators.frame.callbacks import with_callbacks
-from softmargin.estimators.frame.fit import CertifiedEstimator, Data, at_one_moment
+from softmargin.estimators.frame.data import Data
+from softmargin.estimators.frame.fit import CertifiedEstimator, at_one_moment
 from softmargin.estimators.frame.path import along
 from softmargin.estimators.frame.race import Race, best_of, best_possible
 from softmargin.estimators.frame.warnings import warn_of_path

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from softmargin.backends.arrays import Home, home_of, is_foreign, moved, same_home, to_numpy
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.estimators.frame.fit import Data, at_one_moment, checked_weights, encoded
+from softmargin.estimators.frame.data import Data, checked_weights, encoded
+from softmargin.estimators.frame.fit import at_one_moment
 from softmargin.estimators.frame.svm import SvmClassifier
 from softmargin.estimators.posing.fit import LARGEST_SQUARES
 from softmargin.estimators.posing.svm import cache_megabytes

@@ -20,73 +20,36 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from softmargin.backends.arrays import on_host
 from softmargin.core.certificate import Certificate
-from softmargin.core.errors import DataError
-from softmargin.core.parameters import as_numbers, check_all, shown
+from softmargin.core.parameters import check_all
 from softmargin.core.sparse import checked_sparse
 from softmargin.core.threads import threads
 from softmargin.estimators.frame.callbacks import CallbackBridge, CallbackSupportMixin, with_callbacks
+from softmargin.estimators.frame.data import FIT_KINDS, X_KINDS, Data, checked_weights, encoded, is_ready, ready_labels
 from softmargin.estimators.frame.warnings import NotCertifiedWarning, not_certified
 from softmargin.estimators.posing.fit import (
-    LARGEST_SQUARES,
     demand_modest,
     fit_problem,
     loss_prices,
     model_info,
-    sample_weights,
-    sum_of_squares,
 )
 from softmargin.estimators.posing.parameters import PARAMETERS
-from softmargin.matrices.operator import canonical
 from softmargin.models import LinearModel
 from softmargin.run import Result, Status, Stop
 
 __all__ = [
-    "FIT_KINDS",
-    "X_KINDS",
     "CertifiedClassifier",
     "CertifiedEstimator",
-    "Data",
     "Posed",
     "at_one_moment",
-    "checked_labels",
-    "checked_weights",
-    "encoded",
-    "is_ready",
-    "ready_labels",
 ]
 
 Array = NDArray[Any]
-X_KINDS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-FIT_KINDS: dict[str, Any] = {**X_KINDS, "order": "C", "accept_large_sparse": True}
-_EXACT = 2.0**53  # below it, a float64 without a fraction is one whole number and no other
-
-
-class Data(NamedTuple):
-    """Checked data."""
-
-    X: Any
-    y: Array
-    sample_weight: Array | None
-    classes: Any = None  # (k,) sorted labels of a classifier
-    codes: Any = None  # (n,) position of every label among them, where each sample has one
-
-    def take(self, rows: Array, *, is_pairwise: bool = False) -> "Data":
-        """Return some of the samples; a kernel matrix has them in its columns, too."""
-        X = canonical(self.X[rows][:, rows] if is_pairwise else self.X[rows])
-        weight = None if self.sample_weight is None else self.sample_weight[rows]
-        return Data(X, self.y[rows], weight, self.classes, None if self.codes is None else self.codes[rows])
-
-    def held_out(self, train: Array, test: Array, *, is_pairwise: bool = False) -> Any:
-        """Return the rows of X for a model of the samples ``train`` to predict."""
-        return self.X[test][:, train] if is_pairwise else self.X[test]
 
 
 class Posed(NamedTuple):
@@ -97,64 +60,6 @@ class Posed(NamedTuple):
     warm_point: Callable[[], Any] = lambda: None  # what the last fit left, as a point; None to start afresh
     named: Callable[[Certificate], Certificate] = lambda certificate: certificate  # under the name of what it proves
     doubt: Callable[[Any], Warning | None] = lambda point: None  # a warning that the solution calls for
-
-
-def is_ready(X: Any) -> bool:
-    """Say whether X needs no conversion: a C-ordered array or CSR matrix, not empty, of modest float32 or float64.
-
-    Nothing is refused here: scikit-learn's checks have the last word on what is not ready.
-    """
-    values: Any = X
-    if type(X) is np.ndarray:
-        is_plain = X.flags.c_contiguous
-    else:
-        is_plain = issparse(X) and X.format == "csr"
-        values = X.data if is_plain else None
-    if not is_plain or X.ndim != 2 or 0 in X.shape or X.dtype not in (np.float64, np.float32):
-        return False
-    return bool(sum_of_squares(values) <= LARGEST_SQUARES[X.dtype.type])
-
-
-def ready_labels(y: Any) -> tuple[Array, Array] | None:
-    """Return the sorted classes of y and the code of every label; None where y may not be labels of a classifier.
-
-    Labels are whole numbers or text, of at least two classes. More than two that are many for so few samples may be
-    meant as numbers.
-    """
-    if type(y) is not np.ndarray or y.ndim != 1 or y.dtype.kind not in "biufU":
-        return None
-    classes, codes = np.unique(y, return_inverse=True)
-    if y.dtype.kind == "f":
-        values = classes.astype(np.float64)
-        if not ((np.abs(values) < _EXACT) & (np.floor(values) == values)).all():
-            return None
-    return (classes, codes) if len(classes) == 2 or 2 < len(classes) <= 0.5 * len(y) else None
-
-
-def encoded(y: Array) -> tuple[Array, Array]:
-    """Return the classes of y, at least two, and the code of every label."""
-    check_classification_targets(y)
-    classes, codes = np.unique(y, return_inverse=True)
-    if len(classes) < 2:
-        raise DataError(
-            f"y has 1 class ({classes.tolist()[0]!r}) in {len(y)} samples; a classifier needs at least 2 classes."
-        )
-    return classes, codes
-
-
-def checked_labels(classes: Any) -> Array:
-    """Return the sorted labels of at least two classes that a user names."""
-    values = as_numbers(classes)  # None where the labels are text
-    is_list = isinstance(classes, list | tuple | np.ndarray) and (values is None or bool(np.isfinite(values).all()))
-    kind = type_of_target(classes, input_name="classes") if is_list else ""
-    if kind not in ("binary", "multiclass") or len(np.unique(classes)) < 2:
-        raise DataError(f"classes must hold at least 2 classes, a list of labels; found {shown(classes)}.")
-    return np.unique(classes)
-
-
-def checked_weights(sample_weight: Any, X: Any) -> Array | None:
-    """Return weights of the samples as float64, one per row of X; None where none are given."""
-    return None if sample_weight is None else _check_sample_weight(sample_weights(sample_weight), X, dtype=np.float64)
 
 
 def at_one_moment(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate
-from softmargin.estimators.frame.fit import CertifiedEstimator, Data
+from softmargin.estimators.frame.data import Data
+from softmargin.estimators.frame.fit import CertifiedEstimator
 from softmargin.run import Result, Status
 
 __all__ = ["FittedPath", "along"]

@@ -17,13 +17,8 @@ from typing import Any
 import numpy as np
 
 from softmargin.core.errors import IncompatibleError
-from softmargin.estimators.posing.svm import (
-    KernelSettings,
-    KernelTask,
-    SvmData,
-    linear_problem,
-    needs_all_samples,
-)
+from softmargin.estimators.posing.kernels import KernelSettings, KernelTask, needs_all_samples
+from softmargin.estimators.posing.svm import SvmData, linear_problem
 from softmargin.features.landmarks import choose_landmarks
 from softmargin.problems import KernelHinge, OneVsRest
 

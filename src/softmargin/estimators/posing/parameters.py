@@ -24,7 +24,8 @@ from softmargin.core.parameters import (
 )
 from softmargin.core.threads import N_JOBS
 from softmargin.estimators.posing.fit import CLASS_WEIGHT, SOLVER
-from softmargin.estimators.posing.svm import APPROXIMATIONS, HINGES, INTERCEPT_SCALING, MULTICLASS
+from softmargin.estimators.posing.kernels import APPROXIMATIONS
+from softmargin.estimators.posing.svm import HINGES, INTERCEPT_SCALING, MULTICLASS
 from softmargin.kernels import GAMMA, KERNEL
 from softmargin.models.probabilities import METHODS
 from softmargin.run.asked import WATCHERS

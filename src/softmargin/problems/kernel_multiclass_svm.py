@@ -1,0 +1,128 @@
+"""The joint multiclass SVM in the space of a kernel: Weston-Watkins or Crammer-Singer.
+
+    W = sum_i phi(x_i) alpha_i',   |W|^2 = <alpha, K alpha>;   primal, dual and gap as in ``multiclass_svm.py``
+                                                                                            maths: kernel SVM, section 1
+
+The gap of a row is also its Frank-Wolfe gap: the most that any feasible row could gain along the gradient, scores - Y.
+
+    paper 000               here
+    alpha                   alpha          paper 004 has the opposite sign (maths: kernel SVM, section 1)
+    K alpha                 scores         (n, k)
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.certificate import Certificate, relative_gap
+from softmargin.core.rounding import UNIT, Rounded, gamma, total
+from softmargin.matrices.gram import Gram, Judged
+from softmargin.problems.checks import digest_of
+from softmargin.problems.joint_svm import JointSVM, spread
+from softmargin.problems.margin_models import margin_gap, small_gram
+
+__all__ = ["KernelMulticlassSVM", "KernelPoint"]
+
+Array = NDArray[Any]
+
+
+class KernelPoint(NamedTuple):
+    """Dual variables; they are the model, unless it has another intercept than they imply."""
+
+    alpha: Array  # (n, k)
+    intercept: Array | None = None  # (k,)
+
+
+class KernelMulticlassSVM(JointSVM):
+    """A joint multiclass SVM on a kernel matrix.
+
+    Parameters
+    ----------
+    gram : Gram
+        The kernel matrix; its ``bias`` gives an intercept that is penalised like every other weight.
+    y, C, multiclass, n_classes
+        As in ``MulticlassSVM``.
+    """
+
+    kind: ClassVar[str] = "kernel hinge"
+    point_type: ClassVar[type] = KernelPoint
+    is_expansion = True
+
+    def __init__(
+        self,
+        gram: Gram,
+        y: Array,
+        *,
+        C: float | Array = 1.0,
+        multiclass: str = "weston_watkins",
+        n_classes: int | None = None,
+    ) -> None:
+        super().__init__(gram.n, y, C, multiclass, n_classes)
+        self.gram = gram
+
+    def zero(self) -> KernelPoint:
+        """Return alpha = 0."""
+        return KernelPoint(np.zeros((len(self.y), self.n_classes)))
+
+    def point(self, alpha: Array) -> KernelPoint:
+        """Make a point of dual variables."""
+        return KernelPoint(alpha)
+
+    def gaps(self, alpha: Array, scores: Array) -> Array:
+        """Return gap_i of every row, given scores = K alpha; shape (n,)."""
+        inner = np.einsum("ij,ij->i", alpha, scores) - self._own(alpha)
+        losses: Array = self.loss.value(scores, self.y)
+        return np.asarray(inner + self.C * losses)
+
+    def relative_gap(self, alpha: Array, scores: Array) -> float:
+        """Return (P - D) / P at a feasible alpha, given scores = K alpha, as exact as these."""
+        primal = 0.5 * float(np.vdot(alpha, scores)) + float(self.C @ self.loss.value(scores, self.y))
+        return relative_gap(primal, primal - float(self.gaps(alpha, scores).sum()))
+
+    def certificate(self, point: KernelPoint) -> Certificate:
+        """Certify a point: K alpha is recomputed, then P at the model and D at the nearest feasible dual rows."""
+        nearest = self.feasible(point.alpha)
+        judged = self.gram.judged(point.alpha, self._operations)
+        is_near = (np.abs(nearest - point.alpha) <= gamma(self._operations) * np.abs(nearest)).all()
+        square = judged.square if is_near else self.gram.energy(nearest, self._operations)
+        return margin_gap(self._primal(point, judged), self.linear_term(nearest) - square.times(0.5))
+
+    def _primal(self, point: KernelPoint, judged: Judged) -> Rounded:
+        """Return P at a model: that of its dual variables, with the intercept they imply or another."""
+        scores, errors, square = judged
+        bias = self.gram.bias
+        implied = bias**2 * point.alpha.sum(axis=0)
+        given = implied if point.intercept is None else point.intercept
+        if np.any(np.abs(given - implied) > errors.level):
+            if not bias:
+                return Rounded(np.inf)
+            # The intercept is the weight of a constant feature: its square is penalised instead of the implied one's.
+            sizes = np.abs(implied) + np.abs(given)
+            square += total((given**2 - implied**2) / bias**2, sizes * (errors.level + 8.0 * UNIT * sizes) / bias**2)
+            scores = scores + (given - implied)
+            errors = errors._replace(level=2.0 * errors.level + 4.0 * UNIT * sizes)
+        return square.times(0.5) + self._losses(lambda: [(slice(None), scores)], errors)
+
+    def primal(self, point: KernelPoint) -> Rounded:
+        """Return P at a model."""
+        return self._primal(point, self.gram.judged(point.alpha, self._operations))
+
+    def dual(self, alpha: Array) -> Rounded:
+        """Return D at the feasible rows nearest to alpha."""
+        nearest = self.feasible(alpha)
+        return self.linear_term(nearest) - self.gram.energy(nearest, self._operations).times(0.5)
+
+    def expansion_point(self, dual: Array, intercept: Array) -> KernelPoint:
+        """Return the point that the dual columns of a model and its intercept are, feasible or not."""
+        return KernelPoint(spread(dual), spread(intercept[None, :])[0])
+
+    def small_problem(self) -> "KernelMulticlassSVM":
+        """Return a problem of two rows that needs the same compiled loops: these see kernel values alone."""
+        small = small_gram(self.gram)
+        return KernelMulticlassSVM(small, np.arange(2), multiclass=self.multiclass, n_classes=self.n_classes)
+
+    def fingerprint(self) -> str:
+        """Return a hash of the data, the kernel, the prices and the loss."""
+        settings = (self.multiclass, self.n_classes, self.gram.bias, self.gram.kernel)
+        return digest_of(settings, self.gram.X, self.y, self.C)
