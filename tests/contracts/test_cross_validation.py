@@ -97,6 +97,18 @@ def test_n_jobs_changes_neither_scores_nor_choice(three):
         assert sm.LinearSVCCV([0.1, 1.0], cv=2).fit(X, y).C_ in (0.1, 1.0)
 
 
+@pytest.mark.parametrize("kind", [sm.LinearSVCCV, sm.KernelSVCCV])
+def test_pairs_of_classes_vote_as_in_a_single_fit(three, kind):
+    X, y = three
+    chosen = kind([0.1, 1.0], cv=2, multiclass="one_vs_one", random_state=0).fit(X, y)
+    single = kind._estimator(chosen.C_, multiclass="one_vs_one", random_state=0).fit(X, y)
+    np.testing.assert_allclose(chosen.decision_function(X), single.decision_function(X), atol=0.05)
+    labels = chosen.predict(X)
+    votes = chosen.set_params(decision_function_shape="ovo").decision_function(X) > 0.0
+    np.testing.assert_array_equal(labels == 0, votes[:, 0] & votes[:, 1])
+    np.testing.assert_array_equal(chosen.predict(X), labels)
+
+
 def test_a_kernel_matrix_is_cut_by_rows_and_columns(three):
     X, y = three
     given = sm.KernelSVCCV([0.1, 1.0], kernel="precomputed", cv=CV, **WHOLE, random_state=0).fit(

@@ -32,7 +32,7 @@ class KernelSVCCV(CrossValidated, KernelSVC):
         As in KernelSVC; the budgets are those of one fit.
     class_weight, cache_size, approximation, n_components, random_state
         As in KernelSVC; every fit that is under way may fill ``cache_size``.
-    {probability}
+    {decision_function_shape, probability}
     {n_jobs, verbose}
 
     Attributes
@@ -82,6 +82,7 @@ class KernelSVCCV(CrossValidated, KernelSVC):
         loss: str = "hinge",
         fit_intercept: bool | str = True,
         intercept_scaling: float = 1.0,
+        decision_function_shape: str = "ovr",
         solver: Any = "auto",
         tol: float = 1e-3,
         max_iter: int = 10_000,

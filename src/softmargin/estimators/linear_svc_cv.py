@@ -23,7 +23,7 @@ class LinearSVCCV(CrossValidated, LinearSVC):
     {cv, scoring, refit, early_end, coarse_tol}
     multiclass, loss, fit_intercept, intercept_scaling, solver, tol, max_iter, max_seconds, class_weight, random_state
         As in LinearSVC; the budgets are those of one fit.
-    {probability}
+    {decision_function_shape, probability}
     {n_jobs, verbose}
 
     Attributes
@@ -63,6 +63,7 @@ class LinearSVCCV(CrossValidated, LinearSVC):
         loss: str = "hinge",
         fit_intercept: bool | str = True,
         intercept_scaling: float = 1.0,
+        decision_function_shape: str = "ovr",
         solver: Any = "auto",
         tol: float = 1e-3,
         max_iter: int = 10_000,

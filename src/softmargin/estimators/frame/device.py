@@ -120,10 +120,10 @@ class DeviceClassifier(SvmClassifier):
     @at_one_moment
     def predict(self, X: Any) -> Any:
         """Return the label with the highest score for every row of X; in the library of y."""
+        check_is_fitted(self)
+        if not is_foreign(self.support_vectors_):
+            return super().predict(X)
         scores = self.decision_function(X)
-        if not is_foreign(scores):
-            is_second = scores.ndim == 1
-            return to_numpy(self.classes_)[(scores > 0).astype(int) if is_second else scores.argmax(axis=1)]
         xp = home_of(scores).xp
         codes = xp.astype(scores > 0.0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
         return xp.take(self.classes_, codes, axis=0) if is_foreign(self.classes_) else self.classes_[to_numpy(codes)]
