@@ -39,6 +39,7 @@ class CalibrationTuning(NamedTuple):
     most_steps: int = 100  # of Newton's method; it takes about ten
     decrement: float = 1e-12  # half of Newton's decrement, relative to the value, at which it ends
     halvings: int = 40  # of a step
+    armijo: float = 1e-4  # share of the fall that the gradient promises: Armijo's condition, with the usual constant
 
 
 TUNING = CalibrationTuning()
@@ -72,7 +73,7 @@ def held_out_scores(codes: Array, scores_by: Callable[[Array, Array], tuple[Arra
 
 
 def fitted_calibration(method: str, scores: Array, codes: Array, weights: Array | None) -> dict[str, Any]:
-    """Fit a calibration to held-out scores, (n, k) or (n, 1) for two classes; see ``models.calibration``."""
+    """Fit a calibration to held-out scores, (n, k) or (n, 1) for two classes; see ``models.probabilities``."""
     weights = np.ones(len(codes)) if weights is None else weights
     is_binary = scores.shape[1] == 1
     if method == "temperature":
@@ -150,7 +151,7 @@ def _newton(parts: Callable[[Array], tuple[float, Array, Array]], x: Array) -> A
             break
         for _ in range(TUNING.halvings):
             trial = parts(x + step)
-            if trial[0] <= value - 1e-4 * fall:  # Armijo's condition
+            if trial[0] <= value - TUNING.armijo * fall:
                 break
             step, fall = step / 2.0, fall / 2.0
         else:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Race", "best_possible"]
+__all__ = ["Race", "best_of", "best_possible"]
 
 Array = NDArray[Any]
 # scikit-learn's names of scores that are never above 1; those that begin with "neg_" are never above 0.

@@ -57,9 +57,7 @@ class DescentTuning(NamedTuple):
     rho_share: float = 0.1  # rho as a share of a sample's curvature, as in softmax dual descent: by hand
     set_target: float = 0.1  # share of its first gap at which a shrunken set is done: by hand
     max_set_passes: int = 30  # visits of a shrunken set, in passes over everything: by hand
-    step_share: float = (
-        0.25  # of the visits of a whole pass, in a step over a shrunken set: more would come late to tol
-    )
+    step_share: float = 0.25  # of a pass's visits, in a step over a shrunken set; more would come late to tol
 
 
 @dataclass
