@@ -203,7 +203,7 @@ def test_models_of_scaled_columns_take_raw_rows(how, kind, tmp_path, from_json):
 
 
 def test_quantiles_are_the_shares_of_smaller_rows():
-    from softmargin.cli.scaling import fit_scaling
+    from softmargin.features.scaling import fit_scaling
 
     X = np.random.default_rng(0).exponential(size=(200, 3))
     X[:, 2] = np.round(X[:, 2])

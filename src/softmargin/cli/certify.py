@@ -10,13 +10,13 @@ import numpy as np
 from softmargin.cli import rows
 from softmargin.cli.choices import LOGISTIC, LOSSES, MULTICLASS
 from softmargin.cli.exit_codes import INTERRUPTED, NOT_CERTIFIED
-from softmargin.cli.scaling import Scaling
 from softmargin.cli.show import note, print_json, print_table, problem_name, wants_progress
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.protocols import Watcher
 from softmargin.estimators.certify import certify
 from softmargin.estimators.posing.kernels import kernel_claim
+from softmargin.features.scaling import Scaling
 from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion, LinearModel, LinearOneVsOne, LinearRegressor, OneVsOne
 from softmargin.run import Result, Status

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from softmargin.cli import rows, saving
 from softmargin.cli.choices import REGRESSORS
-from softmargin.cli.scaling import Scaling, check_lengths, fit_scaling, unscaled_note
 from softmargin.cli.show import note
 from softmargin.core.errors import DataError
 from softmargin.data import Dataset
+from softmargin.features.scaling import Scaling, check_lengths, fit_scaling, unscaled_note
 
 Array = NDArray[Any]
 

@@ -19,7 +19,6 @@ from softmargin.cli.choices import (
     SVM_DEFAULTS,
 )
 from softmargin.cli.rows import find_label
-from softmargin.cli.scaling import Scaling
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
 from softmargin.estimators.posing.ball import (
@@ -34,6 +33,7 @@ from softmargin.estimators.posing.fit import loss_prices, model_info
 from softmargin.estimators.posing.kernels import KernelSettings, KernelTask, kernel_claim, kernel_of, kernel_task
 from softmargin.estimators.posing.softmax import pinned_column, priced_penalty, softmax_claim
 from softmargin.estimators.posing.svm import SvmData, SvmSettings, linear_problem
+from softmargin.features.scaling import Scaling
 from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion, LinearModel, LinearOneVsOne, LinearRegressor
 from softmargin.penalties import PENALTIES

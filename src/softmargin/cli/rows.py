@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from softmargin.cli.choices import DEFAULT_SEED, DEFAULT_TEST_SIZE
-from softmargin.cli.scaling import Scaling
 from softmargin.cli.show import note
 from softmargin.core.errors import DataError
 from softmargin.core.files import blaming
 from softmargin.data import Dataset, load, split
 from softmargin.data.columns import Columns
 from softmargin.data.table import TableOptions
+from softmargin.features.scaling import Scaling, scaling_of
 from softmargin.matrices.operator import row_slices
 from softmargin.models import (
     KernelExpansion,
@@ -258,9 +258,7 @@ def _check_info(model: Model | LinearRegressor) -> None:
 
 def normalized(model: Model | LinearRegressor, X: Any, source: str) -> Any:
     """Return rows as the weights or vectors of the model expect them: scales of columns are folded into weights."""
-    scaling = Scaling.from_info(model.info, model.n_features)
-    is_kernel = isinstance(model, KernelExpansion | OneVsOne)
-    return X if scaling.is_affine and not is_kernel else scaling.apply(X, source)
+    return scaling_of(model).apply(X, source)
 
 
 def scores_of(model: Model, X: Any, source: str) -> Array:

@@ -20,7 +20,6 @@ from scipy.sparse import vstack
 from softmargin.cli import models, rows, saving
 from softmargin.cli.exit_codes import INTERRUPTED
 from softmargin.cli.outcome import accuracy_line
-from softmargin.cli.scaling import Scaling, check_lengths
 from softmargin.cli.show import print_json, print_table, problem_name, wants_progress
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
@@ -32,6 +31,7 @@ from softmargin.estimators.posing.kernels import kernel_claim, kernel_of
 from softmargin.estimators.posing.linear_stream import LinearStream
 from softmargin.estimators.posing.scs_stream import stream_of
 from softmargin.estimators.posing.stream import KernelStream
+from softmargin.features.scaling import Scaling, check_lengths
 from softmargin.models import KernelExpansion, LinearModel
 from softmargin.run import Result, Status, Trace
 

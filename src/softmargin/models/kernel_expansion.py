@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from softmargin.core.archive import read_archive, write_archive
+from softmargin.core.archive import read_archive
 from softmargin.core.errors import DataError
 from softmargin.core.files import blaming
 from softmargin.core.threads import n_threads, spread
@@ -39,7 +39,6 @@ __all__ = [
     "vector_arrays",
 ]
 
-_KIND = "KernelExpansion"
 _THREAD_ROWS = 256  # of a tile, at most, where threads share the rows of X; as in ``matrices.gram``
 _ARRAYS = ("classes", "coef", "intercept", "support")
 _SPARSE_ARRAYS = ("data", "indices", "indptr")
@@ -133,16 +132,16 @@ class KernelExpansion(Classifier):
             return X
         return super().fit_columns(X)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as one archive (see `softmargin.core.archive`), whole or not at all; no pickle."""
+    def stored(self) -> tuple[dict[str, np.ndarray], Mapping[str, Any]]:
+        """Return what a file holds: the arrays and the meta of `docs/format.md`."""
         meta = {**kernel_meta(self.kernel), "n_samples": self.n_samples, "n_features": self.n_features}
         arrays = {**{each: getattr(self, each) for each in _ARRAYS}, **vector_arrays(self.vectors)}
-        write_archive(path, kind=_KIND, arrays=arrays, meta={**meta, "info": self.info})
+        return arrays, {**meta, "info": self.info}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> KernelExpansion:
         """Read a model written by `save`; ModelFileError if it is anything else, or damaged."""
-        arrays, meta = read_archive(path, kind=_KIND)
+        arrays, meta = read_archive(path, kind=cls.__name__)
         require_arrays(arrays, _ARRAYS, path)
         with blaming(path, advice="Train again."):
             vectors = stored_vectors(arrays, (len(arrays["support"]), meta["n_features"]))

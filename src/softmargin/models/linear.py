@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from softmargin.core.archive import read_archive, write_archive
+from softmargin.core.archive import read_archive
 from softmargin.core.errors import DataError
 from softmargin.core.files import blaming
 from softmargin.models.shapes import (
@@ -23,7 +23,6 @@ from softmargin.models.weights import checked_coef, coef_arrays, linear_scores, 
 
 __all__ = ["LinearModel"]
 
-_KIND = "LinearModel"
 _ARRAYS = ("classes", "intercept")
 
 
@@ -67,15 +66,14 @@ class LinearModel(Classifier):
         """Return the scores X coef' + intercept of every row, shape (n, k), or (n,) for two classes."""
         return checked_scores(linear_scores(X, self.coef, self.intercept), len(self.classes))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as one archive (see `softmargin.core.archive`), whole or not at all; no pickle."""
-        arrays = {**{name: getattr(self, name) for name in _ARRAYS}, **coef_arrays(self.coef)}
-        write_archive(path, kind=_KIND, arrays=arrays, meta=self.info)
+    def stored(self) -> tuple[dict[str, np.ndarray], Mapping[str, Any]]:
+        """Return what a file holds: the arrays and the meta of `docs/format.md`."""
+        return {**{name: getattr(self, name) for name in _ARRAYS}, **coef_arrays(self.coef)}, self.info
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LinearModel:
         """Read a model written by `save`; ModelFileError if it is anything else, or damaged."""
-        arrays, info = read_archive(path, kind=_KIND)
+        arrays, info = read_archive(path, kind=cls.__name__)
         require_arrays(arrays, _ARRAYS, path)
         with blaming(path, advice="Train again."):
             return cls(**{name: arrays[name] for name in _ARRAYS}, coef=stored_coef(arrays), info=info)

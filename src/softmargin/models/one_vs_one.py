@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from softmargin.core.archive import read_archive, write_archive
+from softmargin.core.archive import read_archive
 from softmargin.core.errors import DataError
 from softmargin.core.files import blaming
 from softmargin.kernels import Linear
@@ -184,17 +184,17 @@ class OneVsOne(Votes):
             return X
         return X if self.support is None and X.shape[1] > self.n_features else super().fit_columns(X)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as one archive (see `softmargin.core.archive`), whole or not at all; no pickle."""
+    def stored(self) -> tuple[dict[str, np.ndarray], Mapping[str, Any]]:
+        """Return what a file holds: the arrays and the meta of `docs/format.md`."""
         arrays = {each: getattr(self, each) for each in _ARRAYS if getattr(self, each) is not None}
         meta = {**kernel_meta(self.kernel), "n_samples": self.n_samples, "n_features": self.n_features}
         arrays.update(vector_arrays(self.vectors))
-        write_archive(path, kind="OneVsOne", arrays=arrays, meta={**meta, "info": self.info})
+        return arrays, {**meta, "info": self.info}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> OneVsOne:
         """Read a model written by `save`; ModelFileError if it is anything else, or damaged."""
-        arrays, meta = read_archive(path, kind="OneVsOne")
+        arrays, meta = read_archive(path, kind=cls.__name__)
         require_arrays(arrays, _ARRAYS[:-1], path)
         with blaming(path, advice="Train again."):
             vectors = stored_vectors(arrays, (len(arrays["coef"]), meta["n_features"]))
@@ -240,15 +240,14 @@ class LinearOneVsOne(Votes):
         """Return the score of every pair, X coef' + intercept; (n, k (k - 1) / 2)."""
         return checked_scores(linear_scores(X, self.coef, self.intercept), 0)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as one archive (see `softmargin.core.archive`), whole or not at all; no pickle."""
-        arrays = {**{name: getattr(self, name) for name in _LINEAR_ARRAYS}, **coef_arrays(self.coef)}
-        write_archive(path, kind="LinearOneVsOne", arrays=arrays, meta=self.info)
+    def stored(self) -> tuple[dict[str, np.ndarray], Mapping[str, Any]]:
+        """Return what a file holds: the arrays and the meta of `docs/format.md`."""
+        return {**{name: getattr(self, name) for name in _LINEAR_ARRAYS}, **coef_arrays(self.coef)}, self.info
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LinearOneVsOne:
         """Read a model written by `save`; ModelFileError if it is anything else, or damaged."""
-        arrays, info = read_archive(path, kind="LinearOneVsOne")
+        arrays, info = read_archive(path, kind=cls.__name__)
         require_arrays(arrays, _LINEAR_ARRAYS, path)
         with blaming(path, advice="Train again."):
             return cls(**{name: arrays[name] for name in _LINEAR_ARRAYS}, coef=stored_coef(arrays), info=info)

@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from softmargin.core.archive import read_archive, write_archive
+from softmargin.core.archive import read_archive
 from softmargin.core.errors import DataError
 from softmargin.core.files import blaming
 from softmargin.models.shapes import Predictor, checked_scores, floats, require_arrays
 from softmargin.models.weights import checked_coef, coef_arrays, linear_scores, stored_coef
 
 __all__ = ["LinearRegressor"]
-
-_KIND = "LinearRegressor"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +57,14 @@ class LinearRegressor(Predictor):
         scores = checked_scores(linear_scores(X, self.coef, self.intercept), 0)
         return scores[:, 0] if self.is_flat else scores
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as one archive (see `softmargin.core.archive`), whole or not at all; no pickle."""
-        arrays = {"intercept": self.intercept, **coef_arrays(self.coef)}
-        write_archive(path, kind=_KIND, arrays=arrays, meta={"is_flat": self.is_flat, "info": self.info})
+    def stored(self) -> tuple[dict[str, np.ndarray], Mapping[str, Any]]:
+        """Return what a file holds: the arrays and the meta of `docs/format.md`."""
+        return {"intercept": self.intercept, **coef_arrays(self.coef)}, {"is_flat": self.is_flat, "info": self.info}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LinearRegressor:
         """Read a model written by `save`; ModelFileError if it is anything else, or damaged."""
-        arrays, meta = read_archive(path, kind=_KIND)
+        arrays, meta = read_archive(path, kind=cls.__name__)
         require_arrays(arrays, ("intercept",), path)
         with blaming(path, advice="Train again."):
             return cls(stored_coef(arrays), arrays["intercept"], meta["is_flat"], dict(meta["info"]))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from softmargin.core.archive import write_archive
 from softmargin.core.errors import DataError, IncompatibleError, ModelFileError
 from softmargin.core.sparse import checked_sparse
 from softmargin.models.probabilities import calibrated_logs, log_probabilities
@@ -52,6 +53,15 @@ class Predictor:
     def has_log_odds(self) -> bool:
         """Whether scores are logarithms of probabilities, up to one constant per row: softmax models only."""
         return self.info.get("problem") == "softmax" or self.info.get("loss") == "multinomial"
+
+    def stored(self) -> tuple[dict[str, np.ndarray], Mapping[str, Any]]:
+        """Return what a file holds: the arrays and the meta of `docs/format.md`; the kind is the name of the class."""
+        raise NotImplementedError
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as one archive (see `softmargin.core.archive`), whole or not at all; no pickle."""
+        arrays, meta = self.stored()
+        write_archive(path, kind=type(self).__name__, arrays=arrays, meta=meta)
 
     def fit_columns(self, X: Any) -> Any:
         """Return sparse `X` with exactly the model's columns: short rows are padded, extra columns ignored.

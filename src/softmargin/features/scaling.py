@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.matrices.operator import row_squares
+from softmargin.models import KernelExpansion, OneVsOne
 from softmargin.sets import LowRank
 
-__all__ = ["Scaling", "check_lengths", "fit_scaling", "unscaled_note"]
+__all__ = ["Scaling", "check_lengths", "fit_scaling", "scaling_of", "unscaled_note"]
 
 Array = NDArray[Any]
 _N_QUANTILES = 256  # between them lies a line: a model of 100 features keeps 200 kB; by hand
@@ -94,6 +95,12 @@ class Scaling(NamedTuple):
         if not is_right or (needed is not None and needed not in found):
             raise ValueError(f"its column_{needed} are not numbers for {n_features} columns")
         return cls(how, **found)
+
+
+def scaling_of(model: Any) -> Scaling:
+    """Return what is done to raw rows before a model scores them: nothing where its weights hold it."""
+    scaling = Scaling.from_info(model.info, model.n_features)
+    return scaling if isinstance(model, KernelExpansion | OneVsOne) or not scaling.is_affine else Scaling()
 
 
 def fit_scaling(how: str, X: Any, source: str) -> Scaling:
