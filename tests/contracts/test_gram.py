@@ -21,8 +21,7 @@ from softmargin.kernels import (
     make_kernel,
     points,
 )
-from softmargin.matrices import gram as gram_module
-from softmargin.matrices import gram_checks, row_store
+from softmargin.matrices import gram_checks, row_store, tiles
 from softmargin.matrices.gram import Gram, GramTuning
 
 N, D = 90, 6
@@ -43,8 +42,8 @@ FORMS = ["float64", "float32", "csr", "csr32"]
 @pytest.fixture
 def small_tiles(monkeypatch):
     """Make N samples many tiles."""
-    monkeypatch.setattr(gram_module, "tile_shape", lambda numbers: (17, 40))
-    monkeypatch.setattr(gram_module, "TILE_NUMBERS", 4 * N)
+    monkeypatch.setattr(tiles, "tile_shape", lambda numbers: (17, 40))
+    monkeypatch.setattr(tiles, "TILE_NUMBERS", 4 * N)
     monkeypatch.setattr(gram_checks, "TILE_NUMBERS", 4 * N)
     monkeypatch.setattr(row_store, "_STRIP", 3 * N)
     monkeypatch.setattr(points, "_STRIP", 100)

@@ -10,7 +10,7 @@ from softmargin import KernelSVC, LinearSVC, certify
 from softmargin.core.errors import IncompatibleError
 from softmargin.data import blobs
 from softmargin.kernels import Points, Rbf
-from softmargin.matrices.rbf_loop import rbf_values
+from softmargin.kernels.rbf_loop import rbf_values
 from softmargin.models import LinearOneVsOne, OneVsOne, load_model, read_libsvm_model, write_libsvm_model
 
 

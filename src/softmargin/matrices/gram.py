@@ -7,9 +7,9 @@
     gram.rows(index)       K[index], every column                           the result
     gram.diagonal          K_ii                                             n
 
-Values come by GEMM, one tile at a time, in the precision of X; sums over them are float64. Where all of K fits into
-most of ``cache_size``, every row that is used is cached. Where it does not, the rows that ``add_change`` uses are
-cached as far as there is room: where few samples are support vectors, few ever move. Other rows are computed again.
+Values come by tiles (``tiles.py``). Where all of K fits into most of ``cache_size``, every row that is used is cached.
+Where it does not, the rows that ``add_change`` uses are cached as far as there is room: where few samples are support
+vectors, few ever move. Other rows are computed again.
 
 Cached and computed values may differ in their last digits, as may values of tiles of other shapes. So a run that is
 continued first computes what was cached, tile by tile as before: ``gram.recall(gram.memory(gram.moment))``.
@@ -19,23 +19,19 @@ of K is then computed at once, as what is cached must not depend on which of the
 """
 
 import threading
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.deadline import check_time
 from softmargin.core.errors import DataError
 from softmargin.core.rounding import Rounded, ScoreErrors, gamma, norms, squared_norm
-from softmargin.core.threads import n_threads, spread
-from softmargin.kernels import Linear, Points, Precomputed, Rbf
-from softmargin.kernels.points import DENSE_COPIES, TILE_NUMBERS, add_product, slices, tile_shape
-from softmargin.matrices.gram_checks import checked_matrix
-from softmargin.matrices.kernel_matrix import GramMemory, Judged, KernelMatrix, Moment, check_finite
-from softmargin.matrices.operator import canonical, longest_row, matmul, rmatmul, row_norms, sum_roundings
-from softmargin.matrices.rbf_loop import rbf_values
+from softmargin.core.threads import n_threads
+from softmargin.kernels.points import add_product
+from softmargin.matrices.kernel_matrix import GramMemory, Judged, Moment, check_finite
+from softmargin.matrices.operator import longest_row, matmul, rmatmul, sum_roundings
 from softmargin.matrices.row_store import RowStore, sum_rows
+from softmargin.matrices.tiles import TiledMatrix
 
 __all__ = ["Gram", "GramMemory", "GramTuning", "Judged"]
 
@@ -51,7 +47,7 @@ class GramTuning(NamedTuple):
     probe_rows: int = 400  # on which a kernel of unknown kind is tested for symmetry and negative eigenvalues; by hand
 
 
-class Gram(KernelMatrix):
+class Gram(TiledMatrix):
     """Kernel values between the training samples.
 
     Parameters
@@ -63,41 +59,17 @@ class Gram(KernelMatrix):
     tuning : GramTuning, optional
     """
 
-    is_on_device = False
-
     def __init__(
         self, kernel: Any, X: Any, *, bias: float = 0.0, cache_size: float = 1000.0, tuning: GramTuning | None = None
     ) -> None:
         tuning = tuning or GramTuning()
-        super().__init__(kernel, bias, cache_size, tuning)
-        X = canonical(X)
-        self.is_given = isinstance(kernel, Precomputed)
-        if self.is_given:
-            X = checked_matrix(X)
-        self.samples = Points(X)
-        origin = kernel.origin(self.samples) if hasattr(kernel, "origin") else None
-        self.points = self.samples if origin is None else self.samples.moved(origin)
-        self.n = len(self.points)
-        self.dtype = X.dtype
-        self._how = {"values": rbf_values} if isinstance(kernel, Rbf) else {}
+        super().__init__(kernel, X, bias, cache_size, tuning)
         some = int(tuning.kept_share * self.budget) // (max(1, self.n) * int(self.dtype.itemsize))
         self._store = RowStore(self.n, self.n if self.is_stored else some, self.dtype)
         self._last: tuple[Array, Array] = (np.empty(0, dtype=np.intp), np.empty((0, 0), dtype=self.dtype))
         self._calls: list[Array] = []  # the rows that each call of ``keep`` cached
         self._square_after, self._ordered_after = 0, -1
         self._n_sharers, self._lock = 1, threading.RLock()
-        height, width = tile_shape(1 if self.is_given else self.points.numbers_per_row)
-        self._tile = min(height, tuning.tile_rows), width
-
-    @property
-    def X(self) -> Any:
-        """The samples."""
-        return self.samples.X
-
-    @property
-    def is_linear(self) -> bool:
-        """Whether K = X X' + bias^2, so that products need no kernel value."""
-        return isinstance(self.kernel, Linear)
 
     @property
     def is_stored(self) -> bool:
@@ -127,10 +99,6 @@ class Gram(KernelMatrix):
     def largest_rows(self) -> int:
         """How many rows ``rows`` can return within the budget."""
         return max(1, self._room // self.n)
-
-    def vectors(self, index: Array) -> Any:
-        """Return the samples at ``index``; None where the matrix was given."""
-        return None if self.is_given else self.X[index]
 
     def share(self) -> bool:
         """Get ready for calls by several threads at the same time; False where K does not fit: then they must not."""
@@ -296,11 +264,6 @@ class Gram(KernelMatrix):
         errors = gamma(sum_roundings(self.X, alpha.shape[1]) + operations) * (self.lengths @ np.abs(alpha))
         return squared_norm(rmatmul(self.X, alpha, self.bias), float(np.linalg.norm(errors)))
 
-    @cached_property
-    def lengths(self) -> Array:
-        """Norms of [x_i, bias]; shape (n,)."""
-        return row_norms(self.X, self.bias)
-
     def add_change(self, scores: Array, index: Array, change: Array) -> None:
         """Add K[:, index] change to scores, (n, k), right after ``square(index)``, which is used again.
 
@@ -328,77 +291,3 @@ class Gram(KernelMatrix):
         if not self.is_given:
             return sum_rows(self._store.values, self._store.place[index], values)
         return np.asarray(sum_rows(np.asarray(self.X), index, values) + self.bias**2 * values.sum(axis=0))
-
-    def _sums(self, at: Any, m: int, index: Array, values: Array, *, is_wide: bool = False) -> Array:
-        """Return K[at][:, index] values, one tile at a time, in float64 if ``is_wide``; ``at`` names m samples."""
-        out = np.zeros((m, values.shape[1]))
-        height, width = self._tile
-        for part in slices(len(index), width):
-            right = self._part(index[part], is_wide)
-
-            def add_tile(down: slice, right: Any = right, part: slice = part) -> None:
-                left = self._part(down if isinstance(at, slice) else at[down], is_wide)
-                check_time()
-                # No variable holds the tile: there would be two in memory.
-                add_product(out[down], self._between(left, right), values[part])
-
-            spread(add_tile, slices(m, height))
-        return out
-
-    def _part(self, at: Any, is_wide: bool = False) -> Any:
-        """Return some of the samples: their points, in float64 if ``is_wide``, or their positions in a given matrix."""
-        if self.is_given:
-            return at
-        points = self.points.take(at)
-        return points.widened() if is_wide else points
-
-    def _between(self, left: Any, right: Any) -> Array:
-        """Return K[left][:, right], computed; an array of the caller's own."""
-        values: Array
-        if self.is_given:
-            both = not (isinstance(left, slice) or isinstance(right, slice))
-            values = np.array(self.X[np.ix_(left, right) if both else (left, right)])
-        else:
-            # check_finite reports what overflows, with advice.
-            with np.errstate(over="ignore", invalid="ignore"):
-                values = self.kernel.block(left, right, **self._how)
-        if self.bias:
-            values += values.dtype.type(self.bias**2)
-        return values
-
-    def _fill(self, out: Array, at: Array, index: Array, columns: Array | None = None) -> None:
-        """Set out[at] = K[index][:, columns]; None stands for all columns."""
-        height, width = self._tile
-        m = self.n if columns is None else len(columns)
-        # Few or thin rows are multiplied with all samples at once: these cache the transpose that sparse products need.
-        whole = self.points.is_sparse and not (self.points.is_full and len(index) >= DENSE_COPIES.fewest)
-        if whole:
-            share = -(-len(index) // n_threads())
-            height, width = max(1, min(TILE_NUMBERS // max(1, m), share)), max(1, m)
-        everything = self.points if columns is None else self._part(columns)
-
-        def fill_tile(tile: tuple[slice, slice]) -> None:
-            inner, across = tile
-            check_time()
-            right = everything if whole else self._part(across if columns is None else columns[across])
-            out[at[inner], across] = self._between(self._part(index[inner]), right)
-
-        spread(fill_tile, ((inner, across) for inner in slices(len(index), height) for across in slices(m, width)))
-
-    def _fill_square(self, out: Array, index: Array) -> None:
-        """Set out = K[index][:, index]; K is symmetric, so half of it is computed."""
-        height, width = self._tile
-
-        def fill_tile(tile: tuple[slice, slice]) -> None:
-            down, rest = tile
-            check_time()
-            across = slice(down.start + rest.start, down.start + rest.stop)
-            out[down, across] = self._between(self._part(index[down]), self._part(index[across]))
-            out[across, down] = out[down, across].T
-
-        downs = slices(len(index), height)
-        spread(fill_tile, ((down, rest) for down in downs for rest in slices(len(index) - down.start, width)))
-
-    def _probe(self, index: Array) -> Array:
-        part = self._part(index)
-        return self._between(part, part).astype(np.float64)
