@@ -14,7 +14,8 @@ from softmargin.cli.show import note, print_json, print_table, problem_name, wan
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.protocols import Watcher
-from softmargin.estimators.certify import certify
+from softmargin.core.threads import shared_interruption
+from softmargin.estimators.certify import certified_so_far
 from softmargin.estimators.posing.kernels import kernel_claim
 from softmargin.features.scaling import Scaling
 from softmargin.matrices.gram import Gram
@@ -55,14 +56,15 @@ def run(args: Namespace) -> int:
     listener = _Listener()
     watchers = [listener, ProgressBar()] if wants_progress(args) else [listener]
     # Overflow ends in a bound that is no number, which is reported below.
-    with np.errstate(over="ignore", invalid="ignore"):
-        certificate = certify(
+    with np.errstate(over="ignore", invalid="ignore"), shared_interruption():
+        certificate = certified_so_far(
             model,
             X,
             y,
             C=asked.get("C"),
             multiclass=args.multiclass,
             loss=args.loss,
+            sample_weight=None,
             class_weight=rows.class_weights(args.class_weight, classes),
             bound_tol=args.bound_tol,
             max_seconds=math.inf if args.max_seconds is None else args.max_seconds,

@@ -30,7 +30,7 @@ import numpy as np
 
 from softmargin.core.parameters import NONE, Whole, checked
 
-__all__ = ["N_JOBS", "WORTH", "interruption", "n_threads", "row_shares", "spread", "threads"]
+__all__ = ["N_JOBS", "WORTH", "interruption", "n_threads", "row_shares", "shared_interruption", "spread", "threads"]
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
@@ -54,6 +54,17 @@ def interruption() -> Iterator[threading.Event]:
     """Give the event that Ctrl-C sets for threads that work together; what is spread meanwhile is not cut short."""
     flag = _INTERRUPTION.get() or threading.Event()
     around = _INTERRUPTION.set(None)
+    try:
+        yield flag
+    finally:
+        _INTERRUPTION.reset(around)
+
+
+@contextmanager
+def shared_interruption() -> Iterator[threading.Event]:
+    """Let one Ctrl-C end all runs that begin in here, those after it too: each returns what it has."""
+    flag = _INTERRUPTION.get() or threading.Event()
+    around = _INTERRUPTION.set(flag)
     try:
         yield flag
     finally:

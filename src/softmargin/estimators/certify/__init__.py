@@ -17,6 +17,7 @@ import numpy as np
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.parameters import check_all
+from softmargin.core.threads import shared_interruption
 from softmargin.estimators.certify.ball import certify_ball, is_of_ball
 from softmargin.estimators.certify.kernel import certify_expansion, certify_one_vs_one, certify_svc
 from softmargin.estimators.certify.linear import certify_linear, certify_sgd
@@ -28,7 +29,7 @@ from softmargin.matrices.operator import canonical
 from softmargin.models import KernelExpansion, LinearRegressor, OneVsOne
 from softmargin.run import Stop
 
-__all__ = ["certify"]
+__all__ = ["certified_so_far", "certify"]
 
 _KERNEL_JUDGES: dict[type, Any] = {KernelExpansion: certify_expansion, OneVsOne: certify_one_vs_one}
 
@@ -77,7 +78,30 @@ def certify(
         primal = P(model), bound <= optimum, residual = (primal - bound) / primal. A softmax model without a penalty,
         or with one that is not convex, has no bound: its certificate is stationarity.
     """
-    check_all(locals(), QUESTIONS, PARAMETERS)
+    asked = locals()
+    check_all(asked, QUESTIONS, PARAMETERS)
+    with shared_interruption() as interrupted:
+        certificate = certified_so_far(**asked)
+    if interrupted.is_set():
+        raise KeyboardInterrupt
+    return certificate
+
+
+def certified_so_far(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    C: float | None,
+    multiclass: str | None,
+    loss: str | None,
+    sample_weight: Any,
+    class_weight: Any,
+    bound_tol: float,
+    max_seconds: float,
+    watchers: Sequence[Any],
+) -> Certificate:
+    """Return what ``certify`` does; after Ctrl-C with the bound that was proven until then."""
     X, model = _last_step(model, X)
     if hasattr(model, "model") and hasattr(model, "certificate_"):
         model = model.model()

@@ -138,7 +138,7 @@ class CrossValidated(CertifiedEstimator):
         **params
             For the splitter and the scorer (``groups``, say), where metadata routing is enabled.
         """
-        return self._become(self._twin()._fit(X, y, sample_weight, **params))
+        return self._fit_twin(X, y, sample_weight, **params)
 
     @with_callbacks
     def _fit(self, X: Any, y: Any, sample_weight: Any, **params: Any) -> Self:

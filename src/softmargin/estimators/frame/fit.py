@@ -31,7 +31,7 @@ from softmargin.core.sparse import checked_sparse
 from softmargin.core.threads import threads
 from softmargin.estimators.frame.callbacks import CallbackBridge, CallbackSupportMixin, with_callbacks
 from softmargin.estimators.frame.data import FIT_KINDS, X_KINDS, Data, checked_weights, encoded, is_ready, ready_labels
-from softmargin.estimators.frame.warnings import NotCertifiedWarning, not_certified
+from softmargin.estimators.frame.warnings import NotCertifiedWarning, interrupted_fit, not_certified
 from softmargin.estimators.posing.fit import (
     demand_modest,
     fit_problem,
@@ -173,8 +173,26 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
             k > 1 targets, where NaN is one that was not observed: it costs nothing.
         sample_weight : array of shape (n,), optional
             A weight of 2 equals the sample given twice.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C, at the end of the pass. The point reached is kept: the estimator predicts by it,
+            ``certificate_`` says how far it is from the optimum, and ``fit`` with ``warm_start=True`` goes on from it.
         """
-        return self._become(self._twin()._fit(X, y, sample_weight))
+        return self._fit_twin(X, y, sample_weight)
+
+    def _fit_twin(self, *args: Any, **params: Any) -> Self:
+        """Fit a twin and become it, also where Ctrl-C comes after its run has a point."""
+        twin = self._twin()
+        try:
+            twin._fit(*args, **params)
+        except KeyboardInterrupt as interrupt:
+            if vars(twin).get("trace_") is vars(self).get("trace_"):
+                raise
+            self._become(twin)
+            raise KeyboardInterrupt(interrupted_fit(self)) from interrupt
+        return self._become(twin)
 
     @with_callbacks
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
@@ -207,10 +225,10 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         doubt = None if result.status is Status.MAX_SECONDS else posed.doubt(result.point)
         if doubt is not None:
             warnings.warn(doubt, stacklevel=5)
-        self._after_fit(data, posed, result)
+        self._after_fit(data, posed)
         return self
 
-    def _after_fit(self, data: Data, posed: Posed, result: Result) -> None:
+    def _after_fit(self, data: Data, posed: Posed) -> None:
         """Add what a fit leaves beside its model."""
 
     def _solve(self, data: Data, posed: Posed, init: Any, spent: float = 0.0) -> Result:
@@ -238,6 +256,8 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         )
         result = result._replace(certificate=posed.named(result.certificate))
         self._keep(result, attributes(result.point), int(data.X.shape[0]))
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
         return result
 
     def _keep(self, result: Result, attributes: dict[str, Any], n: int) -> None:
@@ -247,8 +267,8 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         self.dual_gap_ = result.certificate.gap
         self.status_ = result.status.value
         self.n_iter_ = result.n_iter
-        self.trace_ = result.trace
         self._n_samples = n
+        self.trace_ = result.trace  # the last: it tells that all are there
 
     def _stop(self) -> Stop:
         return Stop(self.tol, self.max_iter, math.inf if self.max_seconds is None else self.max_seconds)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import Certificate
 from softmargin.estimators.frame.data import Data
 from softmargin.estimators.frame.fit import CertifiedEstimator
-from softmargin.run import Result, Status
+from softmargin.run import Result
 
 __all__ = ["FittedPath", "along"]
 
@@ -22,10 +22,7 @@ def along(model: CertifiedEstimator, data: Data, setting: str, values: Iterable[
     for value in values:
         setattr(model, setting, float(value))
         posed = model._pose(data) if posed is None else model._pose_again(data, posed)
-        result = model._solve(data, posed, posed.warm_point())
-        if result.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        yield result
+        yield model._solve(data, posed, posed.warm_point())
 
 
 class FittedPath:

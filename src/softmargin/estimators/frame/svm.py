@@ -15,7 +15,7 @@ from softmargin.estimators.frame.fit import CertifiedClassifier, Posed, at_one_m
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.svm import FIT_INTERCEPT, SvmData, SvmSettings
 from softmargin.models.probabilities import calibrated_logs
-from softmargin.run import Result, Status
+from softmargin.run import Result
 
 __all__ = ["SvmClassifier"]
 
@@ -88,8 +88,8 @@ class SvmClassifier(CertifiedClassifier):
         calibration = self._calibration
         return {**self._settings().claim(self.C), **({} if calibration is None else {"calibration": calibration})}
 
-    def _after_fit(self, data: Data, posed: Posed, result: Result) -> None:
-        if self.probability not in (None, False) and result.status is not Status.INTERRUPTED:
+    def _after_fit(self, data: Data, posed: Posed) -> None:
+        if self.probability not in (None, False):
             self._calibration = self._fitted_calibration(data, posed)
 
     def _pose_part(self, data: Data, rows: Array, whole: Posed) -> Posed:
@@ -139,9 +139,9 @@ class SvmClassifier(CertifiedClassifier):
         raise NotImplementedError
 
     def _keep(self, result: Result, attributes: dict[str, Any], n: int) -> None:
-        super()._keep(result, attributes, n)
         self._last_C = self.C
         self._calibration = None  # that of another model
+        super()._keep(result, attributes, n)
 
     def _last_dual(self, data: Data) -> Array | None:
         """Return dual columns to start at, (n, k) or (n, 1): those of the last fit to as many samples; None for none.

@@ -14,6 +14,7 @@ __all__ = [
     "NotCertifiedWarning",
     "inactive_ball",
     "indefinite_kernel",
+    "interrupted_fit",
     "not_certified",
     "warn_of_path",
 ]
@@ -42,12 +43,25 @@ def inactive_ball(norm: str, size: float, problem: Any) -> InactiveBallWarning:
 
 def not_certified(result: Any, tol: float, problem: Any = None) -> str:
     """Return the sentences: how far a run came, and what would help it."""
-    certificate = result.certificate
+    return (
+        f"stopped after {result.n_iter} passes with {_amount(result.certificate)}, above tol {tol:.1e}. "
+        f"{result.status.sentence} {advice_for(result, tol, problem)}"
+    ).rstrip()
+
+
+def _amount(certificate: Any) -> str:
     is_gap = certificate.kind != "stationarity"
     amount = f"{certificate.gap:.1e} = {certificate.residual:.1e} * primal" if is_gap else f"{certificate.residual:.1e}"
+    return f"{certificate.kind} {amount}"
+
+
+def interrupted_fit(estimator: Any) -> str:
+    """Return the sentences: what is left of a fit that Ctrl-C has ended, and how to go on."""
+    but = ", without probabilities" if getattr(estimator, "probability", None) not in (None, False) else ""
+    further = "With warm_start=True, fit goes on from it." if "warm_start" in estimator.get_params() else ""
     return (
-        f"stopped after {result.n_iter} passes with {certificate.kind} {amount}, above tol {tol:.1e}. "
-        f"{result.status.sentence} {advice_for(result, tol, problem)}"
+        f"after {estimator.n_iter_} passes, with {_amount(estimator.certificate_)} (tol {estimator.tol:.1e}). The "
+        f"point reached is kept as a model to predict by{but}. {further}"
     ).rstrip()
 
 

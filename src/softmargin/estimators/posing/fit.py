@@ -27,7 +27,7 @@ from softmargin.core.parameters import (
     shown,
 )
 from softmargin.core.protocols import ManyProblems, PairsProblem
-from softmargin.core.threads import n_threads
+from softmargin.core.threads import n_threads, shared_interruption
 from softmargin.estimators.posing.finishers import finisher_of
 from softmargin.estimators.posing.softmax import convex_relative
 from softmargin.losses.observed import Observed
@@ -186,12 +186,13 @@ def fit_problem(
 ) -> Result:
     """Solve a problem by the solver of that name (or a solver object); one-vs-rest problems class by class."""
     chosen = find_solver(solver, problem)
-    if init is None and resume is None and isinstance(problem, Composite) and not problem.penalty.is_convex:
-        began = time.perf_counter()
-        init = _convex_start(problem, stop, seed)
-        if math.isfinite(stop.max_seconds):
-            stop = stop._replace(max_seconds=max(stop.max_seconds - (time.perf_counter() - began), 0.0))
-    return solve(problem, chosen, stop=stop, rng=seed, init=init, watchers=watchers, resume=resume)
+    with shared_interruption():
+        if init is None and resume is None and isinstance(problem, Composite) and not problem.penalty.is_convex:
+            began = time.perf_counter()
+            init = _convex_start(problem, stop, seed)
+            if math.isfinite(stop.max_seconds):
+                stop = stop._replace(max_seconds=max(stop.max_seconds - (time.perf_counter() - began), 0.0))
+        return solve(problem, chosen, stop=stop, rng=seed, init=init, watchers=watchers, resume=resume)
 
 
 def _convex_start(problem: Composite, stop: Stop, seed: Any) -> Any:
