@@ -31,6 +31,8 @@ ESTIMATORS = {
     "kernel that does not fit": KernelSVC(multiclass="one_vs_rest", cache_size=0.1),
     "kernel, free": KernelSVC(multiclass="one_vs_rest", fit_intercept="free"),
     "kernel, squared": KernelSVC(multiclass="one_vs_rest", loss="squared_hinge"),
+    "pairs": KernelSVC(multiclass="one_vs_one", fit_intercept="free"),
+    "pairs, linear": LinearSVC(multiclass="one_vs_one"),
     "softmax": SoftmaxRegression(),
     "l1 ball": L1BallClassifier(0.5),
     "trace ball": TraceBallRegressor(0.2),

@@ -20,6 +20,7 @@ MODES = {
     "kernel": KERNEL,
     "kernel, Crammer-Singer": (*KERNEL, "--multiclass", "crammer_singer", "--intercept-scaling", "3"),
     "kernel, one-vs-rest": (*KERNEL, "--multiclass", "one_vs_rest"),
+    "kernel, one-vs-one": (*KERNEL, "--multiclass", "one_vs_one"),
     "kernel, squared": (*KERNEL, "--loss", "squared_hinge"),
     "linear kernel, squared": (*KERNEL, "--loss", "squared_hinge", "--kernel", "linear"),
 }

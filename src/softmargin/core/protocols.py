@@ -185,8 +185,8 @@ class PairsProblem(ManyProblems, Protocol):
     def scores(self, u: Array) -> Array:
         """Return the scores of all entries, given dual variables with their signs."""
 
-    def pair_points(self, alpha: Array, scores: Array) -> list[Any]:
-        """Return one point per pair, given the dual variables and scores of all entries."""
+    def points_at(self, alpha: Array, biases: Array) -> list[Any]:
+        """Return one point per pair, given the dual variables of all entries and the bias of every pair."""
 
 
 @runtime_checkable

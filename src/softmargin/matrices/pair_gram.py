@@ -4,16 +4,17 @@ Samples are counted class by class: s = 0 .. n-1, those of class c from ``first[
 kernel values of sample s with the members of class c. The pair (c, e) reads two cells of a sample, (s, c) and (s, e),
 and the cell of its own class is one for all its pairs. Cells are computed when they are asked for.
 
-    blocks.open(wanted)        compute cells, (n, k) says which; False where they do not fit beside each other
-    blocks.place[s, c]         where a cell begins in ``blocks.values``; -1 where it is not open
+    blocks.open(wanted)        compute cells, (k, n) says which; False where they do not fit beside each other
+    blocks.place[c, s]         where a cell begins in ``blocks.values``; -1 where it is not open
     blocks.pair_scores(dual)   scores of every sample in all pairs of its class, from dual variables (n, k)
 
-Where memory is full all cells are dropped, and those that are wanted are computed again.
+Where memory is full all cells are dropped, and those that are wanted are computed again. Threads (``core.threads``)
+compute the tiles of one call: of cells, those of some samples with a class; of scores, those of some members of a class
+with all samples.
 """
 
-from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from softmargin.core.deadline import check_time
 from softmargin.core.errors import DataError
 from softmargin.core.rounding import KernelErrors
+from softmargin.core.threads import n_threads, spread
 from softmargin.kernels.points import slices
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.kernel_matrix import GramMemory, Moment, check_finite
@@ -32,10 +34,21 @@ Array = NDArray[Any]
 
 
 class PairGramTuning(NamedTuple):
-    """How much memory there is."""
+    """How much memory there is, and how the work is cut."""
 
     share: float = 0.8  # of ``cache_size``, as for rows of a whole kernel matrix; by hand
     fewest: int = 64  # samples of a pair whose cells are held at once at the least, whatever ``cache_size``; by hand
+    tile: int = 1 << 17  # values of a tile of small classes: 1 MB, a second cache
+    tiles: int = 4  # for each thread, at the least, so that all end at about the same time; by hand
+    narrow: int = 32  # rows of such a tile, at the least: BLAS rearranges the other side for each tile; by hand
+
+
+class _Tile(NamedTuple):
+    """Cells of some samples with a class, and where they are put."""
+
+    c: int
+    samples: Array
+    at: int
 
 
 class PairGram(Gram):
@@ -50,6 +63,8 @@ class PairGram(Gram):
     n_classes : int
     """
 
+    pair_tuning: ClassVar[PairGramTuning] = PairGramTuning()
+
     def __init__(
         self, kernel: Any, X: Any, codes: Array, n_classes: int, *, bias: float = 0.0, cache_size: float = 1000.0
     ) -> None:
@@ -58,12 +73,12 @@ class PairGram(Gram):
         self.order = np.argsort(self.codes, kind="stable")  # (n,) sample s is row order[s] of X
         self.sizes = np.bincount(self.codes, minlength=n_classes)
         self.first = np.concatenate([[0], np.cumsum(self.sizes)])
-        own = PairGramTuning()
+        own = self.pair_tuning
         largest = int(np.sort(self.sizes)[-2:].sum())
         needed = int(self.sizes.sum()) * int(self.n)  # of all cells
         room = max(int(own.share * self.budget) // int(self.dtype.itemsize), own.fewest * largest)
         self.room = min(room, needed)
-        self.place = np.full((self.n, n_classes), -1, dtype=np.int64)
+        self.place = np.full((n_classes, self.n), -1, dtype=np.int64)
         self._used = 0
 
     def of_rows(self, rows: Array) -> Gram:
@@ -101,38 +116,49 @@ class PairGram(Gram):
         return self.order[self.first[c] : self.first[c + 1]]
 
     def open(self, wanted: Array) -> bool:
-        """Compute the cells that are ``wanted``, (n, k), and not open; say whether all of them fit into memory."""
-        missing = wanted & (self.place < 0)
-        needed = int((missing * self.sizes).sum())
-        if needed > self.room - self._used:
-            missing = wanted
-            if int((missing * self.sizes).sum()) > self.room:
+        """Compute the cells that are ``wanted``, (k, n), and not open; say whether all of them fit into memory."""
+        missing = [np.flatnonzero(mine) for mine in wanted & (self.place < 0)]
+        if self._numbers(missing) > self.room - self._used:
+            missing = [np.flatnonzero(mine) for mine in wanted]
+            if self._numbers(missing) > self.room:
                 return False
             self._forget()
-        for c in np.flatnonzero(missing.any(axis=0)).tolist():
-            self._fill_cells(np.flatnonzero(missing[:, c]), c)
+        self._fill_cells(missing)
         return True
+
+    def _numbers(self, samples: list[Array]) -> int:
+        return sum(len(mine) * size for mine, size in zip(samples, self.sizes.tolist(), strict=True))
 
     def _forget(self) -> None:
         self.place.fill(-1)
         self._used, self._calls = 0, []
 
-    def _fill_cells(self, samples: Array, c: int) -> None:
-        """Compute the cells of some samples with class c."""
-        size = int(self.sizes[c])
-        for part, block in self._cells(samples, c):
-            at = self._used + size * np.arange(len(part))
-            self.values[at[0] : at[0] + block.size] = block.reshape(-1)
-            self.place[part, c] = at
-            self._used += block.size
-        self._calls.append(samples * self.k + c)
+    def _fill_cells(self, samples: list[Array]) -> None:
+        """Compute the cells of some samples with every class."""
+        tiles, end, members = [], self._used, self._members
+        even = self._even(sum(map(len, samples)))
+        for c, (mine, size) in enumerate(zip(samples, self.sizes.tolist(), strict=True)):
+            # Many rows with a small class make a tile: each costs as much as thousands of values beside these.
+            height = min(max(self._tile[0], self.pair_tuning.tile // max(1, size)), even)
+            for part in slices(len(mine), height):
+                tiles.append(_Tile(c, mine[part], end))
+                end += len(mine[part]) * size
 
-    def _cells(self, samples: Array, c: int, *, is_wide: bool = False) -> Iterator[tuple[Array, Array]]:
-        """Yield some of the samples, and their kernel values with class c, (m, sizes[c])."""
-        right = self._part(self._rows_of(c), True) if is_wide else self._members[c]
-        for part in slices(len(samples), self._tile[0]):
+        def fill(tile: _Tile) -> None:
             check_time()
-            yield samples[part], self._between(self._part(self.order[samples[part]], is_wide), right)
+            block = self._between(self._part(self.order[tile.samples]), members[tile.c])
+            self.values[tile.at : tile.at + block.size] = block.reshape(-1)
+
+        spread(fill, tiles)
+        for c, part, at in tiles:
+            self.place[c, part] = at + self.sizes[c] * np.arange(len(part))
+        self._used = end
+        self._calls.append(np.concatenate([c * self.n + mine for c, mine in enumerate(samples)]))
+
+    def _even(self, n: int) -> int:
+        """Return how many of n rows a tile may have at most, so that every thread has some of them."""
+        own = self.pair_tuning
+        return n + 1 if n_threads() == 1 else max(own.narrow, -(-n // (own.tiles * n_threads())))
 
     @property
     def moment(self) -> Moment:
@@ -143,12 +169,11 @@ class PairGram(Gram):
         """Open the cells that another run had opened, in the same tiles."""
         cells, ends = np.asarray(memory.rows, dtype=np.intp), np.asarray(memory.ends, dtype=np.intp)
         known = (cells >= 0) & (cells < self.n * self.k)
-        if not known.all() or int(self.sizes[cells % self.k].sum()) > self.room:
+        if not known.all() or int(self.sizes[cells // max(1, self.n)].sum()) > self.room:
             raise DataError(f"the checkpoint names kernel values beyond those of {self.n} samples. Start afresh.")
         self._forget()
         for call in np.split(cells, ends)[:-1]:
-            if len(call):
-                self._fill_cells(call // self.k, int(call[0] % self.k))
+            self._fill_cells([call[call // self.n == c] - c * self.n for c in range(self.k)])
 
     def pair_scores(self, dual: Array, *, is_wide: bool = False) -> Array:
         """Return the scores of every sample in the pairs of its class with all others; (n, k), float64.
@@ -158,32 +183,43 @@ class PairGram(Gram):
         """
         out = np.zeros((self.n, self.k))
         is_kept = self.dtype == np.float64 or not is_wide or self.is_given
-        owner = self.codes[self.order]
-        for c in range(self.k):
-            mine = slice(self.first[c], self.first[c + 1])
-            # A sample of class c counts in all pairs of the class, one of another class in one.
-            is_used = dual[:, c] != 0.0
-            is_used[mine] = dual[mine].any(axis=1)
-            samples = np.flatnonzero(is_used)
-            weights = np.zeros((len(samples), self.k))
-            weights[np.arange(len(samples)), owner[samples]] = dual[samples, c]
-            is_own = owner[samples] == c
-            weights[is_own] = dual[samples[is_own]]
-            is_open = is_kept & (self.place[samples, c] >= 0)
-            out[mine] += self._open_sums(samples[is_open], c, weights[is_open])
-            done, left = 0, weights[~is_open]
-            for part, block in self._cells(samples[~is_open], c, is_wide=is_wide):
-                out[mine] += block.T.astype(np.float64, copy=False) @ left[done : done + len(part)]
-                done += len(part)
+        weights = [self._weights(dual, c) for c in range(self.k)]
+
+        def add(tile: tuple[int, slice]) -> None:
+            c, part = tile
+            samples, mine = weights[c]
+            into = out[self.first[c] : self.first[c + 1]][part]
+            is_open = is_kept & (self.place[c, samples] >= 0)
+            self._add_open(into, self.place[c, samples[is_open]] + part.start, mine[is_open])
+            right = self._part(self._rows_of(c)[part], is_wide)
+            left, values = samples[~is_open], mine[~is_open]
+            for some in slices(len(left), self._tile[0]):
+                check_time()
+                block = self._between(self._part(self.order[left[some]], is_wide), right)
+                into += block.T.astype(np.float64, copy=False) @ values[some]
+
+        width = self._even(self.n)
+        spread(add, [(c, part) for c, size in enumerate(self.sizes.tolist()) for part in slices(size, width)])
         check_finite(out)
         return out
 
-    def _open_sums(self, samples: Array, c: int, weights: Array) -> Array:
-        size = int(self.sizes[c])
-        out = np.zeros((size, self.k))
-        for part in slices(len(samples), self._tile[0]):
-            at = self.place[samples[part], c]
-            block = np.empty((len(at), size), dtype=self.dtype)
-            gather(self.values, 1, at, np.arange(size), block.reshape(-1))
-            out += block.T.astype(np.float64, copy=False) @ weights[part]
-        return out
+    def _weights(self, dual: Array, c: int) -> tuple[Array, Array]:
+        """Return the samples that count in pairs of class c, and their dual variables (m, k) in each of these pairs."""
+        mine = slice(self.first[c], self.first[c + 1])
+        # A sample of class c counts in all pairs of the class, one of another class in one.
+        is_used = dual[:, c] != 0.0
+        is_used[mine] = dual[mine].any(axis=1)
+        samples = np.flatnonzero(is_used)
+        owner = self.codes[self.order[samples]]
+        weights = np.zeros((len(samples), self.k))
+        weights[np.arange(len(samples)), owner] = dual[samples, c]
+        is_own = owner == c
+        weights[is_own] = dual[samples[is_own]]
+        return samples, weights
+
+    def _add_open(self, into: Array, place: Array, weights: Array) -> None:
+        """Add the products of open cells, which begin at ``place``, with their weights."""
+        for part in slices(len(place), self._tile[0]):
+            block = np.empty((len(place[part]), len(into)), dtype=self.dtype)
+            gather(self.values, 1, place[part], np.arange(len(into)), block.reshape(-1))
+            into += block.T.astype(np.float64, copy=False) @ weights[part]

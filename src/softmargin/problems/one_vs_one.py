@@ -298,8 +298,14 @@ class KernelOneVsOne(EveryPair):
     def pair_points(self, alpha: Array, scores: Array) -> list[BiasPoint]:
         """Return one point per pair, of the dual variables and the scores of all entries: each with its best bias."""
         split, whole = self.entries.split, self.whole
-        parts = zip(split(alpha), split(whole.y - scores), split(whole.y), split(whole.C), strict=True)
-        return [BiasPoint(mine, whole.bias_at(z, y, C) if self.has_bias else 0.0) for mine, z, y, C in parts]
+        if not self.has_bias:
+            return self.points_at(alpha, np.zeros(len(self.parts)))
+        each = zip(split(whole.y - scores), split(whole.y), split(whole.C), strict=True)
+        return self.points_at(alpha, np.array([whole.bias_at(z, y, C) for z, y, C in each]))
+
+    def points_at(self, alpha: Array, biases: Array) -> list[BiasPoint]:
+        """Return one point per pair, of the dual variables of all entries and the bias of every pair."""
+        return [BiasPoint(*mine) for mine in zip(self.entries.split(alpha), biases.tolist(), strict=True)]
 
     def scores(self, u: Array) -> Array:
         """Return the scores of all entries at dual variables with their signs; (N,)."""

@@ -18,7 +18,7 @@ from softmargin.backends.loops import CHUNK
 from softmargin.solvers.common.smo_loop import DualVariables, descend_pairs, descend_singles
 from softmargin.solvers.kernel_svm._pair_loop import Square, descend_free_pairs
 
-__all__ = ["Entries", "Layout", "Rules", "Sets", "choose_sets", "descend_sets"]
+__all__ = ["Entries", "Found", "Layout", "Rules", "Sets", "choose_sets", "descend_sets"]
 
 Array = NDArray[Any]
 
@@ -43,11 +43,19 @@ class Entries(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """Working sets, one after the other in the order of the pairs that are asked for."""
+    """Working sets: that of pair p are the first sizes[p] numbers from starts[p] on."""
 
     chosen: Array  # (N,) entries
-    ends: Array  # (n_pairs,) where each set ends
+    sizes: Array  # (n_pairs,)
     marks: Array  # (N,) scratch
+
+
+class Found(NamedTuple):
+    """What is known of every pair after its descent; (n_pairs,) each."""
+
+    gaps: Array
+    duals: Array
+    biases: Array  # at which the gaps are
 
 
 class Rules(NamedTuple):
@@ -84,12 +92,17 @@ def _extremes(entries: Entries, begin: int, end: int) -> tuple[float, float]:
 
 @inline
 def _level(top: float, bottom: float, has_bias: bool) -> tuple[float, float]:
-    """Return the bias, and how far the worst entry is from it; zero and none where no pair can move."""
+    """Return the bias, and how far the worst entry is from it.
+
+    Where one class has no price nothing can move, and the bias meets all margins of the other.
+    """
     if not has_bias:
         return 0.0, max(top, -bottom)
-    if not (np.isfinite(top) and np.isfinite(bottom)):
-        return 0.0, 0.0
-    return 0.5 * (top + bottom), 0.5 * (top - bottom)
+    if np.isfinite(top) and np.isfinite(bottom):
+        return 0.5 * (top + bottom), 0.5 * (top - bottom)
+    if np.isfinite(top):
+        return top, 0.0
+    return bottom if np.isfinite(bottom) else 0.0, 0.0
 
 
 @jit
@@ -103,11 +116,10 @@ def choose_sets(
     """
     starts, classes, first, order = layout
     u, S, y, upper, _ = entries
-    chosen, ends, marks = sets
-    at = 0
-    for index in range(pairs.shape[0]):
-        p = pairs[index]
+    chosen, sizes, marks = sets
+    for p in pairs:
         begin, end, c, e = starts[p], starts[p + 1], classes[p, 0], classes[p, 1]
+        at = begin
         n_first = first[c + 1] - first[c]
         top, bottom = _extremes(entries, begin, end)
         middle, worst = _level(top, bottom, rules.has_bias)
@@ -145,12 +157,12 @@ def choose_sets(
                     marks[t] = 1
                     chosen[at] = t
                     at += 1
-        ends[index] = at
-        for position in range(ends[index - 1] if index else 0, at):
+        sizes[p] = at - begin
+        for position in range(begin, at):
             t = chosen[position]
             s = first[c] + t - begin if t - begin < n_first else first[e] + t - begin - n_first
-            wanted[s, c] = True
-            wanted[s, e] = True
+            wanted[c, s] = True
+            wanted[e, s] = True
 
 
 @inline
@@ -190,28 +202,25 @@ def descend_sets(
     values: Array,
     place: Array,
     diagonal: Array,
-    gaps: Array,
-    duals: Array,
+    found: Found,
     alarm: Array,
 ) -> None:
-    """Descend on the set of each pair, then update S of all its entries; gaps and duals are those thereafter."""
+    """Descend on the set of each pair, then update S of all its entries."""
     starts, classes, first, _ = layout
     u, S, y, upper, ridge = entries
-    chosen, ends, _ = sets
+    chosen, sizes, _ = sets
     values_, S_ = pointer(values), pointer(S)
     largest = 0
-    for index in range(pairs.shape[0]):
-        largest = max(largest, ends[index] - (ends[index - 1] if index else 0))
+    for p in pairs:
+        largest = max(largest, sizes[p])
     wide = (largest + CHUNK - 1) // CHUNK * CHUNK
     K = np.empty(largest * largest, dtype=values.dtype)
     side, cell, change = np.empty(largest, np.int64), np.empty((largest, 2), np.int64), np.empty(largest)
     vectors = np.empty((8, wide))
-    for index in range(pairs.shape[0]):
-        p = pairs[index]
+    for p in pairs:
         begin, end, c, e = starts[p], starts[p + 1], classes[p, 0], classes[p, 1]
         n_first = first[c + 1] - first[c]
-        head = ends[index - 1] if index else 0
-        m = ends[index] - head
+        m = sizes[p]
         if m > 0:
             padded = (m + CHUNK - 1) // CHUNK * CHUNK
             fills = (0.0, 0.0, 0.0, -np.inf, np.inf, 1.0, 1.0, 0.0)
@@ -219,11 +228,11 @@ def descend_sets(
                 vectors[v, m:padded] = fills[v]
             best_up, best_low = -np.inf, np.inf
             for i in range(m):
-                t = chosen[head + i]
+                t = chosen[begin + i]
                 is_second = t - begin >= n_first
                 s = first[e] + t - begin - n_first if is_second else first[c] + t - begin
                 side[i] = t - begin
-                cell[i, 0], cell[i, 1] = place[s, c], place[s, e]
+                cell[i, 0], cell[i, 1] = place[c, s], place[e, s]
                 rise, fall = _rooms(abs(u[t]), y[t], upper[t])
                 vectors[0, i], vectors[1, i], vectors[2, i] = S[t], rise, fall
                 vectors[3, i], vectors[4, i] = 0.0 if rise > 0.0 else -np.inf, 0.0 if fall < 0.0 else np.inf
@@ -236,7 +245,7 @@ def descend_sets(
                     K[i * m + j] = values_[(own if side[j] < n_first else others) + side[j]]
             _descend(K[: m * m], m, vectors[:, :padded], best_up, best_low, rules, alarm)
             for i in range(m):
-                t = chosen[head + i]
+                t = chosen[begin + i]
                 used, left = -vectors[2, i], vectors[1, i]
                 if y[t] < 0.0:
                     used, left = left, used
@@ -252,7 +261,7 @@ def descend_sets(
                         S_[begin + q] -= step * np.float64(values_[own + q])
                     for q in range(end - begin - n_first):
                         S_[begin + n_first + q] -= step * np.float64(values_[others + q])
-        gaps[p], duals[p] = _gap(entries, begin, end, rules.has_bias)
+        found.gaps[p], found.duals[p], found.biases[p] = _gap(entries, begin, end, rules.has_bias)
 
 
 @inline
@@ -271,8 +280,8 @@ def _gap_at(entries: Entries, begin: int, end: int, bias: float) -> float:
 
 
 @inline
-def _gap(entries: Entries, begin: int, end: int, has_bias: bool) -> tuple[float, float]:
-    """Return the gap of a pair, and its dual value.
+def _gap(entries: Entries, begin: int, end: int, has_bias: bool) -> tuple[float, float, float]:
+    """Return the gap of a pair, its dual value, and its bias.
 
     The bias is the middle of the violations, or the mean of S over the entries inside their bounds: the better one.
     """
@@ -288,5 +297,8 @@ def _gap(entries: Entries, begin: int, end: int, has_bias: bool) -> tuple[float,
     middle, _ = _level(top, bottom, has_bias)
     gap = _gap_at(entries, begin, end, middle)
     if has_bias and n_free > 0:
-        gap = min(gap, _gap_at(entries, begin, end, total / n_free))
-    return gap, dual
+        mean = total / n_free
+        other = _gap_at(entries, begin, end, mean)
+        if other < gap:
+            return other, dual, mean
+    return gap, dual, middle

@@ -13,6 +13,8 @@ more than its descent. So one round treats all pairs that are not far ahead of t
     descend     by pairs of samples with the best gain (``common.smo_loop``; ``kernel_svm._pair_loop`` without a bias)
                 on the small square of each set; then S of all samples of the pair (``descend_sets``)
 
+Threads (``core.threads``) choose and descend in pairs of their own, and compute kernel values together.
+
     maths       here
     y a         state.u                 (N,)   N = n (k - 1) entries
     S           state.S                 (N,)   y - K u - r u
@@ -27,8 +29,9 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import relative_gap
 from softmargin.core.deadline import alarm, is_time_up
 from softmargin.core.protocols import PairsProblem
+from softmargin.core.threads import n_threads, row_shares, spread
 from softmargin.solvers.common.resumable import Resumable
-from softmargin.solvers.one_vs_one._set_loop import Entries, Layout, Rules, Sets, choose_sets, descend_sets
+from softmargin.solvers.one_vs_one._set_loop import Entries, Found, Layout, Rules, Sets, choose_sets, descend_sets
 
 __all__ = ["EachPair", "EachPairTuning", "PairsState"]
 
@@ -46,6 +49,7 @@ class EachPairTuning(NamedTuple):
     passes: int = 40  # updates per sample of a set in one round, at most
     check_every: int = 32  # updates between two looks at the violation
     pause: float = 0.1  # a pair waits while its gap is below this share of the mean gap
+    groups: int = 4  # of pairs for each thread, the heaviest first, so that all end at about the same time; by hand
     refresh: float = 1e-4  # S is recomputed when the gap has fallen to this share, as rounding adds up
 
 
@@ -58,6 +62,7 @@ class PairsState:
     order: Array  # (n,) samples of every class, shuffled: equal violations are taken in this order
     gaps: Array  # (n_pairs,)
     duals: Array  # (n_pairs,)
+    biases: Array  # (n_pairs,) at which the gaps are
     refreshed: float = np.inf  # gap when S was last recomputed
 
     positions: ClassVar[dict[str, str]] = {"order": "order"}
@@ -82,51 +87,92 @@ class EachPair(Resumable):
         members = [rng.permutation(size) for size in gram.sizes.tolist()]
         order = np.concatenate([at + mine for at, mine in zip(gram.first.tolist(), members, strict=False)])
         n_pairs = len(problem.entries.pairs)
-        return PairsState(u, S, order, np.full(n_pairs, np.inf), np.zeros(n_pairs))
+        state = PairsState(u, S, order, *np.zeros((3, n_pairs)))
+        self._loops(problem, state).descend(np.arange(n_pairs))  # on empty sets: it finds the gaps
+        return state
 
     def step(self, problem: PairsProblem, state: PairsState) -> PairsState:
         """Make one round with all pairs whose gap counts."""
         gap = float(state.gaps.sum())
-        if np.isinf(state.refreshed):
-            state.refreshed = gap
-        elif gap <= self.tuning.refresh * state.refreshed:
+        if gap <= self.tuning.refresh * state.refreshed < np.inf:
             state.S, state.refreshed = _fresh(problem, state.u), gap
-        self._descend(problem, state, np.flatnonzero(state.gaps >= self.tuning.pause * state.gaps.mean()))
+        pairs = np.flatnonzero(state.gaps >= self.tuning.pause * state.gaps.mean())
+        self._round(problem.gram, self._loops(problem, state), pairs)
+        if np.isinf(state.refreshed):
+            state.refreshed = float(state.gaps.sum())
         return state
 
-    def _descend(self, problem: PairsProblem, state: PairsState, pairs: Array) -> None:
+    def _round(self, gram: Any, loops: "_Loops", pairs: Array) -> None:
         """Treat some pairs; in halves, where their kernel values do not fit into memory together."""
+        if gram.open(loops.choose(pairs)):
+            loops.descend(pairs)
+            return
+        for half in np.array_split(pairs, 2):
+            if not is_time_up():
+                self._round(gram, loops, half)
+
+    def _loops(self, problem: PairsProblem, state: PairsState) -> "_Loops":
+        """Return the compiled loops, with what they work on."""
         gram, whole, tuning, own = problem.gram, problem.whole, self.tuning, problem.entries
         layout = Layout(own.starts, own.pairs, gram.first, state.order)
         entries = Entries(state.u, state.S, whole.y, np.where(whole.C > 0.0, whole.upper, 0.0), whole.inverse_C)
-        sets = Sets(np.empty(len(state.u), np.int64), np.empty(len(pairs), np.int64), np.empty(len(state.u), np.int8))
+        n, n_pairs = len(state.u), len(own.pairs)
+        sets = Sets(np.empty(n, np.int64), np.zeros(n_pairs, np.int64), np.empty(n, np.int8))
         is_bounded = not whole.inverse_C.any()
         rules = Rules(
             whole.has_bias, is_bounded, tuning.far, tuning.near, tuning.target, tuning.passes, tuning.check_every
         )
-        wanted = np.zeros(gram.place.shape, dtype=bool)
-        quota = np.maximum(tuning.quota, (tuning.share * np.diff(own.starts)).astype(np.int64))
-        choose_sets(pairs, layout, entries, quota, gram.most_rows, rules, sets, wanted)
-        if not gram.open(wanted):
-            for half in np.array_split(pairs, 2):
-                if not is_time_up():
-                    self._descend(problem, state, half)
-            return
-        diagonal = gram.diagonal[gram.order]
-        descend_sets(
-            *(pairs, layout, entries, sets, rules, gram.values, gram.place, diagonal, state.gaps, state.duals), alarm()
-        )
+        return _Loops(gram, layout, entries, sets, rules, Found(state.gaps, state.duals, state.biases), tuning)
 
     def point(self, problem: PairsProblem, state: PairsState) -> Any:
-        """Return the dual variables of every pair with the best bias."""
-        scores = problem.whole.y - state.S - problem.whole.inverse_C * state.u
+        """Return the dual variables of every pair with the bias at which its gap is."""
         # Moves of pairs leave sums that rounding has blurred.
-        return problem.pair_points(problem.feasible(np.abs(state.u)), scores)
+        return problem.points_at(problem.feasible(np.abs(state.u)), state.biases)
 
     def estimate(self, problem: PairsProblem, state: PairsState) -> float:
         """Return the relative gap of all pairs at the scores that the rounds maintain."""
         dual = float(state.duals.sum())
         return relative_gap(dual + float(state.gaps.sum()), dual)
+
+
+class _Loops(NamedTuple):
+    """The compiled loops, each thread with some of the pairs."""
+
+    gram: Any
+    layout: Layout
+    entries: Entries
+    sets: Sets
+    rules: Rules
+    found: Found
+    tuning: EachPairTuning
+
+    def choose(self, pairs: Array) -> Array:
+        """Choose the sets; return which cells of the kernel matrix they need, (k, n)."""
+        wanted = np.zeros(self.gram.place.shape, dtype=bool)
+        lengths = np.diff(self.layout.starts)
+        quota = np.maximum(self.tuning.quota, (self.tuning.share * lengths).astype(np.int64))
+        own = (self.layout, self.entries, quota, self.gram.most_rows, self.rules, self.sets, wanted)
+        shares = row_shares(len(pairs), float(lengths[pairs].mean()))
+        spread(lambda some: choose_sets(pairs[some], *own), shares)
+        return wanted
+
+    def descend(self, pairs: Array) -> None:
+        """Descend on the sets."""
+        gram = self.gram
+        diagonal, ring = gram.diagonal[gram.order], alarm()
+        own = (self.layout, self.entries, self.sets, self.rules, gram.values, gram.place, diagonal, self.found, ring)
+        spread(lambda some: descend_sets(some, *own), self._groups(pairs))
+
+    def _groups(self, pairs: Array) -> list[Array]:
+        """Divide pairs into groups of about equal work, the heaviest first; all in one where there is one thread."""
+        if n_threads() == 1:
+            return [pairs]
+        sizes, lengths = self.sets.sizes[pairs].astype(np.float64), np.diff(self.layout.starts)[pairs]
+        work = sizes * (lengths + self.tuning.passes * sizes) + lengths
+        order = np.argsort(-work, kind="stable")
+        done = np.cumsum(work[order])
+        ends = np.searchsorted(done, done[-1] * np.arange(1, n_groups := self.tuning.groups * n_threads()) / n_groups)
+        return [some for some in np.split(pairs[order], np.unique(ends + 1)) if len(some)]
 
 
 def _fresh(problem: PairsProblem, u: Array) -> Array:
