@@ -123,8 +123,9 @@ def test_blas_keeps_within_the_threads_and_gets_its_own_back():
 
 def test_shares_of_rows_are_equal_and_not_too_small():
     with threads(4):
-        assert row_shares(10, WORTH) == [slice(0, 2), slice(2, 5), slice(5, 7), slice(7, 10)]
-        assert row_shares(10, WORTH / 4) == [slice(0, 5), slice(5, 10)]
-        assert row_shares(3, WORTH / 4) == [slice(0, 3)]
+        assert row_shares(10, 2.0 * WORTH) == [slice(0, 2), slice(2, 5), slice(5, 7), slice(7, 10)]
+        assert row_shares(10, WORTH / 2) == [slice(0, 5), slice(5, 10)]
+        assert row_shares(10, WORTH / 2, worth=3.0 * WORTH) == [slice(0, 10)]
+        assert row_shares(3, WORTH) == [slice(0, 3)]
         assert row_shares(0, WORTH) == [slice(0, 0)]
     assert row_shares(10, WORTH) == [slice(0, 10)]

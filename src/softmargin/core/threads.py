@@ -17,6 +17,7 @@ BLAS has threads of its own. Where n_jobs is None these are the user's affair; e
 where items are spread.
 """
 
+import math
 import os
 import threading
 import time
@@ -36,7 +37,7 @@ Item = TypeVar("Item")
 Found = TypeVar("Found")
 
 MOST_JOBS = 1024  # threads of one process; more of them are a mistake
-WORTH = 1 << 18  # multiplications that are worth another thread: waking it takes some 50 us, which these do, too
+WORTH = 1 << 18  # multiplications in the time that it takes to wake a thread, 50 us
 _WAITING = 0.01  # seconds between two looks at threads that end after Ctrl-C
 N_JOBS = (NONE, Whole(1, MOST_JOBS), Whole(-MOST_JOBS, -1))
 
@@ -91,9 +92,12 @@ def threads(n_jobs: int | None) -> Iterator[None]:
 def row_shares(n: int, work: float, *, worth: float = 0.0) -> list[slice]:
     """Divide n rows of so many multiplications each into equal slices, one for each thread that is worth waking.
 
-    A thread may be worth waking for ``worth`` multiplications only, where its result has to be combined with others.
+    Threads are woken one after the other: with p of them w multiplications take about w / p + WORTH p, which is least
+    at p = sqrt(w / WORTH). A thread may be worth waking for ``worth`` multiplications only, where its result has to be
+    combined with others.
     """
-    parts = max(1, min(n_threads(), n, int(n * work / max(worth, WORTH))))
+    whole = n * work
+    parts = max(1, min(n_threads(), n, int(math.sqrt(whole / WORTH)), int(whole / max(worth, WORTH))))
     ends = [n * part // parts for part in range(parts + 1)]
     return [slice(first, last) for first, last in pairwise(ends)]
 

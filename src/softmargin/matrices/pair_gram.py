@@ -150,8 +150,8 @@ class PairGram(Gram):
             self.values[tile.at : tile.at + block.size] = block.reshape(-1)
 
         spread(fill, tiles)
-        for c, part, at in tiles:
-            self.place[c, part] = at + self.sizes[c] * np.arange(len(part))
+        for c, some, at in tiles:
+            self.place[c, some] = at + self.sizes[c] * np.arange(len(some))
         self._used = end
         self._calls.append(np.concatenate([c * self.n + mine for c, mine in enumerate(samples)]))
 

@@ -4,7 +4,7 @@ Values come by GEMM in the precision of X; sums over them are float64. Nothing i
 """
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,20 @@ from softmargin.matrices.gram_checks import checked_matrix
 from softmargin.matrices.kernel_matrix import KernelMatrix
 from softmargin.matrices.operator import canonical, row_norms
 
-__all__ = ["TiledMatrix"]
+__all__ = ["THREAD_TILES", "TiledMatrix"]
 
 Array = NDArray[Any]
+
+
+class ThreadTiles(NamedTuple):
+    """How tiles are cut where there are several threads."""
+
+    columns: int = 512  # with 256 rows 1 MB, at most: each thread has a second cache of its own
+    tiles: int = 4  # for each thread, at the least, so that all end at about the same time; by hand
+    rows: int = 32  # of a tile, at the least: BLAS rearranges the other side for each tile; by hand
+
+
+THREAD_TILES = ThreadTiles()
 
 
 class TiledMatrix(KernelMatrix):
@@ -107,10 +118,18 @@ class TiledMatrix(KernelMatrix):
             values += values.dtype.type(self.bias**2)
         return values
 
+    def _cut(self, m: int, n: int) -> tuple[int, int]:
+        """Return (rows, columns) of the tiles of m x n values."""
+        height, width = self._tile
+        if n_threads() == 1:
+            return height, width
+        own, width = THREAD_TILES, min(width, THREAD_TILES.columns)
+        return min(height, max(own.rows, -(-m * -(-n // width) // (own.tiles * n_threads())))), width
+
     def _fill(self, out: Array, at: Array, index: Array, columns: Array | None = None) -> None:
         """Set out[at] = K[index][:, columns]; None stands for all columns."""
-        height, width = self._tile
         m = self.n if columns is None else len(columns)
+        height, width = self._cut(len(index), m)
         # Few or thin rows are multiplied with all samples at once: these cache the transpose that sparse products need.
         whole = self.points.is_sparse and not (self.points.is_full and len(index) >= DENSE_COPIES.fewest)
         if whole:
@@ -128,7 +147,7 @@ class TiledMatrix(KernelMatrix):
 
     def _fill_square(self, out: Array, index: Array) -> None:
         """Set out = K[index][:, index]; K is symmetric, so half of it is computed."""
-        height, width = self._tile
+        height, width = self._cut(len(index) // 2, len(index))
 
         def fill_tile(tile: tuple[slice, slice]) -> None:
             down, rest = tile

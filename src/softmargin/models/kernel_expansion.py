@@ -39,7 +39,8 @@ __all__ = [
     "vector_arrays",
 ]
 
-_THREAD_ROWS = 256  # of a tile, at most, where threads share the rows of X; as in ``matrices.gram``
+_THREAD_TILE = 256, 512  # at most, where threads share the rows of X: 1 MB, as each has a second cache of its own
+_THREAD_TILES = 4  # for each thread, at the least, so that all end at about the same time; by hand
 _ARRAYS = ("classes", "coef", "intercept", "support")
 _SPARSE_ARRAYS = ("data", "indices", "indptr")
 
@@ -202,17 +203,18 @@ def kernel_sums(kernel: Any, vectors: Any, X: Any, coef: np.ndarray) -> np.ndarr
         points, rows_of_X = points.moved(origin), lambda rows: take(rows).moved(origin)
     height, width = tile_shape(max(points.numbers_per_row, Points(X).numbers_per_row))
     if n_threads() > 1:
-        height = min(height, _THREAD_ROWS)
+        share = -(-X.shape[0] // (_THREAD_TILES * n_threads()))
+        height, width = min(height, _THREAD_TILE[0], max(share, 1)), min(width, _THREAD_TILE[1])
+    parts = [(part, points.take(part)) for part in slices(len(points), width)]
+    parts = [(part, some if some.X.dtype == dtype else some.widened()) for part, some in parts]
+
+    def add_tiles(rows: slice) -> None:
+        left = rows_of_X(rows)
+        for part, right in parts:
+            add_product(scores[rows], kernel.block(left, right), coef[part])
+
     with np.errstate(over="ignore", invalid="ignore"):
-        for right in slices(len(points), width):
-            part = points.take(right)
-            if part.X.dtype != dtype:
-                part = part.widened()
-
-            def add_tile(left: slice, right: slice = right, part: Points = part) -> None:
-                add_product(scores[left], kernel.block(rows_of_X(left), part), coef[right])
-
-            spread(add_tile, slices(X.shape[0], height))
+        spread(add_tiles, slices(X.shape[0], height))
     return scores
 
 
