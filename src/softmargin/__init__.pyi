@@ -40,6 +40,7 @@ from softmargin.models import OneVsOne as OneVsOne
 from softmargin.models import load_model as load_model
 from softmargin.models import read_liblinear as read_liblinear
 from softmargin.models import read_libsvm_model as read_libsvm_model
+from softmargin.models import write_json_model as write_json_model
 from softmargin.models import write_liblinear as write_liblinear
 from softmargin.models import write_libsvm_model as write_libsvm_model
 from softmargin.problems import L2SVM as L2SVM

@@ -22,6 +22,7 @@ PAGES = [
     "docs/add_a_penalty.md",
     "docs/balls.md",
     "docs/format.md",
+    "docs/export.md",
 ]
 
 

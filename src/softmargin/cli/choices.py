@@ -17,6 +17,7 @@ BENCHES = ("quick", "walrus", "large-scale-svms", "softmax", "balls", "scs", "pe
 MULTICLASS = ("weston_watkins", "crammer_singer", "one_vs_rest", "one_vs_one")
 KERNELS = ("rbf", "linear", "laplacian", "polynomial", "sigmoid")
 NORMALIZE = ("none", "rows", "maxabs", "standard", "quantile")
+EXPORTS = ("onnx", "json", "liblinear", "libsvm")
 MISSING = ("error", "mean", "drop")
 PROBABILITIES = ("sigmoid", "temperature", "isotonic")
 APPROXIMATIONS = ("auto", "none", "nystroem")

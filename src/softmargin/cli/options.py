@@ -152,6 +152,22 @@ def _certify(parser: Any) -> None:
     _output_options(parser)
 
 
+def _export(parser: Any) -> None:
+    parser.add_argument("model_file", metavar="MODEL", help="a softmargin, LIBLINEAR or LIBSVM model")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="write it here")
+    parser.add_argument(
+        "--format",
+        choices=choices.EXPORTS,
+        help="onnx: a graph for any runtime; json: text for a predictor of your own; liblinear, libsvm: model files of "
+        "these (default: by the suffix of FILE)",
+    )
+    parser.add_argument(
+        "--float32", action="store_true", help="onnx: compute in float32, for runtimes that have no float64"
+    )
+    parser.add_argument("--json", action="store_true", help="print one line of JSON")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing, unless it fails")
+
+
 def _data(parser: Any) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help=f"describe this one: {DATA_HELP}")
     add_data_dir(parser)
@@ -235,6 +251,12 @@ _VERBS: dict[str, tuple[Callable[[Any], None], str, str]] = {
         "Say how far a model is from the optimum of its training problem, whoever trained it: its objective on DATA, "
         "and a lower bound on everybody's. A linear model's bound is proven by our own solver; a kernel model carries "
         "its own.",
+    ),
+    "export": (
+        _export,
+        "write a model for another program",
+        "Write a model as an ONNX graph, as JSON, or as a model file of LIBLINEAR or LIBSVM. What --normalize has "
+        "learnt is in the weights, or part of the graph and of the JSON.",
     ),
     "data": (
         _data,

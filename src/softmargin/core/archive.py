@@ -29,7 +29,7 @@ from softmargin.core import npy
 from softmargin.core.errors import ModelFileError
 from softmargin.core.files import DAMAGE, atomic_write, blaming, open_binary
 
-__all__ = ["archive_kind", "open_zip", "read_archive", "read_member", "write_archive"]
+__all__ = ["archive_kind", "open_zip", "read_archive", "read_member", "to_json", "write_archive"]
 
 FORMAT_NAME = "softmargin-model"
 FORMAT_VERSION = 1
@@ -57,7 +57,7 @@ def write_archive(
     need a pickle, are refused. ``meta`` may hold numbers, text, None, lists, dicts (with any simple keys), NumPy
     scalars and arrays.
     """
-    plain_meta = _to_json(meta, "meta")
+    plain_meta = to_json(meta, "meta")
     packed = {name: np.asarray(array) for name, array in sorted(arrays.items())}
     for name, array in packed.items():
         if array.dtype.hasobject:
@@ -200,17 +200,18 @@ def _checksum(arrays: Mapping[str, np.ndarray], meta: Any) -> str:
     return digest.hexdigest()
 
 
-def _to_json(value: Any, where: str) -> Any:
+def to_json(value: Any, where: str) -> Any:
+    """Return what JSON can hold of a value, in Python's own types; ModelFileError, with the place, where it cannot."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     elif isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value) and _PAIRS not in value:
-            return {str(key): _to_json(item, f"{where}[{key!r}]") for key, item in value.items()}
-        return {_PAIRS: [[_to_json(key, where), _to_json(item, f"{where}[{key!r}]")] for key, item in value.items()]}
+            return {str(key): to_json(item, f"{where}[{key!r}]") for key, item in value.items()}
+        return {_PAIRS: [[to_json(key, where), to_json(item, f"{where}[{key!r}]")] for key, item in value.items()]}
     if isinstance(value, list | tuple):
-        return [_to_json(item, where) for item in value]
+        return [to_json(item, where) for item in value]
     # Subclasses of str, int and float (such as NumPy's) may have a repr that is not JSON: take the plain value.
     for plain in (bool, int, float, str):
         if isinstance(value, plain):

@@ -4,6 +4,7 @@ import os
 
 from softmargin.core.archive import archive_kind
 from softmargin.core.errors import ModelFileError
+from softmargin.models.json_file import write_json_model
 from softmargin.models.kernel_expansion import KernelExpansion
 from softmargin.models.liblinear import looks_like_liblinear, read_liblinear, write_liblinear
 from softmargin.models.libsvm import looks_like_libsvm_model, read_libsvm_model, write_libsvm_model
@@ -22,6 +23,7 @@ __all__ = [
     "looks_like_libsvm_model",
     "read_liblinear",
     "read_libsvm_model",
+    "write_json_model",
     "write_liblinear",
     "write_libsvm_model",
 ]

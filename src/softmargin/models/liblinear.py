@@ -22,8 +22,12 @@ import numpy as np
 
 from softmargin.core.errors import DataError, IncompatibleError, ModelFileError
 from softmargin.core.files import atomic_write
+from softmargin.kernels import Linear
+from softmargin.models.kernel_expansion import KernelExpansion
 from softmargin.models.linear import LinearModel
-from softmargin.models.shapes import dense
+from softmargin.models.one_vs_one import LinearOneVsOne, OneVsOne
+from softmargin.models.regressor import LinearRegressor
+from softmargin.models.shapes import Predictor, dense
 from softmargin.models.text_files import TextFormat, checked_classes, last_line
 
 __all__ = ["looks_like_liblinear", "read_liblinear", "write_liblinear"]
@@ -154,48 +158,85 @@ def _read_weights(lines: list[str], first: int, columns: int, n_lines: int, show
     return weights
 
 
-def write_liblinear(model: LinearModel, path: str | os.PathLike[str]) -> None:
-    """Write a model so that LIBLINEAR's `predict` reads it, whole or not at all.
+def write_liblinear(model: Predictor, path: str | os.PathLike[str]) -> None:
+    """Write a linear model so that LIBLINEAR's `predict` reads it, whole or not at all.
 
     Joint models get the header MCSVM_CS, Weston-Watkins ones too: plain LIBLINEAR does not know MCSVM_WW, and both
     predict the label of the highest score. Two classes are then two columns, -w/2 and +w/2. One-vs-rest models
-    (``info["multiclass"]``) get the header of their loss. Numbers have 17 digits and read back exactly.
+    (``info["multiclass"]``) get the header of their loss, softmax of two classes that of logistic regression, and
+    regressors L2R_L2LOSS_SVR. Numbers have 17 digits and read back exactly.
 
     Parameters
     ----------
-    model : LinearModel
+    model : LinearModel, LinearRegressor, or a model with a linear kernel
     path : path-like
 
     Raises
     ------
     IncompatibleError
-        The labels are not integers of 32 bits, the only labels the format knows.
+        The labels are not integers of 32 bits, the only labels the format knows; or it has no row of weights for each
+        class, or for its one target.
     """
-    classes = model.classes
+    weights = _as_weights(model)
+    bias = _bias(weights)
+    rows = dense(weights.coef)
+    if bias >= 0:
+        rows = np.column_stack([rows, weights.intercept / bias])
+    if isinstance(weights, LinearRegressor):
+        names = {"solver_type": "L2R_L2LOSS_SVR", "nr_class": 2}  # so many, LIBLINEAR says, and no labels
+    else:
+        labels, is_binary = _checked_labels(weights.classes), len(weights.classes) == 2
+        solver_type = "MCSVM_CS"
+        if weights.info.get("multiclass") == "one_vs_rest" or (is_binary and weights.has_log_odds):
+            loss = "logistic" if weights.has_log_odds else str(weights.info.get("loss"))
+            solver_type = _ONE_VS_REST_TYPE.get(loss, "L2R_L2LOSS_SVC_DUAL")
+            if is_binary:
+                labels.reverse()  # the one column is positive for the label named first
+        elif is_binary:
+            rows = np.vstack([-rows / 2, rows / 2])
+        names = {"solver_type": solver_type, "nr_class": len(labels), "label": " ".join(map(str, labels))}
+    header = {**names, "nr_feature": weights.n_features, "bias": f"{bias:.17g}"}
+    with atomic_write(path) as file:
+        file.write("".join(f"{name} {value}\n" for name, value in header.items()).encode("ascii") + b"w\n")
+        for row in rows.T.astype(np.float64):
+            file.write(("".join(f"{weight:.17g} " for weight in row.tolist()) + "\n").encode("ascii"))
+
+
+def _as_weights(model: Predictor) -> LinearModel | LinearRegressor:
+    """Return a model as rows of weights, one for every class or for the one target; refuse what is none."""
+    if isinstance(model, KernelExpansion | OneVsOne) and isinstance(model.kernel, Linear):
+        model = model.as_linear
+    if isinstance(model, LinearOneVsOne) and len(model.classes) == 2:  # above zero is the first class
+        return LinearModel(model.classes, -dense(model.coef), -model.intercept, model.info)
+    if isinstance(model, LinearModel) or (isinstance(model, LinearRegressor) and len(model.intercept) == 1):
+        return model
+    if isinstance(model, LinearRegressor):
+        has = f"predicts {len(model.intercept)} numbers"
+    elif isinstance(model, LinearOneVsOne):
+        has = "has weights for every pair of classes"
+    else:
+        has = "is a sum over support vectors"
+    raise IncompatibleError(
+        f"a LIBLINEAR file holds a row of weights for every class, or for one number; this model {has}. Use "
+        "model.save, or another format."
+    )
+
+
+def _bias(model: LinearModel | LinearRegressor) -> float:
+    """Return the value of the constant column, -1 where there is none."""
+    if not (model.info.get("fit_intercept", False) or model.intercept.any()):
+        return -1.0
+    bias = float(model.info.get("intercept_scaling") or 1.0)
+    if bias <= 0:
+        raise DataError(f"intercept_scaling must be positive to write a bias; the model has {bias}.")
+    return bias
+
+
+def _checked_labels(classes: np.ndarray) -> list[int]:
     bounds = np.iinfo(np.int32)
     if classes.dtype.kind not in "iu" or classes.min() < bounds.min or classes.max() > bounds.max:
         raise IncompatibleError(
             f"LIBLINEAR files hold integer labels of 32 bits; this model has {classes.dtype} labels "
             f"({', '.join(map(repr, classes[:3].tolist()))}, ...). Number the classes, or use model.save."
         )
-    has_bias = bool(model.info.get("fit_intercept", False)) or bool(model.intercept.any())
-    bias = float(model.info.get("intercept_scaling") or 1.0) if has_bias else -1.0
-    if has_bias and bias <= 0:
-        raise DataError(f"intercept_scaling must be positive to write a bias; the model has {bias}.")
-    rows = np.column_stack([dense(model.coef), model.intercept / bias]) if has_bias else dense(model.coef)
-    labels = classes.tolist()
-    solver_type = "MCSVM_CS"
-    if model.info.get("multiclass") == "one_vs_rest":
-        solver_type = _ONE_VS_REST_TYPE.get(str(model.info.get("loss")), "L2R_L2LOSS_SVC_DUAL")
-        if len(labels) == 2:
-            labels.reverse()  # the one column is positive for the label named first
-    elif len(labels) == 2:
-        rows = np.vstack([-rows / 2, rows / 2])
-    header = (
-        f"solver_type {solver_type}\nnr_class {len(labels)}\nlabel {' '.join(map(str, labels))}\n"
-        f"nr_feature {model.n_features}\nbias {bias:.17g}\nw\n"
-    )
-    with atomic_write(path) as file:
-        file.write(header.encode("ascii"))
-        for row in rows.T.astype(np.float64):
-            file.write(("".join(f"{weight:.17g} " for weight in row.tolist()) + "\n").encode("ascii"))
+    return list(classes.tolist())

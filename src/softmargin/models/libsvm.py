@@ -19,6 +19,7 @@ features, nor which rows were support vectors; LIBSVM writes their entries with 
 from __future__ import annotations
 
 import os
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,11 @@ from scipy.sparse import csr_matrix
 
 from softmargin.core.errors import IncompatibleError, ModelFileError
 from softmargin.core.files import atomic_write
-from softmargin.kernels import make_kernel
-from softmargin.models.one_vs_one import OneVsOne
+from softmargin.kernels import Linear, make_kernel
+from softmargin.models.kernel_expansion import KernelExpansion
+from softmargin.models.linear import LinearModel
+from softmargin.models.one_vs_one import LinearOneVsOne, OneVsOne
+from softmargin.models.shapes import Classifier, dense
 from softmargin.models.text_files import TextFormat, checked_classes, last_line
 
 __all__ = ["looks_like_libsvm_model", "read_libsvm_model", "write_libsvm_model"]
@@ -73,7 +77,8 @@ def read_libsvm_model(path: str | os.PathLike[str]) -> OneVsOne:
     labels, counts, rho = _sizes(header, shown)
     kernel = _kernel(header, shown)
     coef, vectors = _read_vectors(lines, body_at, int(counts.sum()), len(labels) - 1, shown)
-    info = {"source": "LIBSVM", "svm_type": header["svm_type"], "multiclass": "one_vs_one", "loss": "hinge"}
+    info: dict[str, Any] = {"source": "LIBSVM", "svm_type": header["svm_type"], "multiclass": "one_vs_one"}
+    info |= {"loss": "hinge", **_calibration(header, len(labels), shown)}
     return OneVsOne(labels, kernel, vectors, counts, coef, -rho, info)
 
 
@@ -147,14 +152,75 @@ def _read_vectors(lines: list[str], first: int, n: int, width: int, shown: str) 
     return coef, csr_matrix((np.array(values), np.array(columns, dtype=np.int64), np.array(starts)), shape=(n, d))
 
 
-def write_libsvm_model(model: OneVsOne, path: str | os.PathLike[str]) -> None:
-    """Write a model so that LIBSVM reads it, whole or not at all; numbers have 17 digits and read back exactly.
+def _calibration(header: dict[str, str], k: int, shown: str) -> dict[str, Any]:
+    """Return the probabilities of two classes: P(first) = 1 / (1 + exp(A f + B)), f its score."""
+    if k != 2 or "probA" not in header or "probB" not in header:
+        return {}
+    try:
+        A, B = float(header["probA"]), float(header["probB"])
+    except ValueError as problem:
+        raise ModelFileError(f"{shown!r}: probA or probB is no number ({str(problem)[:100]}).") from problem
+    return {"calibration": {"method": "sigmoid", "slopes": [-A], "offsets": [B]}}
+
+
+def _platt(model: OneVsOne) -> dict[str, str]:
+    """Return the entries of a header that `_calibration` reads."""
+    found = model.info.get("calibration")
+    if found is None or found["method"] != "sigmoid" or len(model.classes) > 2:
+        return {}
+    return {"probA": f"{-found['slopes'][0]:.17g}", "probB": f"{found['offsets'][0]:.17g}"}
+
+
+def as_pairs(model: Classifier) -> OneVsOne:
+    """Return a classifier as kernel machines of all pairs of classes whose votes are its labels.
+
+    The machine of a pair (c, e) has the score s_c - s_e: the class of the largest score wins all its pairs. A support
+    vector of several classes is one of each.
+    """
+    if isinstance(model, OneVsOne):
+        return model
+    if isinstance(model, LinearOneVsOne):
+        k, n_pairs = len(model.classes), len(model.intercept)
+        coef = np.zeros((n_pairs, k - 1))
+        coef[np.arange(n_pairs), [e - 1 for _, e in combinations(range(k), 2)]] = 1.0
+        counts = np.arange(k)[::-1]  # the weights of a pair are a vector of its first class
+        return OneVsOne(
+            model.classes, Linear(), csr_matrix(dense(model.coef)), counts, coef, model.intercept, model.info
+        )
+    if isinstance(model, LinearModel):
+        kernel, vectors, weights = Linear(), csr_matrix(dense(model.coef)), np.eye(len(model.intercept))
+    elif isinstance(model, KernelExpansion) and model.vectors is not None:
+        kernel, vectors, weights = model.kernel, csr_matrix(model.vectors), model.coef
+    else:
+        raise IncompatibleError("LIBSVM files hold support vectors; a precomputed kernel has none.")
+    intercept = model.intercept
+    if len(model.classes) == 2:  # the one score is that of the second class; vectors go by sign, as in LIBSVM
+        weights = np.hstack([-np.minimum(weights, 0.0), np.maximum(weights, 0.0)])
+        intercept = np.array([0.0, *intercept])
+    k = len(model.classes)
+    own = [np.flatnonzero(column) for column in weights.T]
+    # Pairs with earlier classes have c as the second one, and come first.
+    signs = np.where(np.arange(k - 1) < np.arange(k)[:, np.newaxis], -1.0, 1.0)
+    coef = np.vstack([weights[rows, c, np.newaxis] * signs[c] for c, rows in enumerate(own)])
+    of_pairs = np.array([intercept[c] - intercept[e] for c, e in combinations(range(k), 2)])
+    counts = np.array([len(rows) for rows in own])
+    return OneVsOne(model.classes, kernel, vectors[np.concatenate(own)], counts, coef, of_pairs, model.info)
+
+
+def write_libsvm_model(model: Classifier, path: str | os.PathLike[str]) -> None:
+    """Write a classifier so that LIBSVM reads it, whole or not at all; numbers have 17 digits and read back exactly.
+
+    A model that is none of all pairs of classes (joint, one-vs-rest) is written as pairs with the same labels, where
+    ties apart; see `as_pairs`. Sigmoid probabilities of two classes are written, others are left out.
 
     Raises
     ------
     IncompatibleError
-        The labels are not integers, or LIBSVM does not know the kernel.
+        The labels are not integers, it is no classifier, or LIBSVM does not know the kernel.
     """
+    if not isinstance(model, Classifier):
+        raise IncompatibleError("LIBSVM files are written of classifiers; this model predicts numbers.")
+    model = as_pairs(model)
     name = model.kernel.name
     if name not in _KERNELS or model.classes.dtype.kind not in "iu":
         raise IncompatibleError(
@@ -170,6 +236,7 @@ def write_libsvm_model(model: OneVsOne, path: str | os.PathLike[str]) -> None:
         "total_sv": len(model.coef),
         "rho": " ".join(f"{-b:.17g}" for b in model.intercept.tolist()),
         "label": " ".join(map(str, model.classes.tolist())),
+        **_platt(model),
         "nr_sv": " ".join(map(str, model.counts.tolist())),
     }
     vectors = csr_matrix(model.vectors)

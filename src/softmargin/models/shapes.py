@@ -46,8 +46,9 @@ class Predictor:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether scores give probabilities: of softmax models, and of those that were calibrated."""
-        return self.has_log_odds or self.info.get("calibration") is not None
+        """Whether scores give probabilities: of softmax and two-class logistic models, and of calibrated ones."""
+        is_logistic = self.info.get("loss") == "logistic" and len(self.intercept) == 1
+        return self.has_log_odds or is_logistic or self.info.get("calibration") is not None
 
     @property
     def has_log_odds(self) -> bool:

@@ -301,6 +301,12 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         )
         return self._predictor(info)
 
+    def to_onnx(self, path: Any = None, *, compute: str = "float64") -> Any:
+        """Return the fitted model as an ONNX graph, and write it where a path is named; see ``export.to_onnx``."""
+        from softmargin.export import to_onnx
+
+        return to_onnx(self.model(), path, compute=compute)
+
 
 class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
     """A classifier that is trained to a certificate; a subclass also says which problem it solves (``_claim``)."""

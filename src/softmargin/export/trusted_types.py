@@ -1,0 +1,40 @@
+"""The types of ours that a file of skops may hold."""
+
+import importlib
+import pkgutil
+from typing import Any
+
+import softmargin
+
+__all__ = ["skops_types"]
+
+# What estimators keep: themselves, certificates and traces, kernels, penalties, solvers and streams.
+_ROOMS = tuple(
+    f"softmargin.{room}."
+    for room in ("core", "estimators", "features", "kernels", "penalties", "problems", "run", "sets", "solvers")
+)
+
+
+def skops_types(estimator: Any = None) -> list[str]:
+    """Return the names of our classes, for ``skops.io.load(path, trusted=skops_types())``; those of one estimator only.
+
+    Classes alone: a file that names a function, of ours or of others, is refused by skops all the same.
+
+    Parameters
+    ----------
+    estimator : object, optional
+        A fitted estimator or pipeline; all classes without one.
+    """
+    names = (module.name for module in pkgutil.walk_packages(softmargin.__path__, "softmargin."))
+    ours = [
+        f"{name}.{kind.__name__}"
+        for name in names
+        if f"{name}.".startswith(_ROOMS)
+        for kind in vars(importlib.import_module(name)).values()
+        if isinstance(kind, type) and kind.__module__ == name
+    ]
+    if estimator is None:
+        return ours
+    from skops.io import dumps, get_untrusted_types
+
+    return sorted({*ours} & {*get_untrusted_types(data=dumps(estimator))})
