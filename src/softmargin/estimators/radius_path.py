@@ -26,8 +26,13 @@ Array = NDArray[Any]
 class RadiusPath(FittedPath):
     """The models along a path, by increasing radius: decreasing regularisation."""
 
+    _setting = "radius"
     radii: Array  # (m,)
     estimators: list[Any]  # fitted, one per radius; those of a trace ball hold factors
+
+    @property
+    def _values(self) -> Array:
+        return self.radii
 
     @property
     def is_on_boundary(self) -> Array:

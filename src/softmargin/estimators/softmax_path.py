@@ -39,6 +39,13 @@ class SoftmaxPath(NamedTuple):
     n_iters: list[int]
     statuses: list[str]
 
+    def plot(self, ax: Any = None, *, n_features: int = 10, feature_names: Any = None, **lines: Any) -> Any:
+        """Plot the weights of the ``n_features`` features with the largest ones over C; needs matplotlib."""
+        from softmargin.plots import PathDisplay
+
+        how: dict[str, Any] = {"setting": "C", "n_features": n_features, "names": feature_names}
+        return PathDisplay.from_weights(self.Cs, self.coefs, **how).plot(ax, **lines)
+
 
 def softmax_path(
     X: Any,

@@ -36,8 +36,13 @@ TUNING = GridTuning()
 class SvmPath(FittedPath):
     """The models along a path, by increasing C: decreasing regularisation."""
 
+    _setting = "C"
     Cs: Array  # (m,)
     estimators: list[Any]  # fitted, one per C
+
+    @property
+    def _values(self) -> Array:
+        return self.Cs
 
 
 def svm_path(estimator: Any, X: Any, y: Any, *, Cs: Any = 10, sample_weight: Any = None) -> SvmPath:

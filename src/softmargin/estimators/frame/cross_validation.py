@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context, get_config
 from sklearn.base import is_classifier
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils import Bunch
@@ -232,6 +233,25 @@ class CrossValidated(CertifiedEstimator):
             setattr(self, f"{asked}_", np.array(grid.rows))
             self.scores_, self.residuals_ = race.scores, race.residuals
         self.mean_score_ = float(race.means.max())
+
+    def plot(self, ax: Any = None, **lines: Any) -> Any:
+        """Plot the mean scores over the grid, with their spread over the folds; needs matplotlib.
+
+        Crosses are points that were given up, a dotted line what was chosen. Returns a ScoresDisplay; ``lines`` goes to
+        its ``plot``.
+        """
+        if not hasattr(self, "scores_"):
+            raise NotFittedError(f"this {type(self).__name__} has chosen nothing yet; call fit first.")
+        from softmargin.plots import ScoresDisplay
+
+        (setting, asked), names = self._along, [""]
+        scores = self.scores_[:, None] if self._across is None else self.scores_
+        if self._across is not None:
+            names = [f"{self._across[0]} {row}" for row in getattr(self, f"{self._across[1]}_").tolist()]
+        display = ScoresDisplay(
+            getattr(self, f"{asked}_"), scores, chosen=getattr(self, f"{setting}_"), names=names, setting=setting
+        )
+        return display.plot(ax, **lines)
 
     def _scorer(self, classes: Array | None = None) -> Any:
         if self.scoring == "neg_log_loss" and classes is not None:

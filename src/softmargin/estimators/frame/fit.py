@@ -31,6 +31,7 @@ from softmargin.core.sparse import checked_sparse
 from softmargin.core.threads import threads
 from softmargin.estimators.frame.callbacks import CallbackBridge, CallbackSupportMixin, with_callbacks
 from softmargin.estimators.frame.data import FIT_KINDS, X_KINDS, Data, checked_weights, encoded, is_ready, ready_labels
+from softmargin.estimators.frame.looks import ClassifierLooks, Looks
 from softmargin.estimators.frame.warnings import NotCertifiedWarning, interrupted_fit, not_certified
 from softmargin.estimators.posing.fit import (
     demand_modest,
@@ -78,7 +79,7 @@ def _with_attributes(kind: type, attributes: dict[str, Any]) -> Any:
     return twin
 
 
-class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
+class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
     """An estimator that is trained to a certificate, whatever it predicts.
 
     A line such as ``{tol, verbose}`` in the docstring of a subclass stands for the descriptions here.
@@ -308,7 +309,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         return to_onnx(self.model(), path, compute=compute)
 
 
-class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
+class CertifiedClassifier(ClassifierMixin, ClassifierLooks, CertifiedEstimator):
     """A classifier that is trained to a certificate; a subclass also says which problem it solves (``_claim``)."""
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> Data:

@@ -1,7 +1,7 @@
 """Paths: one fit for every value of a setting, each from the solution of the last, each with its certificate."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,12 @@ def along(model: CertifiedEstimator, data: Data, setting: str, values: Iterable[
 class FittedPath:
     """The models along a path."""
 
+    _setting: ClassVar[str]  # that varies; its values are in ``_values``
     estimators: list[Any]  # fitted, one for each point
+
+    @property
+    def _values(self) -> Array:
+        raise NotImplementedError
 
     @property
     def coefs(self) -> Array:
@@ -54,3 +59,18 @@ class FittedPath:
     def statuses(self) -> list[str]:
         """How every run ended."""
         return [estimator.status_ for estimator in self.estimators]
+
+    def plot(self, ax: Any = None, *, n_features: int = 10, feature_names: Any = None, **lines: Any) -> Any:
+        """Plot the weights of the ``n_features`` features with the largest ones; of a kernel, the support vectors.
+
+        Returns a PathDisplay; needs matplotlib. ``lines`` goes to its ``plot``.
+        """
+        from softmargin.plots import PathDisplay
+
+        if not hasattr(self.estimators[0], "coef_"):  # a kernel without weights
+            curve = np.array([len(estimator.support_) for estimator in self.estimators])
+            display = PathDisplay(self._values, {"all classes": curve}, setting=self._setting, what="support vectors")
+            return display.plot(ax, **lines)
+        names = getattr(self.estimators[0], "feature_names_in_", None) if feature_names is None else feature_names
+        how: dict[str, Any] = {"setting": self._setting, "n_features": n_features, "names": names}
+        return PathDisplay.from_weights(self._values, self.coefs, **how).plot(ax, **lines)

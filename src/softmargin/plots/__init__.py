@@ -1,0 +1,8 @@
+"""Plots as scikit-learn has them: a Display holds the numbers, ``plot(ax)`` draws them. Needs matplotlib (extra plot)."""
+
+from softmargin.plots.gap import GapDisplay
+from softmargin.plots.margins import MarginDisplay
+from softmargin.plots.path import PathDisplay
+from softmargin.plots.scores import ScoresDisplay
+
+__all__ = ["GapDisplay", "MarginDisplay", "PathDisplay", "ScoresDisplay"]
