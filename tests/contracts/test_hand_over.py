@@ -23,7 +23,8 @@ from softmargin.matrices.gram import Gram
 from softmargin.penalties import L2
 from softmargin.problems import KernelMulticlassSVM, MulticlassSVM, OneVsRest, softmax_problem
 from softmargin.run import Status, Stop, solve
-from softmargin.run.watchers import Checkpoint, ProgressBar, load_checkpoint
+from softmargin.run.progress import ProgressBar
+from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers import (
     DualBlockDescent,
     EachClass,

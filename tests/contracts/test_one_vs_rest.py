@@ -22,7 +22,8 @@ from softmargin.kernels import Linear, Rbf
 from softmargin.matrices.gram import Gram
 from softmargin.problems import L2SVM, KernelMulticlassSVM, MulticlassSVM, OneVsRest
 from softmargin.run import Status, Stop, solve
-from softmargin.run.watchers import Checkpoint, ProgressBar, load_checkpoint
+from softmargin.run.progress import ProgressBar
+from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers import (
     DualBlockDescent,
     DualProxGradient,

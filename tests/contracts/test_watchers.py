@@ -16,7 +16,8 @@ from softmargin.core.errors import ModelFileError
 from softmargin.data import blobs
 from softmargin.problems import MulticlassSVM
 from softmargin.run import Status, Stop, solve
-from softmargin.run.watchers import EarlyStop, ProgressBar, load_checkpoint
+from softmargin.run.progress import ProgressBar
+from softmargin.run.watchers import EarlyStop, load_checkpoint
 from softmargin.solvers import DualBlockDescent
 
 
@@ -145,7 +146,7 @@ def test_failed_run_leaves_no_progress_bar_behind(clock):
             thread.join(timeout=1.0)
         assert not any(thread.is_alive() for thread in left)
     finally:
-        bar._bar.stop()
+        bar._view.close()
 
 
 KILLED = """

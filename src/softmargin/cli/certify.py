@@ -21,7 +21,7 @@ from softmargin.features.scaling import Scaling
 from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion, LinearModel, LinearOneVsOne, LinearRegressor, OneVsOne
 from softmargin.run import Result, Status
-from softmargin.run.watchers import ProgressBar
+from softmargin.run.progress import ProgressBar
 
 
 class _Listener(Watcher):

@@ -21,7 +21,8 @@ from softmargin.estimators.posing.fit import find_solver, fit_problem
 from softmargin.estimators.posing.kernels import KernelTask
 from softmargin.models import LinearRegressor
 from softmargin.run import Result, Status, Stop
-from softmargin.run.watchers import Checkpoint, ProgressBar, load_checkpoint
+from softmargin.run.progress import ProgressBar
+from softmargin.run.watchers import Checkpoint, load_checkpoint
 
 Array = NDArray[Any]
 

@@ -1,4 +1,4 @@
-"""Plots as scikit-learn has them: a Display holds the numbers, ``plot(ax)`` draws them. Needs matplotlib (extra plot)."""
+"""Plots as scikit-learn has them: a Display holds the numbers, ``plot(ax)`` draws them; with matplotlib."""
 
 from softmargin.plots.gap import GapDisplay
 from softmargin.plots.margins import MarginDisplay

@@ -37,11 +37,16 @@ class GapDisplay(Display):
         self.tol, self.name = tol, name
 
     @classmethod
+    def from_trace(cls, trace: Any, *, tol: float | None = None, name: str = "") -> Self:
+        """Take the trace of a run."""
+        columns = trace.columns()
+        return cls(**{key: columns[key] for key in ("iteration", "seconds", "residual")}, tol=tol, name=name)
+
+    @classmethod
     def from_estimator(cls, estimator: Any, *, name: str | None = None) -> Self:
         """Take the trace of a fitted estimator."""
-        columns = estimator.trace_.columns()
-        chosen = {key: columns[key] for key in ("iteration", "seconds", "residual")}
-        return cls(**chosen, tol=estimator.tol, name=type(estimator).__name__ if name is None else name)
+        name = type(estimator).__name__ if name is None else name
+        return cls.from_trace(estimator.trace_, tol=estimator.tol, name=name)
 
     def plot(self, ax: Any = None, *, by: str = "seconds", name: str | None = None, **line: Any) -> Self:
         """Draw the gap, in logarithm; ``by`` is "seconds" or "iteration", ``line`` goes to matplotlib's ``plot``."""

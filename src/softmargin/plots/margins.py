@@ -54,8 +54,7 @@ class MarginDisplay(Display):
         self.counts_, self.edges_, self.patches_ = ax.hist(self.margins, bins, **{"alpha": 0.7, **label, **patches})
         ax.axvline(0.0, color="tab:red", linewidth=1.0)
         ax.axvline(1.0, color="tab:gray", linestyle=":", linewidth=1.0)
-        wrong = float((self.margins <= 0.0).mean()) if len(self.margins) else 0.0
-        ax.set(xlabel=f"margin: score of the own class less the best other ({wrong:.1%} at most zero)", ylabel="rows")
+        ax.set(xlabel="margin: score of the own class less the best other", ylabel="rows")
         if name:
             ax.legend()
         return self

@@ -59,14 +59,11 @@ class Trace(list[TraceRow]):
         proven = ("primal", "bound", "residual")
         return {**when, **{name: [getattr(row.certificate, name) for row in self] for name in proven}}
 
-    def plot(
-        self, ax: Any = None, *, by: str = "seconds", tol: float | None = None, name: str = "", **line: Any
-    ) -> Any:
+    def plot(self, ax: Any = None, *, by: str = "seconds", tol: float | None = None, **line: Any) -> Any:
         """Plot the gap against "seconds" or "iteration" (``by``); returns a GapDisplay, needs matplotlib."""
         from softmargin.plots import GapDisplay
 
-        columns = {key: column for key, column in self.columns().items() if key in ("iteration", "seconds", "residual")}
-        return GapDisplay(**columns, tol=tol, name=name).plot(ax, by=by, **line)
+        return GapDisplay.from_trace(self, tol=tol).plot(ax, by=by, **line)
 
 
 class Result(NamedTuple):

@@ -1,6 +1,5 @@
-"""Watchers: a progress bar with the gap, an early stop, a checkpoint on disk.
+"""Watchers: an early stop, a checkpoint on disk; what people see is in ``progress.py``.
 
-ProgressBar()                     a rich bar: passes, seconds, gap against tol
 EarlyStop(lambda progress: ...)   stop when a condition holds
 Checkpoint(path, every=60)        the solver's state on disk, written whole or not at all
 """
@@ -29,74 +28,12 @@ from softmargin.run.best import packed_point
 from softmargin.run.restored import check_restored, kernel_matrices
 from softmargin.run.schedule import Schedule
 
-__all__ = ["Checkpoint", "CheckpointTuning", "EarlyStop", "ProgressBar", "SavedState", "load_checkpoint"]
+__all__ = ["Checkpoint", "CheckpointTuning", "EarlyStop", "SavedState", "load_checkpoint"]
 
 _KIND = "checkpoint"
 _KERNEL = "kernel:"  # before the names of arrays of kernel matrices
 _KERNEL_ARRAYS = ("rows", "ends", "square")
 _BEST = "best:"  # before those of the best point
-
-
-class ProgressBar:
-    """A rich progress bar: how far the gap has fallen towards the tolerance, on a log scale."""
-
-    def __init__(self, console: Any = None) -> None:
-        self._console = console
-
-    def begin(self, problem: Any, solver: Any, stop: Any) -> None:
-        """Show the bar."""
-        from rich.console import Console
-        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bar
-
-        self._first, self._tol = math.nan, stop.tol
-        columns = (
-            TextColumn("{task.fields[what]}"),
-            BarColumn(),
-            TextColumn("pass {task.fields[iteration]}"),
-            TextColumn("gap {task.fields[gap]}"),
-            TextColumn(f"tol {stop.tol:.1e}"),
-            TimeElapsedColumn(),
-        )
-        console = self._console or Console(stderr=True)
-        self._bar = Bar(*columns, console=console, transient=False, refresh_per_second=8)
-        self._at_work = ""
-        self._task = self._bar.add_task("", total=1.0, what=self._at_work, iteration=0, gap="-")
-        self._bar.start()
-
-    def watch(self, progress: Progress) -> None:
-        """Move the bar to the last certificate, or to the solver's estimate until there is one; name the solver."""
-        if progress.at_work != self._at_work:
-            if self._at_work:
-                self._bar.console.print(
-                    f"{self._at_work} hands over to {progress.at_work} after pass {progress.iteration - 1}",
-                    highlight=False,
-                )
-            self._at_work = progress.at_work
-            self._bar.update(self._task, what=self._at_work, refresh=False)
-        if progress.certificate is None:
-            self._show(progress.iteration, progress.estimate, "~")
-        else:
-            self._show(progress.iteration, progress.certificate.residual)
-
-    def _show(self, iteration: int, gap: float, mark: str = "") -> None:
-        if not math.isfinite(self._first) and math.isfinite(gap):
-            self._first = gap
-        done = self._done(gap)
-        self._bar.update(self._task, completed=done, iteration=iteration, gap=f"{mark}{gap:.1e}", refresh=False)
-
-    def _done(self, gap: float) -> float:
-        if not gap > self._tol:
-            return 1.0
-        if not (self._first > self._tol > 0 and math.isfinite(gap)):
-            return 0.0
-        return max(0.0, math.log(self._first / gap) / math.log(self._first / self._tol))
-
-    def end(self, result: Any) -> None:
-        """Leave the last line on the screen."""
-        if result is not None:
-            self._show(result.n_iter, result.certificate.residual)
-        self._bar.stop()
 
 
 class EarlyStop(Watcher):

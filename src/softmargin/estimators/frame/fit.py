@@ -103,7 +103,7 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
         give the same bits; another n_jobs gives the same optimum, within ``tol``. BLAS has as many threads, too; with
         None it keeps its own number.
     verbose : int, default=0
-        1 shows a progress bar with the gap.
+        1 shows a progress bar with the gap, 2 writes one line to stderr for every certificate.
 
     Attributes
     ----------
@@ -242,9 +242,9 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
 
         watchers: list[Any] = []
         if self.verbose:
-            from softmargin.run.watchers import ProgressBar
+            from softmargin.run.progress import progress_of
 
-            watchers.append(ProgressBar())
+            watchers += progress_of(self.verbose)
         if getattr(self, "_skl_callbacks", None) or hasattr(self, "_parent_callback_ctx"):
             watchers.append(CallbackBridge(self, data.X, data.y, data.sample_weight, attributes))
         result = fit_problem(
