@@ -5,11 +5,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from softmargin.core.parameters import checked
-from softmargin.estimators.frame.cross_validation import CrossValidated, Grid
+from softmargin.estimators.frame.cross_validation import CrossValidated, Grid, RowData
 from softmargin.estimators.frame.data import Data
 from softmargin.estimators.kernel_svc import KernelSVC
+from softmargin.estimators.posing.kernels import EXACT_ROWS
 from softmargin.estimators.posing.parameters import PARAMETERS
+from softmargin.estimators.posing.svm import cache_megabytes
 from softmargin.estimators.svm_path import grid_of
+from softmargin.kernels.formulas import ComputedMatrix
+from softmargin.matrices.gram import Gram
 
 __all__ = ["KernelSVCCV"]
 
@@ -18,8 +22,9 @@ class KernelSVCCV(CrossValidated, KernelSVC):
     r"""KernelSVC with C and gamma chosen by cross-validation.
 
     Per fold and per gamma, one path goes from the smallest C to the largest: each fit starts at the dual variables of
-    the last, has the kernel values that were computed, and ends with its own certificate. The pair with the best mean
-    score is then fitted to all data.
+    the last and ends with its own certificate. Where the kernel matrices of all samples, one for each gamma, fit into
+    ``cache_size``, they are computed once, for all folds and for their scores. The pair with the best mean score is
+    then fitted to all data.
 
     Parameters
     ----------
@@ -63,6 +68,7 @@ class KernelSVCCV(CrossValidated, KernelSVC):
 
     _estimator: ClassVar[Any] = KernelSVC
     _across = ("gamma", "gammas")
+    _most_parts = 8  # with kernel values at hand, a first fit costs little more than a later one; by hand
     gamma_: Any
 
     def __init__(
@@ -115,6 +121,25 @@ class KernelSVCCV(CrossValidated, KernelSVC):
         widths = dict.fromkeys(getattr(kernel, "gamma", None) for kernel in kernels)  # each once
         models = [self._probe("scale" if width is None else width, seed) for width in widths]
         return Grid(np.stack([grid_of(self.Cs, model, data) for model in models]), list(widths))
+
+    def _row_data(self, data: Data, grid: Grid) -> list[RowData]:
+        """Compute the kernel matrix of all samples for every gamma, where they fit: folds and scores share it."""
+        kernels = [self._probe(row, 0)._kernel_for(data.X, data.sample_weight) for row in grid.rows]
+        n = data.X.shape[0]
+        megabytes = len(kernels) * n**2 * data.X.dtype.itemsize / 1e6
+        is_shared = (
+            (self.scoring is None or isinstance(self.scoring, str))  # a function may look at X
+            and all(kernel.is_psd and kernel.name != "linear" for kernel in kernels)
+            and isinstance(self.solver, str)
+            and self.solver == "auto"
+            and not (self.approximation == "nystroem" or n > EXACT_ROWS)
+            and megabytes <= cache_megabytes(self.cache_size, data.X)
+        )
+        if not is_shared:
+            return super()._row_data(data, grid)
+        room = 2.0 * n**2 * data.X.dtype.itemsize / 1e6  # of which the matrix takes half
+        matrices = [Gram(kernel, data.X, cache_size=room).square(np.arange(n)) for kernel in kernels]
+        return [RowData(data._replace(X=K), True, {"kernel": ComputedMatrix()}) for K in matrices]
 
     def _probe(self, row: Any, seed: int) -> Any:
         return super()._probe("scale" if row is None else row, seed)

@@ -279,6 +279,13 @@ class Precomputed:
         return KernelErrors(np.zeros(len(points)), np.full(len(points), np.sqrt(largest)))
 
 
+@dataclass(frozen=True)
+class ComputedMatrix(Precomputed):
+    """The same where the matrix comes from one of our kernels, and its sign is known: nothing is to be checked."""
+
+    is_psd: ClassVar[bool] = True
+
+
 def errors_of(kernel: Any, points: Points) -> KernelErrors:
     """Bound the rounding errors of a kernel; the values of one that does not tell define it."""
     if hasattr(kernel, "errors"):

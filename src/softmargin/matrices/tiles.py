@@ -51,7 +51,7 @@ class TiledMatrix(KernelMatrix):
         super().__init__(kernel, bias, cache_size, tuning)
         X = canonical(X)
         self.is_given = isinstance(kernel, Precomputed)
-        if self.is_given:
+        if self.is_given and not kernel.is_psd:
             X = checked_matrix(X)
         self.samples = Points(X)
         origin = kernel.origin(self.samples) if hasattr(kernel, "origin") else None

@@ -40,7 +40,7 @@ from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.matrices.operator import canonical
 from softmargin.run import Result
 
-__all__ = ["CrossValidated", "Grid"]
+__all__ = ["CrossValidated", "Grid", "RowData"]
 
 Array = NDArray[Any]
 
@@ -50,6 +50,14 @@ class Grid(NamedTuple):
 
     values: Array  # (rows, points) of the setting that varies along a row, increasing
     rows: list[Any] = [None]  # noqa: RUF012  (the setting that differs between rows; one row without it)
+
+
+class RowData(NamedTuple):
+    """What is fitted to the folds for one row of the grid."""
+
+    data: Data
+    is_pairwise: bool  # X is a kernel matrix
+    settings: dict[str, Any] = {}  # noqa: RUF012  (of the estimator, beside those of the row)
 
 
 class _Task(NamedTuple):
@@ -105,10 +113,15 @@ class CrossValidated(CertifiedEstimator):
     _estimator: ClassVar[Any]
     _along: ClassVar[tuple[str, str]] = ("C", "Cs")
     _across: ClassVar[tuple[str, str] | None] = None
+    _most_parts: ClassVar[int] = 2  # that a path is cut into: later ones begin far from a solution, which takes long
     warm_start = False  # a path starts at the solution for the last point
 
     def _grid(self, data: Data) -> Grid:
         raise NotImplementedError
+
+    def _row_data(self, data: Data, grid: Grid) -> list[RowData]:
+        """Return what is fitted to the folds, for every row of the grid."""
+        return [RowData(data, self.__sklearn_tags__().input_tags.pairwise)] * len(grid.rows)
 
     @property
     def _averages_folds(self) -> bool:
@@ -164,6 +177,7 @@ class CrossValidated(CertifiedEstimator):
     def _choose(self, data: Data, folds: list[Any], score_params: dict[str, Any]) -> list[Any]:
         """Score the points of the grid on the folds, and set what was chosen; return the best model of every fold."""
         grid = self._grid(data)
+        rows = self._row_data(data, grid)
         ends_early = self.early_end and not self._averages_folds
         race = Race(len(folds), grid.values.shape, best_possible(self.scoring) if ends_early else None)
         scorer, seed, config = self._scorer(data.classes), self._seed(), get_config()
@@ -172,12 +186,12 @@ class CrossValidated(CertifiedEstimator):
 
         def work(task: _Task) -> _Found:
             with config_context(**config):  # other threads have scikit-learn's defaults
-                model = self._probe(grid.rows[task.row], seed)
+                model = self._probe(grid.rows[task.row], seed).set_params(**rows[task.row].settings)
                 values = grid.values[task.row, task.points]
-                return self._path_scores(model, values, data, folds[task.fold], scorer, score_params)
+                return self._path_scores(model, values, rows[task.row], folds[task.fold], scorer, score_params)
 
         def run(wave: list[int], mask: Array) -> None:
-            tasks = _tasks(wave, mask & ~race.is_scored[wave[0]])
+            tasks = _tasks(wave, mask & ~race.is_scored[wave[0]], self._most_parts)
             for task, found in zip(tasks, spread(work, tasks), strict=True):
                 race.take(*task, found.scores, [result.certificate.residual for result in found.results])
                 results.extend(found.results)
@@ -201,11 +215,10 @@ class CrossValidated(CertifiedEstimator):
         return self._estimator(**own, **({} if self._across is None else {self._across[0]: row}))
 
     def _path_scores(
-        self, model: Any, values: Array, data: Data, fold: Any, scorer: Any, score_params: dict[str, Any]
+        self, model: Any, values: Array, row: RowData, fold: Any, scorer: Any, score_params: dict[str, Any]
     ) -> _Found:
         """Fit and score a model for some values, one after the other."""
-        train, test = fold
-        is_pairwise = self.__sklearn_tags__().input_tags.pairwise
+        (train, test), (data, is_pairwise, _) = fold, row
         part = data.take(train, is_pairwise=is_pairwise)
         X_test, y_test = data.held_out(train, test, is_pairwise=is_pairwise), data.y[test]
         own_params = _check_method_params(data.X, params=score_params, indices=test)
@@ -289,8 +302,12 @@ class CrossValidated(CertifiedEstimator):
         )
 
 
-def _tasks(wave: list[int], mask: Array) -> list[_Task]:
-    """Divide the points of a mask on some folds: a path for every row, or several where there are more threads."""
-    n_parts = math.ceil(n_threads() / (len(wave) * len(mask)))
+def _tasks(wave: list[int], mask: Array, most_parts: int) -> list[_Task]:
+    """Divide the points of a mask on some folds: a path for every row, or several where there are more threads.
+
+    The last part of a path takes longest, so that all of these begin first.
+    """
+    n_parts = min(most_parts, math.ceil(n_threads() / (len(wave) * len(mask))))
     parts = [(row, part) for row, own in enumerate(mask) for part in np.array_split(np.flatnonzero(own), n_parts)]
-    return [_Task(fold, row, part) for fold in wave for row, part in parts if len(part)]
+    tasks = [_Task(fold, row, part) for fold in wave for row, part in parts if len(part)]
+    return sorted(tasks, key=lambda task: -int(task.points[-1]))
