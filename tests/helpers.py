@@ -1,4 +1,4 @@
-"""Shared by the contract tests: small problems with a name, references written apart from the library, fakes."""
+"""Shared by the tests: small problems with a name, references written apart from the library, fakes."""
 
 import functools
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from softmargin.core.certificate import Certificate
 from softmargin.data import blobs
 from softmargin.problems import MulticlassSVM
 
+HELD = ("--holdout", "0.25")  # what the command line keeps back for an accuracy
 LOSS_NAMES = ("weston_watkins", "crammer_singer")
 PROBLEM_NAMES = ("blobs", "tiles", "bias", "weights", "degenerate", "absent", "binary")
 

@@ -5,6 +5,7 @@ import pytest
 from test_start_up import calling, imported_by
 
 import softmargin
+from helpers import HELD
 from softmargin.cli import train
 from softmargin.data import blobs, load, split
 from softmargin.models import load_model
@@ -39,6 +40,7 @@ def test_a_classifier_is_that_of_the_library(from_json, data, model, kind, loss,
     asked = (
         "train",
         data,
+        *HELD,
         "--model",
         model,
         "--radius",
@@ -70,7 +72,7 @@ def test_a_classifier_is_that_of_the_library(from_json, data, model, kind, loss,
 @pytest.mark.parametrize("normalize", ["rows", "maxabs"])
 def test_a_regressor_predicts_numbers(from_json, softmargin_, numbers, model, normalize):
     path = numbers.parent / "m"
-    found = from_json("train", numbers, "--model", model, "--radius", "90", "--normalize", normalize, "-o", path)
+    found = from_json("train", numbers, *HELD, "--model", model, "--radius", "90", "--normalize", normalize, "-o", path)
     assert 0.5 < found["r2"] <= found["train_r2"] + 0.2
     assert "classes" not in found
     assert from_json("certify", path, numbers)["certificate"]["residual"] <= 1.1e-3
@@ -87,9 +89,9 @@ def test_a_regressor_predicts_numbers(from_json, softmargin_, numbers, model, no
 
 
 def test_cross_validation_chooses_a_radius(from_json, numbers):
-    found = from_json("train", numbers, "--model", "l1-ball-regressor", "--cv", "3", "--grid", "0.1,9", "--quiet")
-    assert found["radius"] == found["cv"]["value"] == 9.0
-    low, high = found["cv"]["scores"]
+    found = from_json("train", numbers, "--model", "l1-ball-regressor", "--cv", "3", "--search", "radius=0.1,9", "-q")
+    assert found["radius"] == found["cv"]["chosen"]["radius"] == 9.0
+    low, high = (point["score"] for point in found["cv"]["points"])
     assert low is None or low < high  # None: it could not win
 
 
@@ -117,7 +119,7 @@ def test_numbers_in_columns_are_no_labels(refused, numbers):
 
 def test_a_regressor_has_neither_scores_nor_probabilities(refused, from_json, numbers):
     path = numbers.parent / "m"
-    from_json("train", numbers, "--model", "l1-ball-regressor", "-o", path)
+    from_json("train", numbers, *HELD, "--model", "l1-ball-regressor", "-o", path)
     assert "holds a regressor" in refused("predict", numbers, path, "--scores")
     assert "leave out multiclass and loss" in refused("certify", path, numbers, "--loss", "hinge")
 
@@ -125,7 +127,7 @@ def test_a_regressor_has_neither_scores_nor_probabilities(refused, from_json, nu
 def test_a_ball_needs_no_scikit_learn(tmp_path):
     model = str(tmp_path / "m")
     words = [
-        ("train", "digits", "--model", "l1-ball", "--json", "--tol", "0.1", "-o", model),
+        ("train", "digits", *HELD, "--model", "l1-ball", "--json", "--tol", "0.1", "-o", model),
         ("certify", model, "digits", "--json"),
     ]
     assert not {"sklearn", "pandas", "rich"} & set(imported_by("\n".join(calling(*each) for each in words)))

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import softmargin
+from helpers import HELD
 from softmargin.cli import choices, train
 from softmargin.core.archive import read_archive
 from softmargin.core.errors import ModelFileError
@@ -47,10 +48,11 @@ def start(*words, **settings):
 
 def test_train_on_digits_tells_what_is_proven(softmargin_, tmp_path):
     model = tmp_path / "digits.model"
-    code, out, err = softmargin_("train", "digits", "-o", model)
+    code, out, err = softmargin_("train", "digits", *HELD, "-o", model)
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0].endswith("digits: 1348 rows, 64 features, 10 classes")
+    assert lines[0].endswith("the 1348 training rows of digits (25% held out, seed 0), 64 features, 10 classes")
+    assert any(line.endswith("on the 449 test rows of digits (25% held out, seed 0)") for line in lines)
     assert lines[-1].split() == ["model", "saved", "as", str(model)]
     for name in ("status", "passes", "seconds", "primal", "bound", "relative gap", "support vectors", "test accuracy"):
         assert any(line.startswith(name) for line in lines)
@@ -59,7 +61,7 @@ def test_train_on_digits_tells_what_is_proven(softmargin_, tmp_path):
 
 
 def test_the_json_line_of_train_holds_the_certificate(from_json):
-    found = from_json("train", "digits", "--tol", "1e-2")
+    found = from_json("train", "digits", *HELD, "--tol", "1e-2")
     assert found["status"] == "converged"
     assert set(found["certificate"]) == CERTIFICATE_KEYS
     assert found["certificate"]["residual"] <= found["tol"] == 0.01
@@ -78,10 +80,10 @@ def test_a_data_set_with_a_test_part_is_tested_on_it(from_json):
 
 
 def test_without_held_out_rows_there_is_no_accuracy(from_json, softmargin_, files):
-    found = from_json("train", files / "train.libsvm", "--test-size", "0")
+    found = from_json("train", files / "train.libsvm")
     assert (found["rows"], found["test_rows"], found["accuracy"]) == (120, 0, None)
     assert found["train_accuracy"] > 0.8
-    _, out, _ = softmargin_("train", files / "train.libsvm", "--test-size", "0")
+    _, out, _ = softmargin_("train", files / "train.libsvm")
     assert "not measured" in out
 
 
@@ -105,7 +107,7 @@ def test_labels_unseen_in_training_count_as_errors(softmargin_, files):
 
 def test_predict_writes_a_label_a_line(softmargin_, files):
     model, labels = files / "m", files / "labels.txt"
-    softmargin_("train", files / "train.libsvm", "-o", model)
+    softmargin_("train", files / "train.libsvm", *HELD, "-o", model)
     code, out, err = softmargin_("predict", files / "wide.libsvm", model)
     assert code == 0
     assert set(out.split()) <= {"1", "2", "3"}
@@ -117,7 +119,7 @@ def test_predict_writes_a_label_a_line(softmargin_, files):
 
 def test_predicted_scores_have_a_head_and_agree_with_the_labels(softmargin_, from_json, files):
     model = files / "m"
-    softmargin_("train", files / "train.libsvm", "-o", model)
+    softmargin_("train", files / "train.libsvm", *HELD, "-o", model)
     _, out, _ = softmargin_("predict", files / "wide.libsvm", model, "--scores")
     head, *lines = (line.split("\t") for line in out.splitlines())
     assert head == ["label", "score:1", "score:2", "score:3"]
@@ -128,7 +130,7 @@ def test_predicted_scores_have_a_head_and_agree_with_the_labels(softmargin_, fro
 
 
 def test_rows_with_foreign_labels_are_predicted_without_an_accuracy(softmargin_, from_json, files):
-    softmargin_("train", files / "train.libsvm", "-o", files / "m")
+    softmargin_("train", files / "train.libsvm", *HELD, "-o", files / "m")
     for name, y in (("words", ["a", "b"]), ("other", [7, 8])):
         np.savez(files / f"{name}.npz", X=np.ones((2, 6)), y=y)
         code, out, err = softmargin_("predict", files / f"{name}.npz", files / "m")
@@ -140,7 +142,7 @@ def test_rows_with_foreign_labels_are_predicted_without_an_accuracy(softmargin_,
 def test_two_classes_have_one_score_for_the_second(softmargin_, tmp_path):
     X, y = blobs(40, 3, 2, seed=1)
     np.savez(tmp_path / "pair.npz", X=X, y=np.array(["ham", "spam"])[y])
-    code, _, _ = softmargin_("train", tmp_path / "pair.npz", "-o", tmp_path / "m", "--class-weight", "spam=2")
+    code, _, _ = softmargin_("train", tmp_path / "pair.npz", *HELD, "-o", tmp_path / "m", "--class-weight", "spam=2")
     assert code == 0
     _, out, err = softmargin_("predict", tmp_path / "pair.npz", tmp_path / "m", "--scores")
     head, *lines = (line.split("\t") for line in out.splitlines())
@@ -151,7 +153,7 @@ def test_two_classes_have_one_score_for_the_second(softmargin_, tmp_path):
 
 def test_parts_of_a_split_are_found_again(from_json, tmp_path):
     model = tmp_path / "m"
-    trained = from_json("train", "digits", "-o", model, "--test-size", "0.4", "--seed", "3", "--tol", "1e-2")
+    trained = from_json("train", "digits", "-o", model, "--holdout", "0.4", "--seed", "3", "--tol", "1e-2")
     part = {name: from_json("predict", "digits", model, "--part", name) for name in ("train", "test", "all")}
     assert part["test"]["accuracy"] == trained["accuracy"]
     assert part["train"]["accuracy"] == trained["train_accuracy"]
@@ -162,7 +164,7 @@ def test_parts_of_a_split_are_found_again(from_json, tmp_path):
 
 def test_certify_finds_the_training_rows_and_the_promise_kept(from_json, softmargin_, tmp_path):
     model = tmp_path / "m"
-    trained = from_json("train", "digits", "-o", model, "--test-size", "0.4", "--seed", "3", "--tol", "1e-2")
+    trained = from_json("train", "digits", "-o", model, "--holdout", "0.4", "--seed", "3", "--tol", "1e-2")
     found = from_json("certify", model, "digits")
     assert set(found["certificate"]) == CERTIFICATE_KEYS
     assert found["rows"] == trained["rows"]
@@ -203,7 +205,7 @@ def test_a_saved_model_takes_raw_data_and_solves_the_problem_it_was_trained_on(f
         np.savez(data, X=X, y=y + 1)
     else:
         write_libsvm(data, X, y + 1)
-    trained = from_json("train", data, "-o", model, *settings, "--tol", "1e-4", "--max-iter", "100000")
+    trained = from_json("train", data, *HELD, "-o", model, *settings, "--tol", "1e-4", "--max-iter", "100000")
     for part, name in (("train", "train_accuracy"), ("test", "accuracy")):
         assert from_json("predict", data, model, "--part", part)["accuracy"] == trained[name]
     found = from_json("certify", model, data, "--bound-tol", "1e-3")
@@ -218,9 +220,9 @@ def test_maxabs_equals_training_on_scaled_columns(from_json, tmp_path):
     scales = np.abs(X).max(axis=0)
     np.savez(tmp_path / "raw.npz", X=X, y=y)
     np.savez(tmp_path / "scaled.npz", X=X / scales, y=y)
-    all_rows = ("--test-size", "0")
-    from_json("train", tmp_path / "raw.npz", "--normalize", "maxabs", "-o", tmp_path / "raw.m", *all_rows)
-    from_json("train", tmp_path / "scaled.npz", "-o", tmp_path / "scaled.m", *all_rows)
+    all_rows = ("--holdout", "0")
+    from_json("train", tmp_path / "raw.npz", *HELD, "--normalize", "maxabs", "-o", tmp_path / "raw.m", *all_rows)
+    from_json("train", tmp_path / "scaled.npz", *HELD, "-o", tmp_path / "scaled.m", *all_rows)
     raw, scaled = (LinearModel.load(tmp_path / f"{name}.m") for name in ("raw", "scaled"))
     np.testing.assert_allclose(raw.coef, scaled.coef / scales, rtol=1e-12)
     np.testing.assert_allclose(raw.intercept, scaled.intercept, rtol=1e-12)
@@ -228,8 +230,8 @@ def test_maxabs_equals_training_on_scaled_columns(from_json, tmp_path):
 
 def test_liblinear_files_are_written_read_and_certified(from_json, refused, files):
     data, ours, theirs = files / "train.libsvm", files / "ours", files / "theirs"
-    from_json("train", data, "-o", ours, "--test-size", "0")
-    trained = from_json("train", data, "-o", theirs, "--format", "liblinear", "--test-size", "0")
+    from_json("train", data, "-o", ours)
+    trained = from_json("train", data, "-o", theirs, "--format", "liblinear")
     assert theirs.read_text().startswith("solver_type MCSVM_CS\n")
     labels = [from_json("predict", files / "wide.libsvm", model)["labels"] for model in (ours, theirs)]
     assert labels[0] == labels[1]
@@ -267,17 +269,17 @@ def test_data_lists_and_describes(softmargin_, from_json, tmp_path):
 
 
 def test_the_trace_is_written_as_lines_or_as_columns(from_json, tmp_path):
-    found = from_json("train", "digits", "--tol", "1e-2", "--trace", tmp_path / "t.jsonl")
+    found = from_json("train", "digits", *HELD, "--tol", "1e-2", "--trace", tmp_path / "t.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
     assert lines[-1]["iteration"] == found["n_iter"]
     assert lines[-1]["residual"] == found["certificate"]["residual"]
-    from_json("train", "digits", "--tol", "1e-2", "--trace", tmp_path / "t.json")
+    from_json("train", "digits", *HELD, "--tol", "1e-2", "--trace", tmp_path / "t.json")
     columns = json.loads((tmp_path / "t.json").read_text())
     assert set(columns) == {"iteration", "seconds", "solver", "primal", "bound", "residual"}
 
 
 def test_progress_goes_to_stderr_and_only_if_wanted(softmargin_):
-    asked = ("train", "digits", "--tol", "0.1")
+    asked = ("train", "digits", *HELD, "--tol", "0.1")
     _, out, err = softmargin_(*asked, "--json", "--progress")
     assert "gap" in err
     assert json.loads(out)["status"] == "converged"
@@ -316,14 +318,14 @@ def test_the_choices_are_those_of_the_rooms():
 
 
 def test_a_spent_budget_is_exit_3_with_the_result(from_json, softmargin_, tmp_path):
-    asked = ("train", "digits", "--tol", "1e-12", "--max-iter", "2", "-o", tmp_path / "m")
+    asked = ("train", "digits", *HELD, "--tol", "1e-12", "--max-iter", "2", "-o", tmp_path / "m")
     found = from_json(*asked, code=3)
     assert (found["status"], found["n_iter"]) == ("max_iter", 2)
     assert LinearModel.load(tmp_path / "m").info["status"] == "max_iter"
     code, out, _ = softmargin_(*asked)
     assert code == 3
     assert "raise --max-iter" in out
-    assert from_json("train", "digits", "--max-seconds", "0", code=3)["status"] == "max_seconds"
+    assert from_json("train", "digits", *HELD, "--max-seconds", "0", code=3)["status"] == "max_seconds"
     assert from_json("certify", tmp_path / "m", "digits", "--max-seconds", "0", code=3)["bound_status"] == "max_seconds"
 
 
@@ -333,23 +335,23 @@ def test_a_spent_budget_is_exit_3_with_the_result(from_json, softmargin_, tmp_pa
         (),
         ("dance",),
         ("train",),
-        ("train", "digits", "--solver", "magic"),
-        ("train", "digits", "--multiclass", "one_vs_all"),
-        ("train", "digits", "-C", "0"),
-        ("train", "digits", "-C", "nan"),
-        ("train", "digits", "--tol", "-1"),
-        ("train", "digits", "--max-iter", "1.5"),
-        ("train", "digits", "--test-size", "1"),
-        ("train", "digits", "--class-weight", "heavy"),
-        ("train", "digits", "--class-weight", "1=2,1=3"),
-        ("train", "digits", "--model", "kernel-svc", "--kernel", "precomputed"),
-        ("train", "digits", "--model", "kernel-svc", "--gamma", "0"),
-        ("train", "digits", "--model", "kernel-svc", "--gamma", "wide"),
-        ("train", "digits", "--model", "kernel-svc", "--degree", "0"),
-        ("train", "digits", "--model", "kernel-svc", "--coef0", "inf"),
-        ("train", "digits", "--model", "kernel-svc", "--cache-size", "0"),
-        ("train", "digits", "--loss", "exponential"),
-        ("train", "digits", "--max-it", "3"),
+        ("train", "digits", *HELD, "--solver", "magic"),
+        ("train", "digits", *HELD, "--multiclass", "one_vs_all"),
+        ("train", "digits", *HELD, "-C", "0"),
+        ("train", "digits", *HELD, "-C", "nan"),
+        ("train", "digits", *HELD, "--tol", "-1"),
+        ("train", "digits", *HELD, "--max-iter", "1.5"),
+        ("train", "digits", "--holdout", "1"),
+        ("train", "digits", *HELD, "--class-weight", "heavy"),
+        ("train", "digits", *HELD, "--class-weight", "1=2,1=3"),
+        ("train", "digits", *HELD, "--model", "kernel-svc", "--kernel", "precomputed"),
+        ("train", "digits", *HELD, "--model", "kernel-svc", "--gamma", "0"),
+        ("train", "digits", *HELD, "--model", "kernel-svc", "--gamma", "wide"),
+        ("train", "digits", *HELD, "--model", "kernel-svc", "--degree", "0"),
+        ("train", "digits", *HELD, "--model", "kernel-svc", "--coef0", "inf"),
+        ("train", "digits", *HELD, "--model", "kernel-svc", "--cache-size", "0"),
+        ("train", "digits", *HELD, "--loss", "exponential"),
+        ("train", "digits", *HELD, "--max-it", "3"),
         ("predict", "digits"),
         ("certify", "m", "digits", "--part", "half"),
     ],
@@ -391,7 +393,6 @@ def test_bad_data_is_one_line_that_names_the_trouble(refused, tmp_path):
         arrays("one_class.npz", np.ones((8, 2)), np.full(8, 7)): "1 class (7)",
         arrays("no_labels.npz", np.ones((3, 2)), [0.0, np.nan, 1.0]): "label of row 1",
         arrays("targets.npz", np.ones((3, 2)), [0.5, 1.0, 2.0]): "label of row 0",
-        arrays("few.npz", np.eye(2), [0, 1]): "--test-size 0",
         arrays("huge.npz", np.array([[1e200, 1.0], [1.0, 1e200]] * 8), [0, 1] * 8): "squared length of row 0",
     }
     for path, trouble in expected.items():
@@ -404,11 +405,12 @@ def test_bad_data_is_one_line_that_names_the_trouble(refused, tmp_path):
     assert "nan in row 2, column 1" in refused("train", "digits", "--test", tmp_path / "nan.npz")
     assert "too large for --float32" in refused("train", arrays("big.npz", np.eye(8) * 1e60, [0, 1] * 4), "--float32")
     assert "squared length" in refused("train", tmp_path / "huge.npz", "--normalize", "rows")
+    assert "Leave out --holdout" in refused("train", arrays("few.npz", np.eye(2), [0, 1]), *HELD)
 
 
 def test_bad_models_and_data_that_do_not_fit_are_one_line(refused, softmargin_, files):
     model, words = files / "m", files / "words.npz"
-    softmargin_("train", files / "train.libsvm", "-o", model)
+    softmargin_("train", files / "train.libsvm", *HELD, "-o", model)
     np.savez(files / "dense.npz", X=np.ones((3, 4)), y=[1, 2, 3])
     np.savez(words, X=np.ones((4, 6)), y=["a", "b", "a", "b"])
     (files / "cut").write_bytes(model.read_bytes()[:300])
@@ -466,7 +468,7 @@ def test_a_folder_that_vanishes_while_training_loses_nothing(softmargin_, tmp_pa
     treasure.write_text("not to be replaced")
     (tmp_path / f"softmargin-{os.getpid()}.model").symlink_to(treasure)
     paths = ("-o", folder / "m", "--checkpoint", folder / "c", "--trace", folder / "t")
-    code, out, err = softmargin_("train", "digits", "--tol", "1e-2", "--json", *paths)
+    code, out, err = softmargin_("train", "digits", *HELD, "--tol", "1e-2", "--json", *paths)
     assert code == 1
     found = json.loads(out)
     assert found["status"] == "converged"
@@ -534,7 +536,7 @@ def hard(tmp_path):
     """Make data that keep the solver busy for as long as a test may take."""
     X, y = blobs(2000, 30, 5, seed=0, separation=0.3)
     np.savez(tmp_path / "hard.npz", X=X, y=y)
-    return ("train", tmp_path / "hard.npz", "-C", "100", "--tol", "0", "-q", "--json")
+    return ("train", tmp_path / "hard.npz", *HELD, "-C", "100", "--tol", "0", "-q", "--json")
 
 
 @contextlib.contextmanager
@@ -586,10 +588,10 @@ def test_a_killed_run_goes_on_to_the_model_of_a_whole_run(hard, tmp_path, from_j
 
 def test_a_checkpoint_of_something_else_is_refused(files, softmargin_, refused):
     data, checkpoint = files / "train.libsvm", files / "c"
-    asked = ("train", data, "--max-iter", "3", "--tol", "0")
+    asked = ("train", data, *HELD, "--max-iter", "3", "--tol", "0")
     assert softmargin_(*asked, "--checkpoint", checkpoint)[0] == 3
     assert "another problem" in refused("train", "digits", "--resume", checkpoint)
-    others = ("--test-size", "0.1"), ("--seed", "1"), ("--no-intercept",), ("--normalize", "rows"), ("-C", "2")
+    others = ("--holdout", "0.1"), ("--seed", "1"), ("--no-intercept",), ("--normalize", "rows"), ("-C", "2")
     for other in (*others, ("--class-weight", "1=0.01"), ("--multiclass", "crammer_singer"), ("--float32",)):
         assert "another problem" in refused(*asked, "--resume", checkpoint, *other)
     assert "was written by" in refused(*asked, "--resume", checkpoint, "--solver", "walrus")
@@ -604,7 +606,7 @@ def test_a_checkpoint_of_something_else_is_refused(files, softmargin_, refused):
 
 def test_the_split_of_train_is_the_split_of_the_library(from_json, tmp_path):
     """A model trained from Python on split(load(...)) sees the same rows."""
-    found = from_json("train", "digits", "--tol", "1e-2", "-o", tmp_path / "m")
+    found = from_json("train", "digits", *HELD, "--tol", "1e-2", "-o", tmp_path / "m")
     held_out = split(load("digits"), test_size=0.25, seed=0)
     predicted = LinearModel.load(tmp_path / "m").predict(held_out.X_test)
     assert found["accuracy"] == (predicted == held_out.y_test).mean()
@@ -613,7 +615,7 @@ def test_the_split_of_train_is_the_split_of_the_library(from_json, tmp_path):
 def test_train_names_the_solvers_that_worked_in_turn(softmargin_, from_json, tmp_path):
     X, y = blobs(400, 3, 3, seed=0, separation=1.0)
     np.savez(tmp_path / "raw.npz", X=X * [1.0, 30.0, 300.0], y=y)
-    asked = ("train", tmp_path / "raw.npz", "--test-size", "0", "--tol", "1e-4")
+    asked = ("train", tmp_path / "raw.npz", "--tol", "1e-4")
     code, out, _ = softmargin_(*asked)
     assert code == 0
     assert "DualBlockDescent up to pass" in out
@@ -624,7 +626,7 @@ def test_train_names_the_solvers_that_worked_in_turn(softmargin_, from_json, tmp
 def test_train_without_a_certificate_gives_advice(softmargin_, tmp_path):
     X, y = blobs(100, 3, 3, seed=0)
     np.savez(tmp_path / "raw.npz", X=X * [1.0, 30.0, 300.0], y=y)
-    code, out, _ = softmargin_("train", tmp_path / "raw.npz", "--test-size", "0", "--max-iter", "2")
+    code, out, _ = softmargin_("train", tmp_path / "raw.npz", "--max-iter", "2")
     assert code == 3
     assert "raise --max-iter" in out
     assert "The largest magnitudes of the features reach from" in out

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import vstack
 
+from helpers import HELD
 from softmargin.cli import stream as cli_stream
 from softmargin.core.errors import DataError
 from softmargin.data import blobs, libsvm, write_libsvm
@@ -87,7 +88,7 @@ def test_memory_of_chunks_does_not_grow_with_the_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize("suffix", ["", ".xz"])
 def test_stream_trains_measures_and_saves(from_json, tmp_path, small_chunks, k, suffix):
     path = written(tmp_path / f"rows.libsvm{suffix}", k=k)
-    found = from_json("train", path, *STREAM, "-o", tmp_path / "m", "--n-components", "60", "--test-size", "0.2")
+    found = from_json("train", path, *STREAM, "-o", tmp_path / "m", "--n-components", "60", "--holdout", "0.2")
     assert found["rows"] + found["test_rows"] == 600
     assert 80 < found["test_rows"] < 160
     assert found["support_vectors"] <= 60
@@ -101,10 +102,11 @@ def test_stream_trains_measures_and_saves(from_json, tmp_path, small_chunks, k, 
 
 
 def test_stream_tells_people(softmargin_, tmp_path, small_chunks):
-    code, out, err = softmargin_("train", written(tmp_path / "rows"), *STREAM, "--n-components", "30", "--progress")
+    words = (*HELD, *STREAM, "--n-components", "30", "--progress")
+    code, out, err = softmargin_("train", written(tmp_path / "rows"), *words)
     assert code == 0
     found = dict(line.split("  ", 1) for line in out.splitlines())
-    assert {"data", "problem", "sample gap", "vectors kept", "test accuracy"} <= set(found)
+    assert {"trained on", "problem", "sample gap", "vectors kept", "test accuracy"} <= set(found)
     assert "600/600" in err
 
 
@@ -115,7 +117,7 @@ def test_stream_options(from_json, tmp_path, small_chunks):
     assert (found["rows"], found["test_rows"], found["gamma"], found["C"]) == (600, 600, 0.5, 2.0)
     assert load_model(tmp_path / "m").vectors.dtype == np.float32
     assert from_json("predict", other, tmp_path / "m")["accuracy"] == found["accuracy"] > 0.8
-    assert from_json("train", path, *STREAM, "--test-size", "0", "--n-components", "40")["accuracy"] is None
+    assert from_json("train", path, *STREAM, "--n-components", "40")["accuracy"] is None
 
 
 LINEAR = {
@@ -127,7 +129,7 @@ LINEAR = {
 @pytest.mark.parametrize("model", LINEAR)
 def test_linear_streams_are_certified_on_all_training_rows(from_json, tmp_path, small_chunks, model):
     path, file = written(tmp_path / "rows.libsvm", k=3), tmp_path / "m"
-    found = from_json("train", path, "--model", model, "--stream", *LINEAR[model], "-o", file)
+    found = from_json("train", path, *HELD, "--model", model, "--stream", *LINEAR[model], "-o", file)
     gap = found["certificate"]
     assert (gap["kind"], found["status"]) == ("duality gap", "max_iter")
     assert 0.0 < gap["residual"] < 0.3
@@ -144,7 +146,7 @@ def test_linear_streams_are_certified_on_all_training_rows(from_json, tmp_path, 
 @pytest.mark.parametrize("solver", ["pegasos", "scs"])
 def test_kernel_streams_can_be_certified(from_json, tmp_path, small_chunks, solver):
     path, file = written(tmp_path / "rows.libsvm"), tmp_path / "m"
-    found = from_json("train", path, *STREAM, "--solver", solver, "--n-components", "60", "-o", file)
+    found = from_json("train", path, *HELD, *STREAM, "--solver", solver, "--n-components", "60", "-o", file)
     assert found["certificate"]["kind"] == "sample gap"
     assert found["support_vectors"] <= 60
     assert found["accuracy"] > 0.85
@@ -154,7 +156,7 @@ def test_kernel_streams_can_be_certified(from_json, tmp_path, small_chunks, solv
 
 
 def test_a_linear_stream_tells_people(softmargin_, tmp_path, small_chunks):
-    code, out, _ = softmargin_("train", written(tmp_path / "rows"), "--stream", "--test-size", "0")
+    code, out, _ = softmargin_("train", written(tmp_path / "rows"), "--stream")
     assert code == 0
     found = dict(line.split("  ", 1) for line in out.splitlines())
     assert "on all 600 training rows" in found["duality gap"]
@@ -162,7 +164,7 @@ def test_a_linear_stream_tells_people(softmargin_, tmp_path, small_chunks):
 
 def test_held_out_rows_are_few(tmp_path, from_json, small_chunks, monkeypatch):
     monkeypatch.setattr(cli_stream, "HELD_ROWS", 30)
-    found = from_json("train", written(tmp_path / "rows"), *STREAM, "--n-components", "20")
+    found = from_json("train", written(tmp_path / "rows"), *HELD, *STREAM, "--n-components", "20")
     assert found["test_rows"] == 30
 
 
@@ -211,7 +213,7 @@ def test_damaged_files_are_one_line(refused, tmp_path):
 @pytest.mark.parametrize("more", [(), ("--loss", "squared_hinge"), ("--normalize", "maxabs"), ("--float32",)], ids=str)
 def test_approximate_models_are_trained_used_and_certified(from_json, tmp_path, more):
     path = written(tmp_path / "rows.libsvm", 300, k=3)
-    found = from_json("train", path, *NYSTROEM, *more, "-o", tmp_path / "m")
+    found = from_json("train", path, *HELD, *NYSTROEM, *more, "-o", tmp_path / "m")
     assert found["status"] == "converged"
     assert found["is_proof"] is True
     model = load_model(tmp_path / "m")
@@ -227,7 +229,7 @@ def test_approximate_models_are_trained_used_and_certified(from_json, tmp_path, 
 def test_sampling_solvers_by_name(from_json, tmp_path, solver):
     path = written(tmp_path / "rows.libsvm", 200)
     asked = ("--model", "kernel-svc", "--solver", solver, "-C", "0.05", "--tol", "0.05", "-o", tmp_path / "m")
-    found = from_json("train", path, *asked, "--max-iter", "2000")
+    found = from_json("train", path, *HELD, *asked, "--max-iter", "2000")
     assert found["status"] == "converged"
     assert found["certificate"]["primal"] > 0
     assert from_json("certify", tmp_path / "m", path)["primal"] == pytest.approx(found["certificate"]["primal"])

@@ -158,7 +158,7 @@ def test_without_arrow_the_error_says_what_to_install(table, monkeypatch):
 def test_a_saved_model_takes_raw_tables(table, tmp_path, softmargin_, from_json, monkeypatch):
     table.write_text(HOLED)
     model = tmp_path / "model"
-    words = ("--label", "species", "--ignore", "id", "--missing", "mean", "--test-size", "0", "--normalize", "standard")
+    words = ("--label", "species", "--ignore", "id", "--missing", "mean", "--normalize", "standard")
     trained = from_json("train", table, *words, "-C", "10", "-o", model)
     assert trained["status"] == "converged"
     proven = from_json("certify", model, table)
@@ -172,7 +172,7 @@ def test_a_saved_model_takes_raw_tables(table, tmp_path, softmargin_, from_json,
 def test_rows_that_need_a_label_are_not_dropped(table, tmp_path, softmargin_, refused):
     table.write_text(HOLED)
     model = tmp_path / "model"
-    words = ("--label", "species", "--ignore", "id", "--missing", "drop", "--test-size", "0", "-o", model)
+    words = ("--label", "species", "--ignore", "id", "--missing", "drop", "-o", model)
     assert softmargin_("train", table, *words)[0] == 0
     assert "3 rows miss a value" in refused("predict", table, model)
     assert softmargin_("certify", model, table)[0] == 0
@@ -182,7 +182,7 @@ def test_a_table_of_numbers_serves_a_model_of_arrays(tmp_path, softmargin_, from
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((30, 3)), np.arange(30) % 2
     np.savez(tmp_path / "a.npz", X=X, y=y)
-    softmargin_("train", tmp_path / "a.npz", "--test-size", "0", "-o", tmp_path / "m")
+    softmargin_("train", tmp_path / "a.npz", "-o", tmp_path / "m")
     pd.DataFrame(X, columns=list("abc")).to_csv(tmp_path / "a.csv", index=False)
     found = from_json("predict", tmp_path / "a.csv", tmp_path / "m")
     assert found["labels"] == from_json("predict", tmp_path / "a.npz", tmp_path / "m")["labels"]
@@ -195,7 +195,7 @@ def test_models_of_scaled_columns_take_raw_rows(how, kind, tmp_path, from_json):
     rng = np.random.default_rng(1)
     X = rng.standard_normal((60, 3)) * [1.0, 100.0, 0.01] + [0.0, 500.0, 3.0]
     np.savez(tmp_path / "a.npz", X=X, y=(X[:, 0] + X[:, 1] / 100 > 5).astype(int))
-    words = ("--normalize", how, "--model", kind, "--test-size", "0", "--tol", "1e-6", "-o", tmp_path / "m")
+    words = ("--normalize", how, "--model", kind, "--tol", "1e-6", "-o", tmp_path / "m")
     trained = from_json("train", tmp_path / "a.npz", *words, "-q")
     assert from_json("predict", tmp_path / "a.npz", tmp_path / "m")["accuracy"] == trained["train_accuracy"]
     primal = from_json("certify", tmp_path / "m", tmp_path / "a.npz")["primal"]
@@ -229,7 +229,7 @@ def test_libsvm_files_may_have_labels_of_text(tmp_path, from_json):
     found, labels = read_libsvm(tmp_path / "mail.libsvm")
     np.testing.assert_array_equal(found.toarray(), X)
     assert labels.tolist() == y.tolist()
-    from_json("train", tmp_path / "mail.libsvm", "--test-size", "0", "-o", tmp_path / "m")
+    from_json("train", tmp_path / "mail.libsvm", "-o", tmp_path / "m")
     assert from_json("predict", tmp_path / "mail.libsvm", tmp_path / "m")["labels"] == y.tolist()
     for strange in ("two words", "3", "a:b", ""):
         with pytest.raises(DataError, match="cannot be written"):

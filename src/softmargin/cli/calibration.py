@@ -11,7 +11,7 @@ from softmargin.cli import models
 from softmargin.estimators.frame.calibration import TUNING, fitted_calibration, held_out_scores
 from softmargin.estimators.posing.fit import fit_problem
 from softmargin.estimators.posing.kernels import KernelTask, looks_at_samples
-from softmargin.models import KernelExpansion, LinearModel
+from softmargin.features.scaling import Scaling
 from softmargin.run import Result, Stop
 
 Array = NDArray[Any]
@@ -35,11 +35,7 @@ def calibration_of(
         part, part_task = models.build_problem(own, X[train], codes[train], classes, class_weight, gram)
         init = None if dual is None else part.warm_point(dual[train])
         result = fit_problem(part, solver=args.solver, stop=stop, seed=args.seed, init=init)
-        model: LinearModel | KernelExpansion
-        if part_task is None:
-            model = LinearModel(classes, *part.coef_and_intercept(result.point))
-        else:
-            model = KernelExpansion(classes, *part_task.expansion(result.point))
+        model = models.build_model(part, part_task, result.point, classes, {}, Scaling("none"))
         return np.reshape(model.decision_function(X[test]), (len(test), -1)), result
 
     return fitted_calibration(args.probabilities, held_out_scores(codes, scores_by).scores, codes, None)

@@ -32,6 +32,14 @@ SVM_DEFAULTS: dict[str, Any] = {
 PRICE_DEFAULTS = {"C": 1.0}
 BALL_DEFAULTS = {"radius": 1.0, "l2": 1e-4}
 POINTS = 10  # of a grid
+FOLDS = 5  # of a search
+# What `path` and --search vary: along a row of a grid, and from row to row.
+SEARCHED = {
+    "softmax": ("C", "l1_ratio"),
+    "linear-svc": ("C",),
+    "kernel-svc": ("C", "gamma"),
+    **dict.fromkeys((*BALLS, *REGRESSORS), ("radius",)),
+}
 KERNEL_DEFAULTS: dict[str, Any] = {
     "kernel": "rbf",
     "gamma": "scale",
@@ -58,5 +66,4 @@ PENALTIES = {
     "group_scad": "STRENGTH,A",
     "group_l0": "STRENGTH",
 }
-DEFAULT_TEST_SIZE = 0.25
 DEFAULT_SEED = 0

@@ -6,7 +6,7 @@ It imports nothing heavy: `--help` is instant.
 from typing import Any
 
 from softmargin.cli import choices
-from softmargin.cli.choices import DEFAULT_SEED, DEFAULT_TEST_SIZE
+from softmargin.cli.choices import DEFAULT_SEED
 from softmargin.cli.values import (
     class_weight,
     count,
@@ -201,12 +201,12 @@ def add_test_rows(parser: Any) -> None:
     add_data_dir(data)
     data.add_argument("--test", metavar="FILE", help="measure accuracy on these rows (a file, or a name)")
     data.add_argument(
-        "--test-size",
+        "--holdout",
         metavar="SHARE",
         type=share,
-        default=DEFAULT_TEST_SIZE,
-        help="share of the rows to hold out, by class, where there is no test part and no --test; 0 trains on all rows "
-        "and reports training accuracy only (default: 0.25)",
+        default=0.0,
+        help="keep back this share of the rows, by class, and measure accuracy on them; for data without a test part "
+        "(default: 0, all rows are trained on)",
     )
     data.add_argument(
         "--seed", type=count, default=DEFAULT_SEED, help="of the held-out rows and the solver's order (default: 0)"

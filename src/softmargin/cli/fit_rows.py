@@ -1,7 +1,7 @@
 """The rows of a fit on the command line: training and test part, checked, and scaled as they were asked to be."""
 
 from argparse import Namespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +16,41 @@ from softmargin.features.scaling import Scaling, check_lengths, fit_scaling, uns
 Array = NDArray[Any]
 
 
-def load(args: Namespace) -> tuple[Dataset, dict[str, Any]]:
-    """Return training and test rows, and what the model shall remember of them."""
+class Rows(NamedTuple):
+    """The rows of a fit."""
+
+    dataset: Dataset
+    test_size: float | None  # the share that was held out
+    trained_on: str  # which rows these are
+    tested_on: str | None
+
+    def info(self, args: Namespace) -> dict[str, Any]:
+        """Return what the model shall remember of them."""
+        n, d = map(int, self.dataset.X.shape)
+        return {"name": self.dataset.name, "rows": n, "features": d, "test_size": self.test_size, "seed": args.seed}
+
+
+def load(args: Namespace) -> Rows:
+    """Return training and test rows."""
     is_number = args.model in REGRESSORS
     dataset = rows.load_rows(args, args.data, is_number=is_number)
-    test_size = None
     if args.test is not None:
-        X, y = rows.load_test_rows(args, is_number=is_number, columns=dataset.columns)
-        dataset = dataset._replace(X_test=X, y_test=y)
-    elif dataset.X_test is None and args.test_size:
-        dataset = rows.hold_out(dataset, rows.HeldOut(args.test_size, args.seed), by_class=not is_number)
-        test_size = args.test_size
-    n, d = map(int, dataset.X.shape)
-    return dataset, {"name": dataset.name, "rows": n, "features": d, "test_size": test_size, "seed": args.seed}
+        X, y, tested_on = rows.load_test_rows(args, is_number=is_number, columns=dataset.columns)
+        trained_on = rows.which_rows(len(dataset.y), dataset.name, "all" if dataset.X_test is None else "train")
+        return Rows(dataset._replace(X_test=X, y_test=y), None, trained_on, tested_on)
+    if dataset.X_test is None and not args.holdout:
+        return Rows(dataset, None, rows.which_rows(len(dataset.y), dataset.name, "all"), None)
+    how = None
+    if dataset.X_test is None:
+        how = rows.HeldOut(args.holdout, args.seed)
+        dataset = rows.hold_out(dataset, how, by_class=not is_number)
+    elif args.holdout:
+        note(args, f"{dataset.name} has test rows of its own, which accuracy is measured on: --holdout is not used.")
+    assert dataset.y_test is not None
+    own = [
+        rows.which_rows(len(y), dataset.name, part, how) for part, y in (("train", dataset.y), ("test", dataset.y_test))
+    ]
+    return Rows(dataset, None if how is None else how.test_size, *own)
 
 
 def prepared(X: Any, args: Namespace, source: str) -> tuple[Any, Scaling]:

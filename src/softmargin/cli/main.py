@@ -14,8 +14,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from softmargin.cli.exit_codes import BROKEN_PIPE, ERROR, INTERNAL_ERROR, INTERRUPTED, TERMINATED
-from softmargin.cli.options import build_parser
+from softmargin.cli.exit_codes import BROKEN_PIPE, ERROR, INTERNAL_ERROR, INTERRUPTED, TERMINATED, USAGE, UsageError
+from softmargin.cli.like import in_our_words
+from softmargin.cli.options import build_parser, valued_options
 from softmargin.core.errors import SoftmarginError, one_line
 
 __all__ = ["main"]
@@ -38,6 +39,8 @@ def _guarded(argv: Sequence[str] | None) -> int:
             code = _run(argv)
             sys.stdout.flush()
         return code
+    except UsageError as problem:
+        return _fail(USAGE, f"error: {problem}")
     except SoftmarginError as problem:
         return _fail(ERROR, f"error: {problem}")
     except KeyboardInterrupt:
@@ -57,8 +60,9 @@ def _guarded(argv: Sequence[str] | None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    words = in_our_words(sys.argv[1:] if argv is None else argv, lambda: valued_options("train"))
     try:
-        args = build_parser().parse_args(argv)
+        args = build_parser().parse_args(words)
     except SystemExit as end:  # argparse has printed help, version or its one line
         return int(end.code or 0)
     verb = importlib.import_module(f"softmargin.cli.{args.verb}")

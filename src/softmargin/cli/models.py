@@ -15,9 +15,11 @@ from softmargin.cli.choices import (
     LOSSES,
     PRICE_DEFAULTS,
     REGRESSORS,
+    SEARCHED,
     SOFTMAX_DEFAULTS,
     SVM_DEFAULTS,
 )
+from softmargin.cli.exit_codes import UsageError
 from softmargin.cli.rows import find_label
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
@@ -56,7 +58,9 @@ _MODEL_LOSSES = {"linear-svc": LOSSES, "kernel-svc": LOSSES, **dict.fromkeys(BAL
 
 def fill_defaults(args: Namespace) -> None:
     """Fill in what depends on other options; refuse those of another model."""
-    _check_grid(args)
+    _check_search(args)
+    if args.holdout and args.test is not None:
+        raise UsageError("--test gives the test rows, --holdout makes some. Leave out one of the two.")
     for owners, lack, models, defaults in _OWN_OPTIONS:
         for name, default in defaults.items():
             if getattr(args, name, None) is None:
@@ -75,17 +79,24 @@ def fill_defaults(args: Namespace) -> None:
         args.multiclass = "one_vs_rest" if args.loss == "squared_hinge" or args.free_intercept else "weston_watkins"
 
 
-def _check_grid(args: Namespace) -> None:
-    """Refuse a C beside a grid of them, and a grid that nothing is chosen from."""
-    is_path = args.verb == "path"
-    if (is_path or args.cv is not None) and args.C is not None:
-        raise IncompatibleError("-C is what the grid varies: give the values as --grid, or leave it out.")
-    if not is_path and args.cv is not None and args.radius is not None:
-        raise IncompatibleError("--radius is what the grid varies: give the values as --grid, or leave it out.")
-    if args.grid is not None and args.points is not None:
-        raise IncompatibleError("--grid gives the values, --points asks for a grid of our own. Leave one out.")
-    if not is_path and args.cv is None and (args.grid or args.points):
-        raise IncompatibleError("--grid and --points are for --cv FOLDS, or for `softmargin path`. Add --cv.")
+def _check_search(args: Namespace) -> None:
+    """Refuse a value beside values to choose from, and what the model does not have."""
+    if args.verb == "path":
+        if args.C is not None:
+            raise UsageError("-C is what the grid varies: give the values as --grid, or leave it out.")
+        if args.grid is not None and args.points is not None:
+            raise UsageError("--grid gives the values, --points asks for a grid of our own. Leave one out.")
+        return
+    names = [name for name, _ in args.search]
+    for name in names:
+        known = SEARCHED[args.model]
+        if name not in known:
+            raise UsageError(f"--search {name}: {args.model} can be searched for {' and '.join(known)}.")
+        if names.count(name) > 1:
+            raise UsageError(f"--search {name} is given twice. Give all values in one.")
+        if getattr(args, name) is not None:
+            option = "-C" if name == "C" else f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option} is what --search {name} chooses. Leave out one of the two.")
 
 
 def _fill_loss(args: Namespace) -> None:

@@ -19,7 +19,8 @@ from softmargin.cli.fit_options import (
     add_table,
     add_test_rows,
 )
-from softmargin.cli.values import count, folds, not_negative, positive, share
+from softmargin.cli.like import LIBRARIES
+from softmargin.cli.values import count, not_negative, positive, search, share, two_or_more
 from softmargin.core.errors import one_line
 
 
@@ -45,9 +46,22 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def valued_options(verb: str) -> list[str]:
+    """Return the options of a verb that have a value."""
+    parser = _Parser()
+    _VERBS[verb][0](parser)
+    return [name for action in parser._actions if action.nargs != 0 for name in action.option_strings]
+
+
 def _train(parser: Any) -> None:
     parser.add_argument("data", metavar="DATA", help=DATA_HELP)
     parser.add_argument("-o", "--output", metavar="MODEL", help="save the model here")
+    parser.add_argument(
+        "--like",
+        choices=tuple(LIBRARIES),
+        help="options with one dash are those of LIBLINEAR's train or LIBSVM's svm-train, which also set the defaults: "
+        "--like liblinear -s 4 -c 1 DATA MODEL",
+    )
     problem = add_problem(parser, choices.MODELS)
     add_kernel(parser)
     problem.add_argument(
@@ -65,9 +79,23 @@ def _train(parser: Any) -> None:
         "conjugate subgradients, with so many for each class)",
     )
 
-    grid = add_grid(parser, "choosing C or the radius")
-    grid.add_argument(
-        "--cv", metavar="FOLDS", type=folds, help="choose it from a grid by cross-validation, then train on all rows"
+    folds = parser.add_argument_group("cross-validation, on all processors unless --jobs says otherwise")
+    folds.add_argument(
+        "--cv",
+        metavar="FOLDS",
+        type=two_or_more,
+        help="tell the accuracy on rows left out in turn, beside a model of all training rows (columns are scaled by "
+        f"all of them, once); with --search, the folds that choose (default: {choices.FOLDS})",
+    )
+    folds.add_argument(
+        "--search",
+        metavar="NAME=VALUES",
+        type=search,
+        action="append",
+        default=[],
+        help="choose the best C, gamma (kernel-svc), l1_ratio (softmax) or radius (balls) by folds, and train with it: "
+        "C=1e-3:1e3:log is a value for each factor of 10 (log:20 for 20 of them), l1_ratio=0:1:linear has ten "
+        "steps, gamma=scale,0.1,1 these values, C alone a grid of our own; give it again for a second setting",
     )
     effort = add_effort(parser)
     effort.add_argument("--checkpoint", metavar="FILE", help="write the state of the run here from time to time")
@@ -207,10 +235,10 @@ def _bench(parser: Any) -> None:
 def _part_options(parser: Any, default: str) -> None:
     parser.add_argument("--part", choices=("train", "test", "all"), help=f"which rows of DATA ({default})")
     parser.add_argument(
-        "--test-size",
+        "--holdout",
         metavar="SHARE",
         type=share,
-        help="where DATA has no test part: the share `train` held out (default: what the model says)",
+        help="where DATA has no test part: the share that `train` kept back (default: what the model says)",
     )
     parser.add_argument("--seed", type=count, help="of the held-out rows (default: what the model says)")
     add_data_dir(parser)
@@ -231,7 +259,8 @@ _VERBS: dict[str, tuple[Callable[[Any], None], str, str]] = {
         "Train a linear or kernel SVM, a softmax model (multinomial logistic regression), or a sparse or low-rank "
         "classifier or regressor in a ball, until a duality gap "
         "proves that its objective is within TOL of the optimum. "
-        "Accuracy is measured on the data set's test part, on --test, or on rows held out by --test-size.",
+        "All rows of DATA are trained on. Accuracy is measured on the data set's test part where it has one, on "
+        "--test, on rows kept back by --holdout, or by --cv.",
     ),
     "path": (
         _path,

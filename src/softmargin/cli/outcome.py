@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softmargin.cli.choices import BALLS, REGRESSORS
+from softmargin.cli.fit_rows import Rows
 from softmargin.cli.rows import Measured
 from softmargin.cli.show import print_json, print_table, problem_name, status_line
-from softmargin.data import Dataset
 from softmargin.estimators.posing.kernels import kernel_claim
 from softmargin.run import Result, Trace
 from softmargin.sets import LowRank
@@ -17,16 +17,16 @@ from softmargin.sets import LowRank
 class Outcome(NamedTuple):
     """What is left of a training run."""
 
-    dataset: Dataset
+    rows: Rows
     problem: Any
     model: Any
     result: Result
     is_proof: bool  # False: the kernel is indefinite, and the certificate proves nothing
     train: Measured
-    test: Measured | None  # None: no rows were held out
+    test: Measured | None  # None: there are no test rows
     saved: str | None
     prepare_seconds: float
-    cv: dict[str, Any] | None = None  # what cross-validation found, where it chose C or the radius
+    scored: Any = None  # what cross-validation found
     advice: str = ""  # what would help a run that ended without its certificate
 
 
@@ -52,7 +52,7 @@ def _problem_fields(args: Namespace, outcome: Outcome) -> dict[str, Any]:
 
 def _size(args: Namespace, outcome: Outcome) -> tuple[dict[str, int], tuple[str, str]]:
     """Return how large the model is, for machines and for people."""
-    n, d = outcome.dataset.X.shape
+    n, d = outcome.rows.dataset.X.shape
     if args.model == "softmax":
         coef = outcome.model.coef
         entries, features = int(np.count_nonzero(coef)), int(np.count_nonzero(coef.any(axis=0)))
@@ -61,7 +61,7 @@ def _size(args: Namespace, outcome: Outcome) -> tuple[dict[str, int], tuple[str,
     if args.model in (*BALLS, *REGRESSORS):
         return _ball_size(outcome)
     support = int(np.count_nonzero(outcome.problem.dual_columns(outcome.result.point).any(axis=1)))
-    return {"support_vectors": support}, ("support vectors", f"{support} of {n} rows")
+    return {"support_vectors": support}, ("support vectors", f"{support} of the {n} training rows")
 
 
 def _ball_size(outcome: Outcome) -> tuple[dict[str, Any], tuple[str, str]]:
@@ -76,10 +76,12 @@ def _ball_size(outcome: Outcome) -> tuple[dict[str, Any], tuple[str, str]]:
 
 
 def _for_machines(args: Namespace, outcome: Outcome) -> dict[str, Any]:
-    (n, d), result, train, test = outcome.dataset.X.shape, outcome.result, outcome.train, outcome.test
+    (n, d), result, train, test = outcome.rows.dataset.X.shape, outcome.result, outcome.train, outcome.test
     log_losses = {"train_log_loss": train.log_loss, "log_loss": None if test is None else test.log_loss}
     return {
-        "data": outcome.dataset.name,
+        "data": outcome.rows.dataset.name,
+        "trained_on": outcome.rows.trained_on,
+        "tested_on": outcome.rows.tested_on,
         "rows": n,
         "features": d,
         **({"classes": len(outcome.model.classes)} if hasattr(outcome.model, "classes") else {}),
@@ -102,18 +104,19 @@ def _for_machines(args: Namespace, outcome: Outcome) -> dict[str, Any]:
         **(log_losses if args.model == "softmax" or args.probabilities else {}),
         f"train_{_score_name(args)}": train.accuracy,
         _score_name(args): None if test is None else test.accuracy,
-        **({} if outcome.cv is None else {"cv": outcome.cv}),
+        **({} if outcome.scored is None else {"cv": outcome.scored._asdict()}),
         "model_file": outcome.saved,
     }
 
 
 def _for_people(args: Namespace, outcome: Outcome) -> list[tuple[str, str]]:
-    (n, d), result, test = outcome.dataset.X.shape, outcome.result, outcome.test
+    parts, result, test = outcome.rows, outcome.result, outcome.test
+    d = parts.dataset.X.shape[1]
     certificate = result.certificate
     sign = "<=" if certificate.meets(args.tol) else ">"
     doubt = "" if outcome.is_proof else " (no proof: the kernel is indefinite)"
     fields = [
-        ("data", f"{outcome.dataset.name}: {n} rows, {d} features{_classes(outcome)}"),
+        ("trained on", f"{parts.trained_on}, {d} features{_classes(outcome)}"),
         ("problem", problem_name(outcome.model.info)),
         ("status", status_line(result.status)),
         *([("advice", outcome.advice)] if outcome.advice else []),
@@ -124,19 +127,19 @@ def _for_people(args: Namespace, outcome: Outcome) -> list[tuple[str, str]]:
         ("bound", f"{certificate.bound:.10g}"),
         (
             "violation" if certificate.kind == "stationarity" else "relative gap",
-            f"{certificate.residual:.2e} {sign} tol {args.tol:g}{doubt}",
+            f"{certificate.residual:.2e} {sign} tol {args.tol:g}, of the objective on the training rows{doubt}",
         ),
         _size(args, outcome)[1],
-        (f"train {_score_name(args)}", f"{outcome.train.accuracy:.4f}"),
-        (f"test {_score_name(args)}", accuracy_line(test)),
+        (f"train {_score_name(args)}", f"{outcome.train.accuracy:.4f} on the {outcome.train.n} training rows"),
     ]
+    if test is not None or outcome.scored is None:
+        fields.append((f"test {_score_name(args)}", accuracy_line(test, parts.tested_on)))
     if test is not None and test.log_loss is not None:
-        fields.append(("test log loss", f"{test.log_loss:.4f}"))
-    if outcome.cv is not None:
-        best = np.nanmax(outcome.cv["scores"])
-        fields.append(
-            ("chosen by folds", f"{outcome.cv['value']:.4g}, score {best:.4f} over {outcome.cv['folds']} folds")
-        )
+        fields.append(("test log loss", f"{test.log_loss:.4f} on the same {test.n} rows"))
+    if outcome.scored is not None:
+        fields.append((f"{_score_name(args)} by folds", outcome.scored.in_words))
+        if outcome.scored.chosen:
+            fields.append(("chosen by folds", outcome.scored.choice_in_words))
     if outcome.saved is not None:
         fields.append(("model saved as", outcome.saved))
     return fields
@@ -156,6 +159,8 @@ def _classes(outcome: Outcome) -> str:
     return f", {len(outcome.model.classes)} classes" if hasattr(outcome.model, "classes") else ""
 
 
-def accuracy_line(test: Measured | None) -> str:
+def accuracy_line(test: Measured | None, tested_on: str | None) -> str:
     """Say how many of the test rows were labelled right, or which R^2 a regressor has there."""
-    return "not measured: no rows were held out" if test is None else f"{test.accuracy:.4f} ({test.n} rows)"
+    if test is None:
+        return "not measured: there are no test rows (--holdout 0.25, --test FILE, or --cv 5)"
+    return f"{test.accuracy:.4f} on {tested_on}"

@@ -34,12 +34,15 @@ def run(args: Namespace) -> int:
     X, y, which = rows.pick(dataset, part, rows.held_out(args, model, dataset.name))
     scores = rows.scores_of(model, X, dataset.name)
     labels = rows.labels_of(model, scores)
+    beside = scores if args.scores else None
+    if args.probabilities:
+        beside = np.exp(rows.log_probabilities(model, X, scores, dataset.name))
 
     if args.output is not None:
         with atomic_write(args.output) as file:
-            file.write(_text(args, model, labels, scores).encode())
+            file.write(_text(args, model, labels, beside).encode())
     elif not args.json:
-        sys.stdout.write(_text(args, model, labels, scores))
+        sys.stdout.write(_text(args, model, labels, beside))
     n, right, n_unknown = len(y), 0, len(y)
     if dataset.has_labels and rows.is_same_kind(model.classes, y):
         right, n_unknown = int((labels == y).sum()), int((~np.isin(y, model.classes)).sum())
@@ -57,10 +60,8 @@ def run(args: Namespace) -> int:
         }
         if args.output is None:
             fields["labels"] = labels
-            if args.scores:
-                fields |= {"classes": model.classes, "scores": scores}
-            elif args.probabilities:
-                fields |= {"classes": model.classes, "probabilities": np.exp(model.log_probabilities_of(scores))}
+            if beside is not None:
+                fields |= {"classes": model.classes, "scores" if args.scores else "probabilities": beside}
         print_json(fields)
     elif share is not None and not args.quiet:
         sys.stderr.write(f"accuracy {share:.4f} ({right} of {n}) on {which}\n")
@@ -69,7 +70,9 @@ def run(args: Namespace) -> int:
     elif share is not None and n_unknown:
         note(args, f"{n_unknown} rows carry labels the model does not know; they count as errors.")
     if part == "all" and rows.trained_on(model, dataset.name):
-        note(args, f"the model was trained on rows of {dataset.name}; --part test takes those held out.")
+        is_split = rows.held_out(args, model, dataset.name) is not None
+        others = "; --part test takes those held out" if is_split else ""
+        note(args, f"the model was trained on rows of {dataset.name}{others}.")
     return 0
 
 
@@ -98,12 +101,11 @@ def _numbers(args: Namespace, model: LinearRegressor) -> int:
     return 0
 
 
-def _text(args: Namespace, model: rows.Model, labels: Array, scores: Array) -> str:
+def _text(args: Namespace, model: rows.Model, labels: Array, beside: Array | None) -> str:
     lines = [_name(label) for label in labels.tolist()]
-    if args.scores or args.probabilities:
+    if beside is not None:
         name = "score" if args.scores else "probability"
-        table = scores if args.scores else np.exp(model.log_probabilities_of(scores))
-        table = table[:, np.newaxis] if table.ndim == 1 else table
+        table = beside[:, np.newaxis] if beside.ndim == 1 else beside
         # Two classes have one score; above zero it means the second.
         columns = model.classes[-table.shape[1] :].tolist()
         lines = ["\t".join([line, *map(repr, row)]) for line, row in zip(lines, table.tolist(), strict=True)]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from softmargin.cli.choices import DEFAULT_SEED, DEFAULT_TEST_SIZE
+from softmargin.cli.choices import DEFAULT_SEED
 from softmargin.cli.show import note
 from softmargin.core.errors import DataError
 from softmargin.core.files import blaming
@@ -33,6 +33,7 @@ from softmargin.models.one_vs_one import Votes
 
 Array = NDArray[Any]
 Model = LinearModel | KernelExpansion | OneVsOne | LinearOneVsOne
+_PARTS = {"train": "training", "test": "test"}
 _BLOCK_NUMBERS = 1 << 22  # numbers looked at at once, so that nothing as large as X is made on the side
 
 
@@ -81,10 +82,10 @@ def load_rows(
     return dataset
 
 
-def load_test_rows(args: Namespace, *, is_number: bool = False, columns: Columns | None = None) -> tuple[Any, Any]:
-    """Load X and y of --test: the test part, where it has one."""
+def load_test_rows(args: Namespace, *, is_number: bool = False, columns: Columns | None = None) -> tuple[Any, Any, str]:
+    """Load X and y of --test, the test part where it has one, and a phrase that says which rows they are."""
     other = load_rows(args, args.test, is_number=is_number, columns=columns)
-    return (other.X, other.y) if other.X_test is None else (other.X_test, other.y_test)
+    return pick(other, "all" if other.X_test is None else "test", None)
 
 
 def _table_options(
@@ -154,16 +155,14 @@ def hold_out(dataset: Dataset, how: HeldOut, *, by_class: bool = True) -> Datase
     try:
         return split(dataset, test_size=how.test_size, seed=how.seed, by_class=by_class)
     except DataError as problem:
-        raise DataError(f"{problem} Give --test-size 0 to train on all rows, or a --test file.") from problem
+        raise DataError(f"{problem} Leave out --holdout to train on all rows, or give a --test file.") from problem
 
 
 def held_out(args: Namespace, model: Model | LinearRegressor, name: str) -> HeldOut | None:
     """Say how the rows of `name` were split for training: by the options, else by what the model remembers."""
     known = trained_on(model, name)
     known_size, known_seed = known.get("test_size"), known.get("seed", DEFAULT_SEED)
-    size = args.test_size
-    if size is None:
-        size = known_size if known_size or args.seed is None else DEFAULT_TEST_SIZE
+    size = known_size if args.holdout is None else args.holdout
     if not size:
         return None
     seed = int(known_seed if args.seed is None else args.seed)
@@ -181,23 +180,29 @@ def pick(dataset: Dataset, part: str, how: HeldOut | None, *, by_class: bool = T
     name = dataset.name
     if part == "all":
         if dataset.X_test is None or dataset.y_test is None:
-            return dataset.X, dataset.y, f"all {len(dataset.y)} rows of {name}"
+            return dataset.X, dataset.y, which_rows(len(dataset.y), name, part)
         X, y = (dataset.X, dataset.X_test), np.concatenate([dataset.y, dataset.y_test])
         both = np.vstack(X) if isinstance(dataset.X, np.ndarray) else sparse.vstack(X, format="csr")
         return both, y, f"all {len(y)} rows of {name}, training and test part"
-    source = f"of {name}"
-    if dataset.X_test is None:
-        if how is None:
-            raise DataError(
-                f"{name} has no test part, and nothing says how it was split. Give --test-size and --seed as in "
-                "training, or --part all."
-            )
+    if dataset.X_test is not None:
+        how = None
+    elif how is None:
+        raise DataError(
+            f"{name} has no test part, and nothing says how it was split. Give --holdout and --seed as in "
+            "training, or --part all."
+        )
+    else:
         dataset = hold_out(dataset, how, by_class=by_class)
-        source += f" ({how.test_size:.0%} held out, seed {how.seed})"
     if part == "train":
-        return dataset.X, dataset.y, f"the {len(dataset.y)} training rows {source}"
+        return dataset.X, dataset.y, which_rows(len(dataset.y), name, part, how)
     assert dataset.y_test is not None
-    return dataset.X_test, dataset.y_test, f"the {len(dataset.y_test)} test rows {source}"
+    return dataset.X_test, dataset.y_test, which_rows(len(dataset.y_test), name, part, how)
+
+
+def which_rows(n: int, name: str, part: str, how: HeldOut | None = None) -> str:
+    """Say which rows of a data set some are, for whoever reads a number about them."""
+    split = "" if how is None else f" ({100 * how.test_size:g}% held out, seed {how.seed})"
+    return f"all {n} rows of {name}" if part == "all" else f"the {n} {_PARTS[part]} rows of {name}{split}"
 
 
 def class_weights(asked: str | Mapping[str, float] | None, classes: Any) -> Any:
@@ -274,6 +279,13 @@ def labels_of(model: Model, scores: Array) -> Array:
     return np.asarray(model.classes[(scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)])
 
 
+def log_probabilities(model: Model, X: Any, scores: Array, source: str) -> Array:
+    """Return the logarithms of the probabilities of rows with these scores; votes alone do not tell them; (n, k)."""
+    if isinstance(model, Votes) and len(model.classes) > 2:
+        return model.predict_log_proba(normalized(model, model.fit_columns(X), source))
+    return model.log_probabilities_of(scores)
+
+
 class Measured(NamedTuple):
     """How well a model does on some rows."""
 
@@ -293,7 +305,8 @@ def measured(model: Model, X: Any, y: Array, source: str) -> Measured:
         scores = scores_of(model, X[rows], source)
         right += int((labels_of(model, scores) == y[rows]).sum())
         if model.has_probabilities:
-            own = np.take_along_axis(model.log_probabilities_of(scores), codes[rows, None], axis=1)[:, 0]
+            logs = log_probabilities(model, X[rows], scores, source)
+            own = np.take_along_axis(logs, codes[rows, None], axis=1)[:, 0]
             loss -= float(own[is_known[rows]].sum())
     n_known = int(is_known.sum())
     log_loss = loss / n_known if model.has_probabilities and n_known else None

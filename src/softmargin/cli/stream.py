@@ -71,7 +71,7 @@ class _File(NamedTuple):
     def parts(self) -> Iterator[tuple[Any, Array, Any, Array]]:
         """Yield X, y of the training rows of each chunk, as they are trained on, and of the held-out ones, raw."""
         args = self.args
-        mask = rows.StreamMask(0.0 if args.test is not None else args.test_size, args.seed)
+        mask = rows.StreamMask(args.holdout, args.seed)
         for X, y in _chunks(args, self.d):
             is_held = mask.following(len(y))
             own = X[~is_held]
@@ -155,15 +155,17 @@ def run(args: Namespace) -> int:
     file = _File(args, n, d, classes, rows.class_weights(args.class_weight, classes))
     learner = _Kernel() if is_kernel else _Linear()
     held, result = _learn(file, learner)
-    size = None if args.test is not None else args.test_size
-    data = {"name": Path(args.data).name, "rows": _seen(learner), "features": d, "test_size": size, "seed": args.seed}
+    name, size = Path(args.data).name, args.holdout or None
+    data = {"name": name, "rows": _seen(learner), "features": d, "test_size": size, "seed": args.seed}
     data["is_streamed"] = True
     info = models.train_info(args, file.class_weight, result.status, result.certificate, data, learner.problem)
     model = learner.model(file, info)
     saved, trouble = saving.save(args, model, result.trace)
-    X, y = (held.X, held.y) if args.test is None else rows.load_test_rows(args)
+    which = f"{len(held.y)} rows of {name} of those held out ({100 * args.holdout:g}%, seed {args.seed})"
+    X, y, which = (held.X, held.y, which) if args.test is None else rows.load_test_rows(args)
     test = None if X is None else rows.measured(model, X, y, str(args.test or args.data))
-    _report(args, learner, model, result, test, saved)
+    tested_on = None if test is None else which
+    _report(args, learner, model, result, test, tested_on, saved)
     if trouble is not None:
         raise trouble
     return INTERRUPTED if result.status is Status.INTERRUPTED else 0
@@ -182,7 +184,7 @@ def _check(args: Namespace, *, is_kernel: bool) -> None:
         if getattr(args, name) is not None:
             why = "needs a run with certificates that can be resumed"
             raise IncompatibleError(f"--{name} {why}; leave it out of --stream.")
-    names = ("cv", "free_intercept", "probabilities")
+    names = ("cv", "search", "free_intercept", "probabilities")
     asked = next((f"--{name.replace('_', '-')}" for name in names if getattr(args, name)), None)
     if asked is not None:
         raise IncompatibleError(f"{asked} needs all rows at once; --stream sees a chunk. Leave one of them out.")
@@ -242,7 +244,7 @@ def _learn(file: _File, learner: _Kernel | _Linear) -> tuple[_Held, Result]:
             raise
         status = Status.INTERRUPTED
     if certificate is None:
-        raise DataError(f"{args.data}: all {file.n} rows were held out. Give a smaller --test-size.")
+        raise DataError(f"{args.data}: all {file.n} rows were held out. Give a smaller --holdout.")
     return held, Result(None, certificate, status, Trace(), _seen(learner), time.perf_counter() - began, 0.0)
 
 
@@ -263,7 +265,15 @@ def _progress(args: Namespace, total: int) -> Iterator[Any]:
         )
 
 
-def _report(args: Namespace, learner: Any, model: Any, result: Result, test: rows.Measured | None, saved: Any) -> None:
+def _report(
+    args: Namespace,
+    learner: Any,
+    model: Any,
+    result: Result,
+    test: rows.Measured | None,
+    tested_on: str | None,
+    saved: Any,
+) -> None:
     d, n_classes, n_seen, certificate = model.n_features, len(model.classes), _seen(learner), result.certificate
     is_kernel = isinstance(model, KernelExpansion)
     names = ("l1_ratio", "C", "seed") if args.model == "softmax" else ("multiclass", "loss", "C", "seed")
@@ -272,6 +282,7 @@ def _report(args: Namespace, learner: Any, model: Any, result: Result, test: row
         print_json(
             {
                 "data": str(args.data),
+                "tested_on": tested_on,
                 "rows": n_seen,
                 "features": d,
                 "classes": n_classes,
@@ -291,11 +302,11 @@ def _report(args: Namespace, learner: Any, model: Any, result: Result, test: row
         return
     where = "on rows of the last chunk, or of the sample" if is_kernel else f"on all {n_seen} training rows"
     fields = [
-        ("data", f"{args.data}: {n_seen} rows, {d} features, {n_classes} classes, streamed"),
+        ("trained on", f"{n_seen} rows of {args.data}, streamed, {d} features, {n_classes} classes"),
         ("problem", problem_name(model.info)),
         ("seconds", f"{result.seconds:.3g}"),
         (certificate.kind, f"{certificate.residual:.2e} {where}"),
         *([("vectors kept", f"{len(model.support)} of {n_seen} rows")] if is_kernel else []),
-        ("test accuracy", accuracy_line(test)),
+        ("test accuracy", accuracy_line(test, tested_on)),
     ]
     print_table((), fields if saved is None else [*fields, ("model saved as", saved)])

@@ -1,4 +1,4 @@
-"""`softmargin train`: load, hold out rows, fit to the tolerance, save, and say what is proven."""
+"""`softmargin train`: load, fit to the tolerance, save, and say what is proven."""
 
 import math
 import time
@@ -35,11 +35,12 @@ def run(args: Namespace) -> int:
         return stream.run(args)
     models.fill_defaults(args)
     saving.check_outputs(args)
-    dataset, data_info = fit_rows.load(args)
+    parts = fit_rows.load(args)
+    dataset = parts.dataset
     classes, codes = _labels(args, dataset)
     class_weight = rows.class_weights(args.class_weight, classes)
     X, scaling = fit_rows.prepared(dataset.X, args, dataset.name)
-    chosen = _chosen(args, X, dataset.y)
+    scored = _scored(args, X, dataset.y)
     problem, task = models.build_problem(args, X, codes, classes, class_weight)
     solver = find_solver(args.solver, problem)
     is_proof = task is None or _is_convex(task)
@@ -51,7 +52,7 @@ def run(args: Namespace) -> int:
         )
     if task is not None:
         result = result._replace(certificate=task.named(result.certificate))
-    info = models.train_info(args, class_weight, result.status, result.certificate, data_info, problem)
+    info = models.train_info(args, class_weight, result.status, result.certificate, parts.info(args), problem)
     if dataset.columns is not None:
         info["columns"] = dataset.columns.as_info()
     if args.probabilities is not None and result.status is not Status.INTERRUPTED:
@@ -63,7 +64,7 @@ def run(args: Namespace) -> int:
     saved, trouble = saving.save(args, model, result.trace)
     train, test = _measured(args, model, dataset)
     advice = in_options(advice_for(result, args.tol, problem))
-    found = Outcome(dataset, problem, model, result, is_proof, train, test, saved, prepare_seconds, chosen, advice)
+    found = Outcome(parts, problem, model, result, is_proof, train, test, saved, prepare_seconds, scored, advice)
     report(args, found)
     if trouble is not None:
         raise trouble
@@ -85,15 +86,13 @@ def _labels(args: Namespace, dataset: Dataset) -> tuple[Any, Array]:
     return classes, codes
 
 
-def _chosen(args: Namespace, X: Any, y: Array) -> dict[str, Any] | None:
-    """Choose C or the radius by cross-validation where that was asked for; return what was found."""
-    if args.cv is None:
+def _scored(args: Namespace, X: Any, y: Array) -> Any:
+    """Score settings by cross-validation, and choose from them, where that was asked for; return what was found."""
+    if args.cv is None and not args.search:
         return None
-    from softmargin.cli import path
+    from softmargin.cli import search
 
-    found = path.choose(args, X, y)
-    setattr(args, path.what_varies(args), found.value)
-    return {"folds": args.cv, **found._asdict()}
+    return search.score(args, X, y)
 
 
 def _is_convex(task: KernelTask) -> bool:

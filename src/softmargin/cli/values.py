@@ -38,7 +38,7 @@ ratio = _checked(number, lambda value: 0 <= value <= 1, "does not lie between 0 
 count = _checked(_read(int, "whole number"), lambda value: value >= 0, "is below 0")
 degree = _checked(count, lambda value: value > 0, "is not above 0")
 jobs = _checked(_read(int, "whole number"), lambda value: value != 0, "threads do nothing; -1 is all processors")
-folds = _checked(count, lambda value: value > 1, "is below 2")
+two_or_more = _checked(count, lambda value: value > 1, "is below 2")
 
 
 def positives(text: str) -> list[float]:
@@ -88,3 +88,35 @@ def gamma(text: str) -> str | float:
         return float(positive(text))
     except ArgumentTypeError as problem:
         raise ArgumentTypeError(f"{problem}; write scale, auto or a number above 0") from None
+
+
+_SEARCHED = {"C": positive, "radius": positive, "gamma": gamma, "l1_ratio": ratio}
+
+
+def search(text: str) -> tuple[str, list[Any] | None]:
+    """Read NAME, NAME=VALUE,VALUE or NAME=LOW:HIGH:log: values to choose from, None for a grid of our own."""
+    name, equals, rest = text.partition("=")
+    name = name.strip().replace("-", "_")
+    if name not in _SEARCHED:
+        raise ArgumentTypeError(f"{name!r} cannot be searched; choose from {', '.join(_SEARCHED)}")
+    if not equals:
+        if name not in ("C", "radius"):
+            raise ArgumentTypeError(f"{name} has no grid of our own; write {name}=VALUE,VALUE or {name}=LOW:HIGH:log")
+        return name, None
+    words = _spaced(rest) if ":" in rest else rest.split(",")
+    return name, [_SEARCHED[name](word) for word in words]
+
+
+def _spaced(text: str) -> list[str]:
+    """Read LOW:HIGH:log, a value for each factor of about 10, or LOW:HIGH:linear, ten steps; or N values: ...:N."""
+    low, high, *rest = text.split(":")
+    kind, *given = rest or ["log"]
+    first, last = number(low), number(high)
+    if not (kind in ("log", "linear") and len(given) <= 1 and first < last and (first > 0 or kind == "linear")):
+        raise ArgumentTypeError(f"{text!r} is not LOW:HIGH:log or LOW:HIGH:linear, LOW < HIGH, with LOW > 0 for log")
+    steps = max(1, round(math.log10(last / first))) if kind == "log" else 10
+    steps = two_or_more(given[0]) - 1 if given else steps
+    shares = [step / steps for step in range(steps + 1)]
+    if kind == "linear":
+        return [f"{first + share * (last - first):.12g}" for share in shares]
+    return [f"{first * (last / first) ** share:.12g}" for share in shares]
