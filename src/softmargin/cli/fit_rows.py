@@ -55,9 +55,6 @@ def load(args: Namespace) -> Rows:
 
 def prepared(X: Any, args: Namespace, source: str) -> tuple[Any, Scaling]:
     """Return X as it is trained on, and how it was scaled."""
-    advice = unscaled_note(X) if args.normalize == "none" else None
-    if advice is not None:
-        note(args, advice)
     scaling = fit_scaling(args.normalize, X, source)
     X = scaling.apply(X, source)
     if args.float32 and X.dtype != np.float32:
@@ -67,6 +64,9 @@ def prepared(X: Any, args: Namespace, source: str) -> tuple[Any, Scaling]:
         if not np.isfinite(values).all():
             raise DataError(f"{source}: X holds values too large for --float32. Leave it out, or --normalize maxabs.")
     check_lengths(X, source)
+    advice = unscaled_note(X) if args.normalize == "none" else None
+    if advice is not None:
+        note(args, advice)
     return X, scaling
 
 
