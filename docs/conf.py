@@ -1,6 +1,8 @@
 """Sphinx settings: `pip install '.[docs]' && sphinx-build -W docs docs/_build`."""
 
 import argparse
+import runpy
+from pathlib import Path
 from typing import Any, ClassVar
 
 from docutils import nodes
@@ -50,7 +52,15 @@ def escape_bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: l
     lines[:] = [line.replace("|", r"\|") for line in lines]
 
 
+def add_page(app: Any, problem: Exception | None) -> None:
+    """Write the page that classifies a drawn digit beside the others."""
+    if problem is None and app.builder.format == "html":
+        write_page = runpy.run_path(str(Path(__file__).parent / "browser" / "digits_page.py"))["write_page"]
+        write_page(Path(app.outdir) / "digits.html")
+
+
 def setup(app: Any) -> None:
     """Escape docstrings before numpydoc reads them; make the command-line reference from the parser."""
+    app.connect("build-finished", add_page)
     app.connect("autodoc-process-docstring", escape_bars, priority=100)
     app.add_directive("command", CommandHelp)
