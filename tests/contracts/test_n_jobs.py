@@ -17,8 +17,7 @@ from softmargin.matrices.operator import adjoint_product, matmul, product
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems import MulticlassSVM
 from softmargin.solvers import DualBlockDescent
-from softmargin.solvers.linear_svm import _shared_passes
-from softmargin.solvers.linear_svm._shared_passes import SharedTuning
+from softmargin.solvers.linear_svm._set_square import SetSquare, SquareTuning
 
 TOL = 1e-4
 ESTIMATORS = {
@@ -68,10 +67,11 @@ def test_the_same_number_gives_the_same_bits_and_another_one_the_same_optimum(na
 
 
 @pytest.mark.parametrize("multiclass", ["weston_watkins", "crammer_singer"])
-def test_two_threads_in_one_joint_fit_raise_the_dual_value_and_find_its_optimum(multiclass, monkeypatch):
-    monkeypatch.setattr(_shared_passes._Passes, "tuning", SharedTuning(segment=1.0, copies=0.01, together=0.5))
-    X, y = data()
-    problem, solver = MulticlassSVM(X, y, C=0.1, multiclass=multiclass), DualBlockDescent()
+def test_threads_in_one_joint_fit_raise_the_dual_value_and_find_its_optimum(multiclass, monkeypatch):
+    monkeypatch.setattr(SetSquare, "tuning", SquareTuning(least_features=2, least_rows=2))
+    X, y = data(400)
+    X = np.hstack([X, np.sin(np.outer(np.arange(400), np.arange(1, 60)))])  # as many numbers as the squares have
+    problem, solver = MulticlassSVM(X, y, C=0.01, multiclass=multiclass), DualBlockDescent()
 
     def run(n_jobs):
         values = []

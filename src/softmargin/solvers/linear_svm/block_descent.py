@@ -11,6 +11,7 @@ classes that are in play. Passes over the set follow until their gap is 1 / 5 of
 move twice in a row leave the set early, and so do tiles. The next full pass visits everything again, so no row is left
 out for good. No visit lowers the dual value: the bound never falls.
 
+Several threads visit a working set of dense rows on the square of their inner products (``_set_square``).
 After every few passes comes a step to the best point in the span of the moves of the passes before (``_span``).
 
     maths           here
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 
 from softmargin.backends.lanes import WIDTH, padded, zeros
 from softmargin.blocks import BLOCK, NOTHING, Workspace, find_block, new_workspace
-from softmargin.core.deadline import has_time_for
+from softmargin.core.deadline import alarm, has_time_for
 from softmargin.core.parameters import OneOf
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.operator import SCATTERED
@@ -40,10 +41,11 @@ from softmargin.solvers.linear_svm._block_loop import (
     Visits,
     choose_active,
     demand_finite,
+    descend,
     dual_value,
     open_first,
 )
-from softmargin.solvers.linear_svm._shared_passes import descend_shared
+from softmargin.solvers.linear_svm._set_square import SetSquare
 from softmargin.solvers.linear_svm._span import SpanTuning, add_changes, due_moves, spanned_rows
 
 __all__ = ["DescentState", "DualBlockDescent", "pass_work"]
@@ -178,8 +180,14 @@ class DualBlockDescent(Resumable):
             self._full_pass(problem, state)
             return state
         target = self.tuning.set_target * state.full_gap
+        square = SetSquare(problem, self.block)
+        if square.pays(state.n_active):
+            rows, k = np.sort(state.order[: state.n_active]), problem.n_classes
+            alpha, weights = (each.reshape(-1, padded(k))[:, :k] for each in (state.alpha, state.weights))
+            state.gap, state.n_active = square.descend(rows, alpha, weights, state.random, target), 0
+            return state
         budget = min(state.visits_left, state.n_open)
-        state.gap, state.n_active, visits = descend_shared(state.loop, state.n_active, False, target, budget)
+        state.gap, state.n_active, visits = descend(*state.loop, state.n_active, False, target, budget, alarm())
         state.visits_left -= visits
         if state.gap <= target or state.visits_left <= 0:
             state.n_active = 0
@@ -234,7 +242,7 @@ class DualBlockDescent(Resumable):
     def _full_pass(self, problem: BlockDualProblem, state: DescentState) -> None:
         """Visit every row that can move, and choose the working set of the passes to come."""
         tuning = self.tuning
-        state.gap, _, _ = descend_shared(state.loop, state.n_open, True, math.inf, 0)
+        state.gap, _, _ = descend(*state.loop, state.n_open, True, math.inf, 0, alarm())
         state.full_gap = state.gap
         if self.screening and state.gap <= tuning.screen_again * state.screened:
             self._screen(problem, state)
