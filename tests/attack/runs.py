@@ -25,6 +25,7 @@ from softmargin.problems import (
     Penalized,
     softmax_problem,
 )
+from softmargin.problems.summed import Block, ConstrainedSum, Form, LocalBlocks, PenalizedSum
 from softmargin.sets import L1Ball, TraceBall
 from softmargin.solvers.names import SAMPLING, SOLVERS
 
@@ -92,6 +93,14 @@ def draw(kind, name, seed):
             return softmax_problem(X, y, penalty=L2(0.5), C=C, fit_intercept=has_bias)
         if kind == "softmax":
             return softmax_problem(X, y, penalty=penalty, C=C, fit_intercept=has_bias)
+        if kind.startswith("summed"):
+            rows = LocalBlocks([Block(X[:30], y[:30], C[:30]), Block(X[30:], y[30:], C[30:])])
+            smooth = Form(JOINT["multinomial"] if k > 2 else loss, k if k > 2 else 1, float(has_bias), has_bias)
+            if kind == "summed ball":
+                return ConstrainedSum(rows, smooth, L1Ball(2.0), l2)
+            if kind == "summed penalty":
+                return PenalizedSum(rows, smooth, L1(0.5))
+            return PenalizedSum(rows, Form(JOINT[multiclass], k, 1.0) if is_split else smooth, L2(0.5))
         target = np.where(y[:, None] == np.arange(k if k > 2 else 1), 1.0, -1.0)
         if kind == "penalized":
             return Penalized(X, target, loss=loss, penalty=penalty, fit_intercept=has_bias)

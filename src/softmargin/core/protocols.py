@@ -36,6 +36,7 @@ __all__ = [
     "SampledProblem",
     "Solver",
     "SquaredHingeProblem",
+    "SummedProblem",
     "Watcher",
 ]
 
@@ -326,6 +327,51 @@ class SampledProblem(Problem, Protocol):
 
     def best_bound(self, mass: float, square: float, largest: float) -> float:
         """Return the largest dual value over all multiples of a dual point."""
+
+
+@runtime_checkable
+class SummedProblem(Problem, Protocol):
+    """A loss of linear scores over blocks of rows, and a function of the weights: all that is known are sums.
+
+    Weights are (d + 1, k), the last row those of the constant feature. Every method that takes a width is one pass over
+    the data; the width is that of the rounded corners of a hinge, 0 for a smooth loss.
+    """
+
+    form: Any  # the loss, its columns and the constant feature
+    ridge: float  # strength of a penalty ridge / 2 |W|^2; 0 where it is another
+    is_smooth: bool
+    takes_scales: bool  # ``prox`` takes one t per row
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d + 1, k)."""
+
+    def checked_point(self, init: Any) -> Any:
+        """Return where to start: (weights, width)."""
+
+    def value(self, W: Array) -> float:
+        """Return the function of the weights that is added to the losses."""
+
+    def prox(self, V: Array, t: Any) -> Array:
+        """Return the minimiser of that function plus |W - V|^2 / (2 t); t is a number, or (d + 1, 1)."""
+
+    def scored(self, W: Array, width: float) -> Any:
+        """Return the losses (4 sums) and their gradient."""
+
+    def curvature(self, W: Array, width: float, features: Array | None = None) -> Any:
+        """Return the losses, their gradient and their Hessian, or its part for some rows of W, the last among them."""
+
+    def hessian_times(self, W: Array, V: Array, width: float) -> Array:
+        """Return the Hessian at W times V."""
+
+    def metric(self, W: Array, width: float, has_gram: bool) -> Array:
+        """Return a Gram matrix (d + 1, d + 1) or a diagonal (d + 1, k) like the Hessian."""
+
+    def along(self, W: Array, D: Array, lengths: Array, width: float) -> Array:
+        """Return the losses at W + t D for several lengths t."""
+
+    def rough_residual(self, W: Array, values: Array, gradient: Array, width: float) -> float:
+        """Estimate the residual from what a pass returns."""
 
 
 class Solver(Protocol[P_contra, Point, State]):

@@ -25,12 +25,15 @@ __all__ = [
     "best_intercept",
     "cross_entropy",
     "entropy",
+    "excess_mass",
     "intercept_step",
     "loss_errors",
     "losses_and_softmax",
+    "mixed",
     "off_label",
     "one_hot",
     "softmax",
+    "without_absent",
 ]
 
 MAX_STEPS = 100
@@ -201,15 +204,30 @@ def balanced(off: Array, y: Array, C: Array) -> Array:
     negative. A class without mass gets nothing. It holds of the dual rows of joint hinges, too, which are u = q - e_y.
     """
     mass = np.bincount(y, weights=C, minlength=off.shape[1])
+    off = without_absent(off, mass)
+    return mixed(off, y, excess_mass(off, y, C), mass)
+
+
+def without_absent(off: Array, mass: Array) -> Array:
+    """Return entries off the label without those of classes that have no mass."""
     is_present = mass > 0.0
-    off = off.copy(order="K") if is_present.all() else np.where(is_present, off, 0.0)
+    return off if is_present.all() else np.where(is_present, off, 0.0)
+
+
+def excess_mass(off: Array, y: Array, C: Array) -> Array:
+    """Return how much more mass than its own every class has: a sum over rows; (k,)."""
+    # Off the labels digits stay where all of q is almost right: C @ q - mass would lose them.
+    return np.asarray(C @ off - np.bincount(y, weights=C * off.sum(axis=1), minlength=off.shape[1]))
+
+
+def mixed(off: Array, y: Array, excess: Array, mass: Array) -> Array:
+    """Return the rows that ``balanced`` makes of some, given the excess and the mass of all rows together."""
+    is_present = mass > 0.0
     if not is_present.any():
         return off
-    # Off the labels digits stay where all of q is almost right: C @ q - mass would lose them.
-    excess = C @ off - np.bincount(y, weights=C * off.sum(axis=1), minlength=off.shape[1])
     over = np.maximum(excess, 0.0)[is_present]
     share = float((over / (mass[is_present] + over)).max())
-    off *= 1.0 - share
+    off = (1.0 - share) * off
     off += np.maximum(share * mass - (1.0 - share) * excess, 0.0) / mass.sum()
     flat, labels = at_labels(off, y)
     flat[labels] = 0.0

@@ -138,7 +138,7 @@ class Constrained(LinearLosses):
         else:
             sizes, square = np.where(W.any(axis=0), norms(W, axis=0), 0.0), squared_norm(W)
         square = square.widened(excess * (2.0 + excess) * square.value)
-        return self._losses_at(point, scores, sizes, operations, excess) + square.times(0.5).times(self.l2)
+        return self.losses_at(point, scores, sizes, operations, excess) + square.times(0.5).times(self.l2)
 
     def dual(self, U: Array) -> Rounded:
         """Return D at feasible dual variables near U: maths: rounding, section 6."""

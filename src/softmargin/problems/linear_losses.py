@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from softmargin.core.deadline import is_time_up
 from softmargin.core.errors import DataError
 from softmargin.core.pieces import EntrywiseLoss
-from softmargin.core.rounding import SLACK, TINY, ULPS, UNIT, Rounded, column_roundings, column_sums, gamma, total
+from softmargin.core.rounding import SLACK, TINY, ULPS, UNIT, Rounded, column_sums, gamma, total
 from softmargin.losses.joint import checked_rows, labels_of, with_labels
-from softmargin.losses.multinomial import balanced, off_label
+from softmargin.losses.multinomial import excess_mass, mixed, off_label, without_absent
 from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import adjoint_product, canonical, longest_row, product, row_norms, sum_roundings
 from softmargin.models import LinearModel
 from softmargin.problems.checks import checked_prices
 from softmargin.sets import LowRank
 
-__all__ = ["BallPoint", "LinearLosses"]
+__all__ = ["BallPoint", "LinearLosses", "PullSums", "Pulled"]
 
 Array = NDArray[Any]
 _ROUNDINGS = 4 * ULPS + 8  # of a loss or a conjugate: two functions in units of two roundings each, and products
@@ -51,6 +51,53 @@ class Pulled(NamedTuple):
     Z: Array  # (d, k) X' (p U)
     away: Array  # (k,) how far columns of Z may be from the exact ones
     conjugates: Rounded  # sum_i p_i sum_c f*
+
+
+class PullSums(NamedTuple):
+    """Sums over rows, of which those of all rows together make a ``Pulled``; k columns, 1 of a joint loss's rows."""
+
+    Z: Array  # (d, k) X' V,  V = p U
+    sizes: Array  # (3, k) |x|'|V|, the sums of V and of |V|
+    conjugates: Array  # (3, k) p f*, |p f*|, and bounds on the errors of the first
+    classes: Array  # (2, k) p and p |x| of the rows of every class, for a joint loss
+    rows: Array  # (2,) how many, and the sum of |x|
+
+    def pulled(self, roundings: int, is_joint: bool, has_intercept: bool) -> Pulled:
+        """Return the pull of dual variables that are balanced in real arithmetic; so many roundings have sums over X.
+
+        With an intercept, sum_i p_i u_ic = 0: the positive or the negative side of a column shrinks by what is left of
+        the sum, or all rows mix with one other. A column whose sides rounding hides is zero.
+        """
+        (d, k), (n, length) = self.Z.shape, self.rows
+        reach, sums, sizes = self.sizes
+        shares, moved, is_clear = np.zeros(1), np.zeros(k), np.ones(k, dtype=bool)
+        if has_intercept:
+            left = np.abs(sums) + gamma(roundings + k + 4) * sizes + n * TINY
+            if is_joint:
+                shares, moved = self._mixed(left)
+            else:
+                # The larger side holds half of the sizes, or more.
+                shares = SLACK * 2.0 * left / np.where(sizes > 0.0, sizes, TINY)
+                is_clear = shares < 1.0
+                shares = np.where(is_clear, shares, 0.0)
+        away = (gamma(roundings + k + 2) + shares) * np.where(is_clear, reach, 0.0) + moved
+        away += TINY * (length + n * d)
+        # Conjugates are 0 at 0, and convex.
+        value, size, errors = self.conjugates if is_joint else np.where(is_clear, self.conjugates, 0.0)
+        error = float(errors.sum() + (size * shares).sum()) + gamma(n * k + 1) * float(size.sum()) + n * k * TINY
+        return Pulled(np.where(is_clear, self.Z, 0.0), away, Rounded(float(value.sum()), SLACK * error))
+
+    def _mixed(self, left: Array) -> tuple[Array, Array]:
+        """Return the share of tau - e_y in rows that it balances, and how far that moves columns of Z; (1,) and (k,).
+
+        0 <= tau_c <= 2 mass_c / mass, the same for all rows.
+        """
+        mass, lengths = self.classes
+        has_mass = mass > 0.0
+        if not has_mass.any():
+            return np.zeros(1), np.zeros(len(mass))
+        share = min(SLACK * float((left[has_mass] / mass[has_mass]).max()), 1.0)
+        return np.array([share]), SLACK * share * (2.0 * mass / mass.sum() * lengths.sum() + lengths)
 
 
 class LinearLosses:
@@ -158,14 +205,28 @@ class LinearLosses:
 
     def balanced(self, U: Array) -> Array:
         """Return dual variables near U: with an intercept, sum_i p_i u_ic = 0 up to rounding; (n, k)."""
-        if not self.fit_intercept:
-            return U
+        return self.balanced_by(U, self.balance_sums(U)) if self.fit_intercept else U
+
+    def balance_sums(self, U: Array, mass: Array | None = None) -> Array:
+        """Return what these rows add to the balance of U, given the mass of every class in all rows; (2, k).
+
+        Of an entrywise loss: the sums of the positive and of the negative dual variables.
+        """
         if self.loss.is_joint:
-            off = balanced(self.loss.feasible(U, self.target), labels_of(self.target), self.weights)
+            mass = self.weights @ self.target if mass is None else mass
+            off = without_absent(self.loss.feasible(U, self.target), mass)
+            return np.stack([excess_mass(off, labels_of(self.target), self.weights), self.weights @ self.target])
+        return np.stack([self.weights @ np.maximum(U, 0.0), self.weights @ np.maximum(-U, 0.0)])
+
+    def balanced_by(self, U: Array, sums: Array) -> Array:
+        """Return the dual variables of these rows that are balanced, given the sums of all rows; (n, k)."""
+        if self.loss.is_joint:
+            excess, mass = sums
+            off = without_absent(self.loss.feasible(U, self.target), mass)
+            off = mixed(off, labels_of(self.target), excess, mass)
             return with_labels(off, off.sum(axis=1), self.target)
         # Shrink the side with the larger sum: the conjugate's domain holds 0, so U stays inside it.
-        up = self.weights @ np.maximum(U, 0.0)
-        down = self.weights @ np.maximum(-U, 0.0)
+        up, down = sums
         less = np.minimum(up, down)
         shares = np.where(U > 0.0, less / np.where(up > 0.0, up, 1.0), less / np.where(down > 0.0, down, 1.0))
         return np.asarray(shares * U)
@@ -175,9 +236,7 @@ class LinearLosses:
         """Bounds on the norms of the samples; (n,)."""
         return row_norms(self.X)
 
-    def _losses_at(
-        self, point: BallPoint, scores: Array, sizes: Array, operations: int, excess: float = 0.0
-    ) -> Rounded:
+    def losses_at(self, point: BallPoint, scores: Array, sizes: Array, operations: int, excess: float = 0.0) -> Rounded:
         """Return the losses of scores without the intercept; the weights may be outside their set by a share.
 
         ``sizes`` are the norms of the columns of the weights, (k,), a score has so many roundings beside its product.
@@ -202,44 +261,43 @@ class LinearLosses:
         far = float(self.weights @ self._lengths * slope.sum() + self.weights.sum() * level.sum())
         bent = self.loss.curvature * squares if squares > 0.0 else 0.0
         errors = min(near + bent, self.loss.steepest * far if far > 0.0 else 0.0)
-        return total(terms, errors + self._own_errors(terms))
+        return total(terms, errors + float(self._own_errors(terms).sum()))
 
-    def _own_errors(self, terms: Array) -> float:
-        """Bound the errors of losses or conjugates whose values are these, times p."""
-        return gamma(_ROUNDINGS) * float(np.abs(terms).sum()) + _ROUNDINGS * TINY * self.shape[1] * float(
-            self.weights.sum()
-        )
+    def _own_errors(self, terms: Array) -> Array:
+        """Bound the errors of losses or conjugates whose values are these, times p, by columns; (k,)."""
+        return np.asarray(gamma(_ROUNDINGS) * np.abs(terms).sum(axis=0) + _ROUNDINGS * TINY * self.weights.sum())
 
     def _pulled(self, U: Array) -> Pulled:
         """Return what feasible dual variables near U do to the weights, and cost: maths: rounding, section 6."""
-        U, shares, moved = self._feasible(U)
-        V = self.weights[:, None] * U
-        sizes, (n, d) = np.abs(V), self.X.shape
-        terms, errors = self._conjugates(U, sizes)
-        # Conjugates are 0 at 0, and convex.
-        errors += float((np.abs(terms) * shares).sum())
-        share = gamma(sum_roundings(self.X, self.shape[1]) + self.shape[1] + 2)
-        away = (share + shares) * (self._lengths @ sizes) + moved
-        away += TINY * (self._lengths.sum() + n * d)
-        return Pulled(adjoint_product(self.X, V), away, total(terms, errors))
+        return self.pull_sums(U).pulled(sum_roundings(self.X, self.shape[1]), self.loss.is_joint, self.fit_intercept)
 
-    def _conjugates(self, U: Array, sizes: Array) -> tuple[Array, float]:
-        """Return the conjugates times p, and a bound on the errors of their sum; sizes = p |U|."""
+    def pull_sums(self, U: Array) -> "PullSums":
+        """Return what these rows add to the pull of dual variables near U."""
+        U = self._in_domain(U)
+        V = self.weights[:, None] * U
+        sizes, lengths = np.abs(V), self._lengths
+        terms, errors = self._conjugates(U, sizes)
+        classes = self.target if self.loss.is_joint else np.zeros((len(U), 1))
+        return PullSums(
+            adjoint_product(self.X, V),
+            np.stack([lengths @ sizes, column_sums(V), sizes.sum(axis=0)]),
+            np.stack([terms.sum(axis=0), np.abs(terms).sum(axis=0), errors]),
+            np.stack([self.weights @ classes, (self.weights * lengths) @ classes]),
+            np.array([len(U), lengths.sum()]),
+        )
+
+    def _conjugates(self, U: Array, sizes: Array) -> tuple[Array, Array]:
+        """Return the conjugates times p, and bounds on the errors of their sums, (k,) or (1,); sizes = p |U|."""
         if self.loss.is_joint:
             values, errors = self.loss.conjugate_of(*off_label(U, labels_of(self.target)))
-            return self.weights[:, None] * values[:, None], float(self.weights @ errors)
+            return self.weights[:, None] * values[:, None], np.array([self.weights @ errors])
         terms = self.weights[:, None] * self.loss.conjugate(U, self.target)
         # A conjugate is a sum of two terms, one of them at most |t u|.
-        errors = self._own_errors(terms) + 2.0 * gamma(_ROUNDINGS) * float(np.nansum(sizes * np.abs(self.target)))
+        errors = self._own_errors(terms) + 2.0 * gamma(_ROUNDINGS) * np.nansum(sizes * np.abs(self.target), axis=0)
         return terms, errors
 
-    def _feasible(self, U: Array) -> tuple[Array, Array, Array]:
-        """Return U in the domain of the conjugate, shares of itself by which it may shrink, and how else Z may move.
-
-        With an intercept, sum_i p_i u_ic = 0: the positive or the negative side of a column shrinks by what is left of
-        the sum, or all rows mix with one other. A column whose sides rounding hides is zero. Shapes (n, k), (k,) or
-        (1,), and (k,).
-        """
+    def _in_domain(self, U: Array) -> Array:
+        """Return dual variables near U in the domain of the conjugate; (n, k)."""
         if self.loss.is_joint:
             off = self.loss.feasible(U, self.target)
             U = with_labels(off, off.sum(axis=1), self.target)
@@ -247,30 +305,7 @@ class LinearLosses:
             U = self.target * np.clip(self.target * U, -self.loss.steepest, 0.0)
         if isinstance(self.loss, Observed):
             U = np.where(np.isnan(self.target), 0.0, U)
-        n, k = U.shape
-        if not self.fit_intercept:
-            return U, np.zeros(1), np.zeros(k)
-        V = self.weights[:, None] * U
-        sizes = np.abs(V).sum(axis=0)
-        left = np.abs(column_sums(V)) + gamma(column_roundings(n) + k + 4) * sizes + n * TINY
-        if self.loss.is_joint:
-            return U, *self._mixed(left)
-        # The larger side holds half of the sizes, or more.
-        shares = SLACK * 2.0 * left / np.where(sizes > 0.0, sizes, TINY)
-        is_clear = shares < 1.0
-        return np.where(is_clear, U, 0.0), np.where(is_clear, shares, 0.0), np.zeros(k)
-
-    def _mixed(self, left: Array) -> tuple[Array, Array]:
-        """Return the share of tau - e_y in rows that it balances, and how far that moves columns of Z; (1,) and (k,).
-
-        0 <= tau_c <= 2 mass_c / mass, the same for all rows.
-        """
-        mass, lengths = self.weights @ self.target, self.weights * self._lengths
-        has_mass = mass > 0.0
-        if not has_mass.any():
-            return np.zeros(1), np.zeros(len(mass))
-        share = min(SLACK * float((left[has_mass] / mass[has_mass]).max()), 1.0)
-        return np.array([share]), SLACK * share * (2.0 * mass / mass.sum() * lengths.sum() + lengths @ self.target)
+        return U
 
     def warm_point(self, weights: Any, intercept: Array) -> BallPoint | None:
         """Return the point that the weights of a model, (d, k), are; None where they have another shape."""

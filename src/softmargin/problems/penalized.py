@@ -86,7 +86,7 @@ class Penalized(LinearLosses):
     def _value(self, point: BallPoint, scores: Array) -> Rounded:
         W = point.weights
         sizes = np.where(W.any(axis=0), norms(W, axis=0), 0.0)
-        return self._losses_at(point, scores, sizes, _OPERATIONS) + rounded_value(self.penalty, W)
+        return self.losses_at(point, scores, sizes, _OPERATIONS) + rounded_value(self.penalty, W)
 
     def dual(self, U: Array) -> Rounded:
         """Return D at feasible dual variables near U, or near a share of it where g* is infinite."""

@@ -114,6 +114,10 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
         **_ANY_BALL,
     },
     "penalized": {"accelerated_gradient": SolverName("PenalizedGradient")},
+    # Rows in blocks, on this machine or on others.
+    "summed ridge": {"newton": SolverName("SummedNewton")},
+    "summed penalty": {"prox_newton": SolverName("SummedProxNewton")},
+    "summed ball": {"prox_newton": SolverName("SummedProxNewton")},
     "l1 ball hinge": _NOT_SMOOTH,
     "trace ball hinge": _NOT_SMOOTH,
 }

@@ -1,0 +1,392 @@
+"""A loss of linear scores whose rows lie in blocks, here or on other machines, with a penalty or over a ball.
+
+    P(W) = sum over blocks sum_i p_i f(W' [x_i, constant], t_i) + g(W)                  maths: penalised losses, eq. 1
+    D(U) = -g*(-Z) - sum over blocks sum_i p_i f*(u_i, t_i) ,    Z = X' (p U)                                    eq. 2
+           with an unpenalised constant also   sum_i p_i u_i = 0
+
+Nothing here has the length of the data: a *pass* sends arrays of the size of the weights to every block, and brings
+back one sum (``summed_passes``). The dual point of a point is never stored: its rows are the slopes of the losses at W,
+made again where they are needed. Those of a hinge are slopes of the hinge with its corner rounded off over a width, so
+that a point is (W, width).
+
+    problem         loss                          constant        g
+    softmax         multinomial; two classes:     free            any convex penalty with a bound
+                    logistic
+    squared hinge   squared hinge, entrywise      free, or not    1/2 |W|^2
+    hinge           joint, or entrywise           not, or free    1/2 |W|^2
+    ball            any smooth one                free            l2 / 2 |W|^2, W in a ball
+"""
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property, reduce
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from softmargin.core.certificate import Certificate, duality_gap, relative_gap
+from softmargin.core.deadline import check_time
+from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.pieces import Array
+from softmargin.core.rounding import Rounded, gamma, squared_norm
+from softmargin.losses.smoothed import is_smooth
+from softmargin.penalties import checked
+from softmargin.penalties.rounding import OPERATIONS, outward, rounded_conjugate, rounded_value
+from softmargin.problems import summed_passes as passes
+from softmargin.problems.linear_losses import Pulled
+from softmargin.problems.summed_passes import Balance, Block, Curvature, Form, Scored
+
+__all__ = ["Blocks", "ConstrainedSum", "LocalBlocks", "PenalizedSum", "SummedLosses", "SummedPoint", "added"]
+
+T = TypeVar("T", bound=tuple[Any, ...])
+_WIDTH = 1e-3  # of the corner of a hinge whose weights alone are known; by hand
+_BALANCED = 1e-10  # share of the dual variables that may be out of balance before the intercept is improved; by hand
+_MAX_STEPS = 20  # of Newton's method for the intercept; a guard
+
+
+class Blocks(Protocol):
+    """Rows in blocks."""
+
+    n: int
+    n_features: int
+    most_rows: int  # of a block
+    n_blocks: int
+
+    def total(self, work: Callable[..., T], *small: Any) -> T:
+        """Return the sum over all blocks of ``work(block, *small)``, added in a fixed order."""
+
+    def each(self, work: Callable[..., Any], *small: Any) -> list[Any]:
+        """Return ``work(block, *small)`` of every block, in their order."""
+
+
+def added(left: T, right: T) -> T:
+    """Add two tuples field by field."""
+    sums = [a + b for a, b in zip(left, right, strict=True)]
+    return type(left)(*sums) if hasattr(left, "_fields") else type(left)(sums)
+
+
+class LocalBlocks:
+    """Blocks in the memory of this process."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.blocks = [block for block in blocks if len(block.y)] or list(blocks[:1])
+        rows = [len(block.y) for block in self.blocks]
+        self.n, self.most_rows, self.n_blocks = sum(rows), max(rows), len(rows)
+        self.n_features = int(self.blocks[0].X.shape[1])
+
+    def total(self, work: Callable[..., T], *small: Any) -> T:
+        """Return the sum over all blocks, two neighbours at a time: the order of a tree."""
+        sums = self.each(work, *small)
+        while len(sums) > 1:
+            sums = [reduce(added, sums[i : i + 2]) for i in range(0, len(sums), 2)]
+        return sums[0]
+
+    def each(self, work: Callable[..., Any], *small: Any) -> list[Any]:
+        """Return what every block gives."""
+        return [work(block, *small) for block in self.blocks]
+
+
+class SummedPoint(NamedTuple):
+    """Weights, the last row those of the constant feature, and the width of a hinge's corner (0: no hinge)."""
+
+    weights: Array  # (d + 1, k)
+    width: float = 0.0
+
+
+class SummedLosses:
+    """A loss of linear scores over blocks; a subclass adds a function of the weights.
+
+    Parameters
+    ----------
+    blocks : Blocks
+    form : Form
+        The loss, its columns, and the constant feature.
+    """
+
+    point_type: ClassVar[type] = SummedPoint
+
+    def __init__(self, blocks: Blocks, form: Form) -> None:
+        self.blocks, self.form = blocks, form
+        if blocks.n == 0 or blocks.n_features == 0:
+            raise DataError(f"X has shape {(blocks.n, blocks.n_features)}; rows and columns must exist.")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the weights: (d + 1, k)."""
+        return self.blocks.n_features + 1, self.form.n_columns
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether the loss has no corners."""
+        return is_smooth(self.form.loss)
+
+    def scored(self, W: Array, width: float) -> Scored:
+        """Return the losses and their gradient: one pass."""
+        check_time()
+        return self.blocks.total(passes.scored, self.form, W, width)
+
+    def curvature(self, W: Array, width: float, features: Array | None = None) -> Curvature:
+        """Return the losses, their gradient and their Hessian, or its part for some rows of W, the last among them."""
+        check_time()
+        return self.blocks.total(passes.curvature, self.form, W, width, features)
+
+    def hessian_times(self, W: Array, V: Array, width: float) -> Array:
+        """Return the Hessian at W times V: one pass."""
+        check_time()
+        return self.blocks.total(passes.hessian_times, self.form, W, V, width)[0]
+
+    def metric(self, W: Array, width: float, has_gram: bool) -> Array:
+        """Return a matrix (d + 1, d + 1) or a diagonal (d + 1, k) like the Hessian: one pass."""
+        check_time()
+        return self.blocks.total(passes.metric, self.form, W, width, has_gram)[0]
+
+    def along(self, W: Array, D: Array, lengths: Array, width: float) -> Array:
+        """Return the losses at W + t D for several lengths t: one pass."""
+        check_time()
+        return self.blocks.total(passes.along, self.form, W, D, lengths, width)[0]
+
+    def zero(self) -> SummedPoint:
+        """Return W = 0."""
+        return SummedPoint(np.zeros(self.shape), 0.0 if self.is_smooth else 1.0)
+
+    def checked_point(self, init: SummedPoint | None) -> SummedPoint:
+        """Return where to start: ``init``, if its shape fits, or zero."""
+        if init is None:
+            return self.zero()
+        if init.weights.shape != self.shape:
+            raise DataError(f"a warm start needs weights of shape {self.shape}; found {init.weights.shape}.")
+        return SummedPoint(np.array(init.weights, dtype=np.float64), 0.0 if self.is_smooth else init.width or _WIDTH)
+
+    def warm_point(self, coef: Array, intercept: Array) -> SummedPoint | None:
+        """Return the point that the weights of a model, (k, d) and (k,), are; None where they have another shape."""
+        constant = self.form.constant
+        columns = np.vstack([coef.T, intercept / constant if constant else np.zeros(len(intercept))])
+        if columns.shape[1] == 1 and self.form.n_columns == 2:
+            columns = columns * np.array([-0.5, 0.5])  # of all with this difference, the shortest
+        return SummedPoint(columns, 0.0 if self.is_smooth else _WIDTH) if columns.shape == self.shape else None
+
+    def coef_and_intercept(self, point: SummedPoint) -> tuple[Array, Array]:
+        """Return the weights in scikit-learn's shapes: (k, d) and (k,), or one row for two classes."""
+        W = point.weights
+        if self.form.loss.is_joint and W.shape[1] == 2:
+            W = W[:, 1:] - W[:, :1]
+        intercept = self.form.constant * W[-1]
+        if self.form.loss.is_joint and self.form.is_free:
+            intercept = intercept - intercept.mean()
+        return np.ascontiguousarray(W[:-1].T) + 0.0, intercept
+
+    def value(self, W: Array) -> float:
+        """Return g(W)."""
+        raise NotImplementedError
+
+    def _rounded_value(self, W: Array) -> Rounded:
+        """Return g of the rows that it sees, with its error."""
+        raise NotImplementedError
+
+    def _bound(self, pulled: Pulled) -> Rounded:
+        """Return D, given what dual variables do to the weights, and cost; minus infinity where g* is infinite."""
+        raise NotImplementedError
+
+    def _rough_bound(self, Z: Array, conjugates: float, losses: float) -> float:
+        """Return about D, given Z and the sum of the conjugates."""
+        raise NotImplementedError
+
+    def rough_residual(self, W: Array, values: Array, gradient: Array, width: float) -> float:
+        """Guess the residual at W, given what a pass returns there.
+
+        To balance the slopes costs about what is out of balance, times a score.
+        """
+        soft, hard, inner, entropies = values
+        conjugates = float(inner - soft + width * entropies)
+        if self.form.is_free:
+            conjugates += float(np.abs(gradient[-1]) @ (1.0 + np.abs(W[-1])))
+        primal = float(hard + self.value(W))
+        return relative_gap(primal, self._rough_bound(self.form.penalised(gradient), conjugates, float(hard)))
+
+    @cached_property
+    def _mass(self) -> Array:
+        """The prices of every class of a joint loss; else nothing."""
+        return self.blocks.total(passes.class_mass, self.form)[0] if self.form.loss.is_joint else np.zeros(1)
+
+    def _balance(self, W: Array, width: float) -> Balance:
+        check_time()
+        return self.blocks.total(passes.balance, self.form, W, width, self._mass, self._excess(W))
+
+    def primal(self, point: SummedPoint) -> Rounded:
+        """Return P(W)."""
+        return self._balance(point.weights, point.width).losses + self._rounded_value(point.weights)
+
+    def certificate(self, point: SummedPoint) -> Certificate:
+        """Return the duality gap at a point: two passes, and some more where the intercept is not the best one."""
+        W, width = np.asarray(point.weights, dtype=np.float64), point.width
+        if not np.isfinite(W).all():
+            return Certificate("duality gap", math.inf, -math.inf, math.nan)
+        here = self._balance(W, width)
+        primal = here.losses + self._rounded_value(W)
+        if not math.isfinite(primal.upper):
+            return Certificate("duality gap", primal.upper, -math.inf, math.inf)
+        if self.form.is_free:
+            W, here = self._best_intercept(W, width, here)
+        bound = self._dual(W, width, here.sums)
+        # U = 0 is feasible, and no objective here is negative: D there is at least 0.
+        return duality_gap(primal, bound if bound.lower >= 0.0 else Rounded(0.0))
+
+    def _best_intercept(self, W: Array, width: float, here: Balance) -> tuple[Array, Balance]:
+        """Return weights with a better intercept, and the balance there: Newton's method, halved where it fails."""
+        slopes, length = self._slopes(here), 1.0
+        for _ in range(_MAX_STEPS):
+            size = float(np.abs(slopes).sum())
+            if size <= _BALANCED * float(np.abs(here.sums).sum()):
+                break
+            step = -np.linalg.lstsq(here.bends, slopes, rcond=1e-12)[0]
+            new = W.copy()
+            new[-1] += length * step / self.form.constant
+            there = self._balance(new, width)
+            other = self._slopes(there)
+            if float(np.abs(other).sum()) < size:
+                W, here, slopes, length = new, there, other, 1.0
+            elif length > 0.1:
+                length *= 0.25
+            else:
+                break
+        return W, here
+
+    def _slopes(self, here: Balance) -> Array:
+        """Return the derivatives by the intercepts; (k,)."""
+        return here.sums[0] if self.form.loss.is_joint else here.sums[0] - here.sums[1]
+
+    def _dual(self, W: Array, width: float, sums: Array) -> Rounded:
+        """Return D at the slopes of W, balanced, or at a share of them where g* is infinite."""
+        pulled = self._pulled(W, width, sums, 1.0)
+        bound, scale, hair = self._bound(pulled), self._reach(pulled), gamma(OPERATIONS)
+        while not math.isfinite(bound.value) and hair < 1.0:
+            scale, hair = scale * (1.0 - hair), 2.0 * hair
+            bound = self._bound(self._pulled(W, width, sums, scale))
+        return bound
+
+    def _reach(self, pulled: Pulled) -> float:
+        """Return the share of dual variables at which g* may be finite."""
+        return 1.0
+
+    def _pulled(self, W: Array, width: float, sums: Array, scale: float) -> Pulled:
+        check_time()
+        found = self.blocks.total(passes.pull, self.form, W, width, sums, scale)
+        # A sum over a block is one over its rows in any order; then over the blocks.
+        roundings = self.blocks.most_rows + self.blocks.n_blocks
+        return found.pulled(roundings, self.form.loss.is_joint, self.form.is_free)
+
+    def _excess(self, W: Array) -> float:
+        """Return by which share weights are outside their set, by rounding."""
+        return 0.0
+
+    def _settings(self) -> Any:
+        raise NotImplementedError
+
+    def fingerprint(self) -> str:
+        """Return a hash of the data in their blocks, the loss and what is added to it."""
+        digests = self.blocks.each(passes.block_digest)
+        return hashlib.sha256(repr((self._settings(), self.form, digests)).encode()).hexdigest()
+
+
+class PenalizedSum(SummedLosses):
+    """The losses with a convex penalty that grows with the weights."""
+
+    takes_scales: ClassVar[bool] = True
+
+    def __init__(self, blocks: Blocks, form: Form, penalty: Any) -> None:
+        super().__init__(blocks, form)
+        self.penalty = checked(penalty)
+        if not (self.penalty.is_convex and self.penalty.has_bound):
+            raise IncompatibleError(
+                f"penalty={penalty} was asked for: over blocks of rows a convex penalty is needed that grows with the "
+                "weights, as no bound can be proven without one. Give one of positive strength."
+            )
+
+    @property
+    def kind(self) -> str:
+        """The family of solvers: of a ridge, or of any penalty."""
+        return "summed ridge" if self.ridge > 0.0 else "summed penalty"
+
+    @property
+    def ridge(self) -> float:
+        """The strength of the penalty where it is ridge / 2 |W|^2; else 0."""
+        return float(getattr(self.penalty, "ridge", None) or 0.0)
+
+    def value(self, W: Array) -> float:
+        """Return g(W)."""
+        return float(self.penalty.value(self.form.penalised(W)))
+
+    def prox(self, V: Array, t: Any) -> Array:
+        """Return the minimiser of g(W) + |W - V|^2 / (2 t); t is a number, or (d + 1, 1)."""
+        W = V.copy()
+        rows = self.form.penalised(W)
+        rows[:] = self.penalty.prox(rows.copy(), t if np.ndim(t) == 0 else self.form.penalised(t))
+        return W
+
+    def _rounded_value(self, W: Array) -> Rounded:
+        return rounded_value(self.penalty, self.form.penalised(W))
+
+    def _bound(self, pulled: Pulled) -> Rounded:
+        Z, away, conjugates = pulled
+        return (rounded_conjugate(self.penalty, -Z, np.broadcast_to(away, Z.shape)) + conjugates).times(-1.0)
+
+    def _reach(self, pulled: Pulled) -> float:
+        away = np.broadcast_to(pulled.away, pulled.Z.shape)
+        return float(self.penalty.reach(outward(-pulled.Z, away, 2 * OPERATIONS)))
+
+    def _rough_bound(self, Z: Array, conjugates: float, losses: float) -> float:
+        # A share s < 1 of U adds a term of second order in 1 - s, which at s = 0 is all the losses.
+        share = float(self.penalty.reach(-Z))
+        return float(-self.penalty.conjugate(-share * Z)) - share * conjugates - (1.0 - share) ** 2 * losses
+
+    def _settings(self) -> Any:
+        return ("penalized sum", self.penalty)
+
+
+class ConstrainedSum(SummedLosses):
+    """The losses with a ridge penalty, over a convex set of weights."""
+
+    kind: ClassVar[str] = "summed ball"
+    takes_scales: ClassVar[bool] = False
+    ridge: ClassVar[float] = 0.0
+
+    def __init__(self, blocks: Blocks, form: Form, ball: Any, l2: float = 0.0) -> None:
+        super().__init__(blocks, form)
+        if not self.is_smooth:
+            raise IncompatibleError("over a ball, blocks of rows need a smooth loss; use loss='smooth_hinge'.")
+        self.ball, self.l2 = ball, float(l2)
+
+    def value(self, W: Array) -> float:
+        """Return l2 / 2 |W|^2, for weights inside the ball."""
+        rows = self.form.penalised(W)
+        return 0.5 * self.l2 * float(np.vdot(rows, rows))
+
+    def prox(self, V: Array, t: Any) -> Array:
+        """Return the minimiser of l2 / 2 |W|^2 + |W - V|^2 / (2 t) over the ball; all of its rows have the same t."""
+        t, W = float(np.ravel(t)[0]), V.copy()
+        rows = self.form.penalised(W)
+        rows[:] = self.ball.project(rows / (1.0 + t * self.l2))
+        return W
+
+    def _rounded_value(self, W: Array) -> Rounded:
+        excess, square = self._excess(W), squared_norm(self.form.penalised(W).copy()).times(0.5).times(self.l2)
+        return square.widened(excess * (2.0 + excess) * square.value) if excess < math.inf else Rounded(math.inf)
+
+    def _excess(self, W: Array) -> float:
+        return float(self.ball.excess(self.form.penalised(W).copy()))
+
+    def _bound(self, pulled: Pulled) -> Rounded:
+        least: Rounded = self.ball.least_below(pulled.Z, self.l2, pulled.away)
+        return least - pulled.conjugates
+
+    def _rough_bound(self, Z: Array, conjugates: float, losses: float) -> float:
+        return float(self.ball.least(Z, self.l2)) - conjugates
+
+    def certificate(self, point: SummedPoint) -> Certificate:
+        """Return the gap at a point, under the name it has over a ball."""
+        found = super().certificate(point)
+        return found if self.l2 > 0.0 else found._replace(kind="Frank-Wolfe gap")
+
+    def _settings(self) -> Any:
+        return ("constrained sum", self.ball, self.l2)

@@ -1,0 +1,301 @@
+"""What one block of rows adds to a loss of linear scores: every pass over data that lie in blocks.
+
+    s_i = W' [x_i, constant] ,      W (d + 1, k)
+
+Every function here is pure: of a block and of arrays of the size of the weights. It returns sums over the rows of the
+block, in float64, a tuple whose fields add up over the blocks. So a block may lie anywhere, and may be computed again.
+Rows are taken some thousand at a time: no array but X has the length of the block times k.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from softmargin.core.pieces import Array
+from softmargin.core.rounding import Rounded, norms
+from softmargin.losses.joint import labels_of
+from softmargin.losses.multinomial import one_hot
+from softmargin.losses.smoothed import bent, curvature_diagonal, curvature_times, has_star, is_smooth
+from softmargin.matrices.operator import numbers_per_row, row_slices, with_constant
+from softmargin.problems.checks import digest_of
+from softmargin.problems.linear_losses import BallPoint, LinearLosses, PullSums
+
+__all__ = [
+    "Balance",
+    "Block",
+    "Curvature",
+    "Form",
+    "Scored",
+    "along",
+    "balance",
+    "block_digest",
+    "class_mass",
+    "curvature",
+    "hessian_times",
+    "metric",
+    "pull",
+    "scored",
+]
+
+_NUMBERS = 1 << 18  # of X, or of the scores, that are processed at once: 2 MB, about a processor's cache
+_OPERATIONS = 12  # roundings of a score beside its product, as problems.penalized counts them
+
+
+class Block(NamedTuple):
+    """Some of the rows."""
+
+    X: Any  # (n, d) array or CSR matrix, float32 or float64
+    y: Array  # (n,) class codes, or numbers for a regressor
+    weights: Array  # (n,) price of each row's loss
+
+
+class Form(NamedTuple):
+    """What is summed over the rows."""
+
+    loss: Any  # of losses.entrywise or losses.joint
+    n_columns: int  # k
+    constant: float = 0.0  # value of the constant feature; 0 for none
+    is_free: bool = False  # its weight is not penalised
+
+    def targets(self, y: Array) -> Array:
+        """Return the targets of codes or numbers; (n, k)."""
+        if self.loss.is_joint:
+            return one_hot(y, self.n_columns)
+        if not self.loss.is_margin:
+            return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        codes = np.arange(self.n_columns) if self.n_columns > 1 else np.ones(1)
+        return np.where(y[:, None] == codes, 1.0, -1.0)
+
+    @property
+    def is_penalised(self) -> bool:
+        """Whether there is a constant feature whose weight is penalised."""
+        return self.constant != 0.0 and not self.is_free
+
+    def penalised(self, W: Array) -> Array:
+        """Return the rows of W that the penalty sees."""
+        return W if self.is_penalised else W[:-1]
+
+
+class _Rows(NamedTuple):
+    """Some rows of a block, in float64."""
+
+    X: Any
+    target: Array  # (n, k)
+    weights: Array  # (n,)
+
+    def times(self, W: Array, constant: float) -> Array:
+        """Return [X, constant] W; (n, k)."""
+        return np.asarray(self.X @ W[:-1]) + constant * W[-1]
+
+    def adjoint(self, V: Array, constant: float) -> Array:
+        """Return [X, constant]' V; (d + 1, k)."""
+        return np.vstack([np.asarray(self.X.T @ V), constant * V.sum(axis=0)])
+
+
+def _pieces(block: Block, form: Form, width: int = 1) -> Iterator[_Rows]:
+    """Yield some rows after the others; ``width`` is how many numbers a row has while it is processed."""
+    X, y, weights = block
+    for rows in row_slices(X.shape[0], max(form.n_columns, numbers_per_row(X), width), numbers=_NUMBERS):
+        yield _Rows(X[rows].astype(np.float64, copy=False), form.targets(y[rows]), weights[rows])
+
+
+class Scored(NamedTuple):
+    """The losses of a point up to first order."""
+
+    values: Array  # (4,) sums of p f_w, p f, p <u, s> and p H(u): f_w is f with rounded corners, u its slopes
+    gradient: Array  # (d + 1, k) of the first
+    drift: Array  # (d + 1, k) its derivative by the width; no rows where the loss is smooth
+
+
+def scored(block: Block, form: Form, W: Array, width: float) -> Scored:
+    """Return the losses and their gradient."""
+    sums = _nothing(form, W)
+    for rows in _pieces(block, form):
+        sums = _with_rows(sums, rows, form, rows.times(W, form.constant), width)[0]
+    return sums
+
+
+def _nothing(form: Form, W: Array) -> Scored:
+    return Scored(np.zeros(4), np.zeros(W.shape), np.zeros((0 if is_smooth(form.loss) else len(W), W.shape[1])))
+
+
+def _with_rows(sums: Scored, rows: _Rows, form: Form, scores: Array, width: float) -> tuple[Scored, Array]:
+    """Return the sums with some rows more, and the bends of these times p."""
+    values, U, bends, entropies, drifts = bent(form.loss, width, scores, rows.target)
+    p = rows.weights
+    soft = p @ values
+    hard = soft if drifts is None else p @ form.loss.value(scores, rows.target).sum(axis=1)
+    V = p[:, None] * U
+    own = np.array([soft, hard, np.vdot(V, scores), np.sum(p * entropies)])
+    drift = sums.drift if drifts is None else sums.drift + rows.adjoint(p[:, None] * drifts, form.constant)
+    return Scored(sums.values + own, sums.gradient + rows.adjoint(V, form.constant), drift), p[:, None] * bends
+
+
+class Curvature(NamedTuple):
+    """The losses of a point up to second order."""
+
+    values: Array
+    gradient: Array
+    drift: Array
+    hessian: Array  # (k, d + 1, d + 1) one per column; of a joint loss (D, D), D = (d + 1) k
+
+
+def curvature(block: Block, form: Form, W: Array, width: float, features: Array | None = None) -> Curvature:
+    """Return the losses, their gradient and their Hessian, this for some rows of W where they are named."""
+    (d, k), loss, sums = W.shape, form.loss, _nothing(form, W)
+    d = d if features is None else len(features)
+    H = np.zeros((d, k, d, k) if loss.is_joint else (k, d, d))
+    for rows in _pieces(block, form, d * k if loss.is_joint else d):
+        sums, bends = _with_rows(sums, rows, form, rows.times(W, form.constant), width)
+        is_bent = bends.any(axis=1)
+        A, bends = _augmented(rows.X[is_bent], form.constant, features), bends[is_bent]
+        if not loss.is_joint:
+            for c in range(k):
+                H[c] += _gram(A, bends[:, c])
+        elif has_star(loss):
+            _add_stars(A, bends, labels_of(rows.target[is_bent]), H)
+        else:
+            _add_shared(A, bends, H)
+    return Curvature(*sums, H.reshape(d * k, d * k) if loss.is_joint else H)
+
+
+def _gram(A: Array, weights: Array) -> Array:
+    """Return A' diag(weights) A."""
+    is_used = weights > 0.0
+    A, weights = (A, weights) if is_used.all() else (A[is_used], weights[is_used])
+    return np.asarray(A.T @ (A * weights[:, None]))
+
+
+def _add_shared(A: Array, bends: Array, H: Array) -> None:
+    """Add sum_i a_i a_i' (x) (diag(b) - b b' / sum(b)) to H, (d, k, d, k)."""
+    d, k = H.shape[:2]
+    for c in range(k):
+        H[:, c, :, c] += _gram(A, bends[:, c])
+    shares = bends / np.sqrt(bends.sum(axis=1, keepdims=True))
+    M = (A[:, :, None] * shares[:, None, :]).reshape(len(A), d * k)
+    H -= (M.T @ M).reshape(H.shape)
+
+
+def _add_stars(A: Array, bends: Array, y: Array, H: Array) -> None:
+    """Add sum_i a_i a_i' (x) sum_c b_c (e_c - e_y)(e_c - e_y)' to H, (d, k, d, k): the rows of one label share E."""
+    for label in np.unique(y):
+        mine = y == label
+        for c in range(H.shape[1]):
+            if c != label:
+                G = _gram(A[mine], bends[mine, c])
+                H[:, c, :, c] += G
+                H[:, label, :, label] += G
+                H[:, c, :, label] -= G
+                H[:, label, :, c] -= G
+
+
+def _augmented(X: Any, constant: float, features: Array | None = None) -> Array:
+    """Return [X, constant], or some of its columns, as an array."""
+    if features is not None:
+        X = X[:, features[features < X.shape[1]]]
+    dense = X if isinstance(X, np.ndarray) else X.toarray()
+    return np.hstack([dense, np.full((len(dense), 1), constant)])
+
+
+def hessian_times(block: Block, form: Form, W: Array, V: Array, width: float) -> tuple[Array]:
+    """Return the Hessian at W times V."""
+    out = np.zeros(V.shape)
+    for rows in _pieces(block, form):
+        bends = bent(form.loss, width, rows.times(W, form.constant), rows.target).bends
+        T = curvature_times(form.loss, bends, rows.times(V, form.constant), rows.target)
+        out += rows.adjoint(rows.weights[:, None] * T, form.constant)
+    return (out,)
+
+
+def metric(block: Block, form: Form, W: Array, width: float, has_gram: bool) -> tuple[Array]:
+    """Return a matrix like the Hessian: one Gram matrix for all columns, by their mean curvature, or the diagonal."""
+    d, k = W.shape
+    out = np.zeros((d, d) if has_gram else (d, k))
+    for rows in _pieces(block, form):
+        bends = bent(form.loss, width, rows.times(W, form.constant), rows.target).bends
+        diagonal = rows.weights[:, None] * curvature_diagonal(form.loss, bends, rows.target)
+        if has_gram:
+            mean = diagonal.mean(axis=1)
+            A = _augmented(rows.X[mean > 0.0], form.constant)
+            out += A.T @ (A * mean[mean > 0.0, None])
+        else:
+            squares = rows.X**2 if isinstance(rows.X, np.ndarray) else rows.X.power(2)
+            out[:-1] += squares.T @ diagonal
+            out[-1] += form.constant**2 * diagonal.sum(axis=0)
+    return (out,)
+
+
+def along(block: Block, form: Form, W: Array, D: Array, lengths: Array, width: float) -> tuple[Array]:
+    """Return the losses, with rounded corners, at W + t D for several lengths t."""
+    out = np.zeros(len(lengths))
+    for rows in _pieces(block, form):
+        scores, moves = rows.times(W, form.constant), rows.times(D, form.constant)
+        for m, t in enumerate(lengths):
+            out[m] += rows.weights @ bent(form.loss, width, scores + t * moves, rows.target).values
+    return (out,)
+
+
+def class_mass(block: Block, form: Form) -> tuple[Array]:
+    """Return the sum of the prices of every class; (k,)."""
+    return (np.bincount(np.asarray(block.y), weights=block.weights, minlength=form.n_columns),)
+
+
+class Balance(NamedTuple):
+    """What a certificate asks of the losses of a point: their sum, and how far the slopes are from balance."""
+
+    losses: Rounded
+    sums: Array  # (2, k) as LinearLosses.balance_sums has them
+    bends: Array  # (k, k) second derivatives by the intercepts
+
+
+def _problem_of(rows: _Rows, form: Form) -> LinearLosses:
+    X = with_constant(rows.X, form.constant) if form.is_penalised else rows.X
+    return LinearLosses(X, rows.target, form.loss, rows.weights, form.is_free)
+
+
+def _slopes(form: Form, W: Array, width: float, mine: LinearLosses) -> tuple[Array, Array, Array]:
+    """Return scores without the intercept, dual variables, and bends."""
+    scores = mine.scores(np.ascontiguousarray(form.penalised(W)))
+    intercept = W[-1] * form.constant if form.is_free else 0.0
+    _, U, bends, *_ = bent(form.loss, width, scores + intercept, mine.target)
+    return scores, U, bends
+
+
+def balance(block: Block, form: Form, W: Array, width: float, mass: Array, excess: float) -> Balance:
+    """Return the losses at W, outside its set by a share, with their errors, and the balance of the slopes there."""
+    k = form.n_columns
+    found = Balance(Rounded(0.0), np.zeros((2, k)), np.zeros((k, k)))
+    weights = np.ascontiguousarray(form.penalised(W))
+    point = BallPoint(weights, W[-1] * form.constant if form.is_free else np.zeros(k))
+    sizes = np.where(weights.any(axis=0), norms(weights, axis=0), 0.0)
+    for rows in _pieces(block, form):
+        mine = _problem_of(rows, form)
+        scores, U, bends = _slopes(form, W, width, mine)
+        # Of a joint loss only the multinomial one has a free intercept; one of hinges is not improved.
+        second = np.diag(rows.weights @ bends)
+        if form.loss.is_joint and is_smooth(form.loss):
+            second -= (rows.weights[:, None] * bends).T @ bends
+        losses = mine.losses_at(point, scores, sizes, _OPERATIONS, excess)
+        found = Balance(found.losses + losses, found.sums + mine.balance_sums(U, mass), found.bends + second)
+    return found
+
+
+def pull(block: Block, form: Form, W: Array, width: float, sums: Array, scale: float) -> PullSums:
+    """Return what a share of the slopes at W, balanced by the sums of all rows, does to the weights, and costs."""
+    d, k = form.penalised(W).shape
+    joint = k if form.loss.is_joint else 1
+    costs = 1 if form.loss.is_joint else k
+    nothing = (np.zeros(shape) for shape in ((d, k), (3, k), (3, costs), (2, joint), 2))
+    found = PullSums(*nothing)
+    for rows in _pieces(block, form):
+        mine = _problem_of(rows, form)
+        U = _slopes(form, W, width, mine)[1]
+        U = mine.balanced_by(U, sums) if form.is_free else U
+        found = PullSums(*(a + b for a, b in zip(found, mine.pull_sums(scale * U), strict=True)))
+    return found
+
+
+def block_digest(block: Block) -> str:
+    """Return a hash of the rows."""
+    return digest_of("block", block.X, np.asarray(block.y), block.weights)

@@ -1,0 +1,206 @@
+"""Newton's method for a ridge and losses that are summed over blocks of rows: one pass a step where W is small.
+
+    minimise over W:   F_w(W) = sum_i p_i f_w(W' x_i) + ridge / 2 |W|^2                   maths: sums over blocks, eq. 1
+    one step:          (H + ridge) D = -G ,    W <- W + t D
+
+f_w is the loss with its corners rounded off over the width w (``losses.smoothed``); a smooth loss has w = 0. The gap of
+the hinge itself is that of F_w and what the corners cost. Where the first is not most of both, the width falls to w',
+and the step follows the path of the minima:   (H + ridge) D = -(G + (w' - w) dG/dw).
+
+Where H has few enough numbers, the pass that judges a step also brings the H of the next one. Else H is known by its
+products with vectors, one pass each, and conjugate gradients have a Gram matrix for all columns, or the diagonal.
+A step that does not lower F_w enough is shortened: one pass tries several lengths.
+
+No state has the length of the data, and every pass is a pure function of the weights: rows may lie anywhere, and may be
+lost and read again.
+
+Source: Newton with smoothed corners, Lee and Mangasarian (2001) and Chapelle (2007). We differ: the width falls along
+the path of minima, and the slopes of the smoothed loss are the dual point of the certificate.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from softmargin.core.errors import IncompatibleError
+from softmargin.core.protocols import SummedProblem
+from softmargin.problems.summed import SummedPoint
+from softmargin.solvers.common.conjugate_gradients import Metric, conjugate_gradients
+from softmargin.solvers.common.resumable import Resumable
+
+__all__ = ["SummedNewton", "SummedNewtonState", "SummedNewtonTuning"]
+
+Array = NDArray[Any]
+JITTER = 1e-13  # share of the largest diagonal that is added to a matrix: rounding hides it
+
+
+class SummedNewtonTuning(NamedTuple):
+    """How exact directions are, how steps are judged, and how the width falls."""
+
+    most_numbers: int = 1 << 23  # of a Hessian, or of a Gram matrix: 64 MB travel from every block; by hand
+    least_exact: float = 0.1  # share of the gradient to which conjugate gradients go at first; by hand
+    enough: float = 1e-4  # share of the predicted decrease that a step must reach; the usual one
+    shortest: int = 12  # lengths 1/2, 1/4, ... of a step that is too long; by hand
+    settled: float = 0.6  # share of the gap that is not due to the corners at which the width falls; letter, a9a
+    fall: float = 0.4  # of the width; 0.2 takes as many passes on letter, more on shuttle and a9a
+
+
+@dataclass
+class SummedNewtonState:
+    """The weights, and the losses there; the Hessian is made again where it is missing."""
+
+    weights: Array  # (d + 1, k)
+    width: float
+    values: Array  # (4,) as a pass returns them
+    gradient: Array  # (d + 1, k) of the losses
+    drift: Array  # (d + 1, k) its derivative by the width; empty for a smooth loss
+    first_size: float = math.nan
+    hessian: Any = field(init=False, repr=False, default=None)
+
+
+@dataclass(frozen=True)
+class SummedNewton(Resumable):
+    """Newton's method; it has no settings. One step is one direction."""
+
+    tuning: SummedNewtonTuning = SummedNewtonTuning()
+
+    needs: ClassVar[tuple[type, ...]] = (SummedProblem,)
+    state_type: ClassVar[type] = SummedNewtonState
+
+    def start(self, problem: SummedProblem, init: SummedPoint | None, rng: np.random.Generator) -> SummedNewtonState:
+        """Begin at zero, or at ``init``."""
+        if not problem.ridge > 0.0:
+            raise IncompatibleError("SummedNewton needs a ridge; use SummedProxNewton for other penalties.")
+        W, width = problem.checked_point(init)
+        return self._at(problem, W, width)
+
+    def _is_small(self, problem: SummedProblem) -> bool:
+        """Say whether H has few numbers: all columns of a joint loss together, else each its own."""
+        d, k = problem.shape
+        return ((d * k) ** 2 if problem.form.loss.is_joint else k * d**2) <= self.tuning.most_numbers
+
+    def _at(self, problem: SummedProblem, W: Array, width: float) -> SummedNewtonState:
+        """Return the state at some weights: one pass."""
+        if not self._is_small(problem):
+            return SummedNewtonState(W, width, *problem.scored(W, width))
+        *sums, hessian = problem.curvature(W, width)
+        state = SummedNewtonState(W, width, *sums)
+        state.hessian = hessian
+        return state
+
+    def step(self, problem: SummedProblem, state: SummedNewtonState) -> SummedNewtonState:
+        """Go along one direction; lower the width where the corners are most of the gap."""
+        W, G = state.weights, state.gradient + problem.ridge * _seen(problem, state.weights)
+        if not problem.is_smooth and self._is_settled(problem, state):
+            width = state.width * self.tuning.fall
+            D, first_size = self._direction(problem, state, G + (width - state.width) * state.drift)
+            new = self._at(problem, W + D, width)
+            new.first_size = first_size
+            return new
+        D, first_size = self._direction(problem, state, G)
+        slope = float(np.vdot(G, D))
+        if not slope < 0.0:
+            return state
+        before = _value(problem, state)
+        new = self._at(problem, W + D, state.width)
+        if not _value(problem, new) <= before + self.tuning.enough * slope + JITTER * abs(before):
+            new = self._shortened(problem, state, D, before)
+        new.first_size = first_size
+        return new
+
+    def _is_settled(self, problem: SummedProblem, state: SummedNewtonState) -> bool:
+        """Say whether the gap of F_w is a small share of the whole gap; the rest is what the corners cost."""
+        soft, hard, _, entropies = state.values
+        added = problem.value(state.weights)
+        gap = (hard + added) * problem.rough_residual(state.weights, state.values, state.gradient, state.width)
+        own = gap + (soft - hard) - state.width * entropies  # F_w less the dual value that its corners raise
+        return bool(own <= self.tuning.settled * gap)
+
+    def _shortened(
+        self, problem: SummedProblem, state: SummedNewtonState, D: Array, before: float
+    ) -> SummedNewtonState:
+        """Return the state at the best of several shorter steps; the same one where none is lower."""
+        W, lengths = state.weights, 0.5 ** np.arange(1.0, self.tuning.shortest + 1.0)
+        losses = problem.along(W, D, lengths, state.width)
+        values = [loss + problem.value(W + t * D) for t, loss in zip(lengths, losses, strict=True)]
+        best = int(np.argmin(values))
+        return self._at(problem, W + lengths[best] * D, state.width) if values[best] < before else state
+
+    def _direction(self, problem: SummedProblem, state: SummedNewtonState, G: Array) -> tuple[Array, float]:
+        """Return D, and the size of the first gradient."""
+        seen = _seen(problem, np.ones(problem.shape))
+        if self._is_small(problem):
+            if state.hessian is None:
+                state.hessian = problem.curvature(state.weights, state.width).hessian
+            return _solved(state.hessian, problem.ridge * seen, -G), state.first_size
+        metric = self._metric(problem, state, seen)
+
+        def product(v: Array, out: Array) -> None:
+            V = v.reshape(problem.shape)
+            HV = problem.hessian_times(state.weights, V, state.width) + problem.ridge * seen * V
+            out[:] = HV.ravel()
+
+        size = float(G.ravel() @ metric(G.ravel()))
+        first_size = state.first_size if state.first_size > 0.0 else size
+        exactness = min(self.tuning.least_exact, (size / first_size) ** 0.25 if first_size > 0.0 else 1.0)
+        return conjugate_gradients(product, -G.ravel(), metric, exactness).x.reshape(problem.shape), first_size
+
+    def _metric(self, problem: SummedProblem, state: SummedNewtonState, seen: Array) -> Metric:
+        """Return a preconditioner: the inverse of a Gram matrix for every column, or of the diagonal."""
+        d, k = problem.shape
+        has_gram = d**2 <= self.tuning.most_numbers
+        M = problem.metric(state.weights, state.width, has_gram)
+        if not has_gram:
+            diagonal = M + problem.ridge * seen
+            diagonal = np.where(diagonal > 0.0, diagonal, 1.0).ravel()
+            return lambda v: v / diagonal
+        M[np.diag_indices(d)] += problem.ridge * seen[:, 0]
+        factor = _factored(M)
+        return lambda v: cho_solve(factor, v.reshape(d, k), check_finite=False).ravel()
+
+    def point(self, problem: SummedProblem, state: SummedNewtonState) -> SummedPoint:
+        """Return the weights and the width."""
+        return SummedPoint(state.weights.copy(), state.width)
+
+    def estimate(self, problem: SummedProblem, state: SummedNewtonState) -> float:
+        """Estimate the residual from the last pass."""
+        return problem.rough_residual(state.weights, state.values, state.gradient, state.width)
+
+
+def _value(problem: SummedProblem, state: SummedNewtonState) -> float:
+    return float(state.values[0]) + problem.value(state.weights)
+
+
+def _seen(problem: SummedProblem, W: Array) -> Array:
+    """Return W with zeros where the penalty does not see it."""
+    out = np.zeros(W.shape)
+    problem.form.penalised(out)[:] = problem.form.penalised(W)
+    return out
+
+
+def _factored(M: Array) -> Any:
+    """Return the Cholesky factor of a matrix that is singular by rounding, or along an intercept."""
+    diagonal = np.diag(M).copy()
+    jitter = JITTER * max(float(diagonal.max()), np.finfo(np.float64).tiny)
+    while True:
+        M[np.diag_indices(len(M))] = diagonal + jitter
+        try:
+            return cho_factor(M, lower=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            jitter *= 100.0
+            if not jitter < math.inf:
+                raise
+
+
+def _solved(H: Array, ridge: Array, right: Array) -> Array:
+    """Return (H + ridge)^-1 right; H is one matrix for all columns, or one for each."""
+    d, k = right.shape
+    if H.ndim == 2:
+        M = H + np.diag(ridge.ravel())
+        return np.asarray(cho_solve(_factored(M), right.ravel(), check_finite=False)).reshape(d, k)
+    columns = [cho_solve(_factored(H[c] + np.diag(ridge[:, c])), right[:, c], check_finite=False) for c in range(k)]
+    return np.stack(columns, axis=1)

@@ -1,0 +1,154 @@
+"""Losses summed over blocks of rows: the same optimum and the same certificate as the local problem, for any blocks."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from softmargin.data import blobs
+from softmargin.losses.entrywise import ENTRYWISE, Hinge, Logistic, Squared, SquaredHinge
+from softmargin.losses.joint import JOINT
+from softmargin.losses.multinomial import one_hot
+from softmargin.losses.smoothed import bent, curvature_diagonal, curvature_times
+from softmargin.penalties import L1, L2, ElasticNet
+from softmargin.problems import Constrained, Penalized
+from softmargin.problems.summed import Block, ConstrainedSum, Form, LocalBlocks, PenalizedSum
+from softmargin.run import Stop, solve
+from softmargin.sets import L1Ball
+from softmargin.solvers import BallWorkingSet, PenalizedGradient, SummedNewton, SummedProxNewton
+from softmargin.solvers.summed.newton import SummedNewtonTuning
+from softmargin.solvers.summed.prox_newton import SummedProxTuning
+
+N, D, K = 160, 5, 3
+X, Y = blobs(N, D, K, seed=3, separation=1.0)
+SPARSE = csr_matrix(np.where(np.abs(X) > 0.3, X, 0.0))
+WEIGHTS = np.random.default_rng(0).uniform(0.2, 1.5, N)
+SIGNS = 2.0 * (Y == 1) - 1.0
+
+
+def cut(n_blocks, X=X, y=Y, weights=WEIGHTS):
+    """Return the rows in blocks, one of them empty where there are many."""
+    ends = np.linspace(0, len(y), n_blocks + 1).astype(int)
+    if n_blocks > 4:
+        ends[2] = ends[1]
+    return LocalBlocks([Block(X[a:b], y[a:b], weights[a:b]) for a, b in pairwise(ends)])
+
+
+FORMS = {
+    "multinomial": Form(JOINT["multinomial"], K, 1.0, True),
+    "logistic": Form(Logistic(), 1, 1.0, True),
+    "squared_hinge": Form(SquaredHinge(), K, 1.0, True),
+    "penalised intercept": Form(SquaredHinge(), K, 2.0, False),
+    "hinge": Form(Hinge(), K, 1.0, False),
+    "free hinge": Form(Hinge(), 1, 1.0, True),
+    "weston_watkins": Form(JOINT["weston_watkins"], K, 1.0, False),
+    "crammer_singer": Form(JOINT["crammer_singer"], K, 1.0, False),
+}
+every_form = pytest.mark.parametrize("name", FORMS)
+
+
+@every_form
+def test_derivatives_are_those_of_the_losses(name):
+    form, rng = FORMS[name], np.random.default_rng(1)
+    problem = PenalizedSum(cut(2), form, L2(1.0))
+    W, V = 0.5 * rng.normal(size=(2, *problem.shape))
+    width, step = (0.0 if problem.is_smooth else 0.3), 1e-5
+    _, G, drift = problem.scored(W, width)
+    up, down = (problem.scored(W + side * step * V, width) for side in (1.0, -1.0))
+    assert (up.values[0] - down.values[0]) / (2 * step) == pytest.approx(np.vdot(G, V), rel=1e-6)
+    HV = problem.hessian_times(W, V, width)
+    if "squared" not in name and name != "penalised intercept":  # whose second derivative jumps
+        np.testing.assert_allclose((up.gradient - down.gradient) / (2 * step), HV, rtol=1e-5, atol=1e-5)
+    H = problem.curvature(W, width).hessian
+    whole = (H @ V.ravel()).reshape(V.shape) if H.ndim == 2 else np.stack([H[c] @ V[:, c] for c in range(len(H))], 1)
+    np.testing.assert_allclose(whole, HV, rtol=1e-9, atol=1e-9)
+    diagonal = (
+        np.stack([np.diag(H[c :: len(V.T), c :: len(V.T)]) for c in range(len(V.T))], 1)
+        if H.ndim == 2
+        else (np.stack([np.diag(h) for h in H], 1))
+    )
+    np.testing.assert_allclose(problem.metric(W, width, False), diagonal, rtol=1e-9)
+    if not problem.is_smooth:
+        wide, narrow = (problem.scored(W, width + side * step).gradient for side in (1.0, -1.0))
+        np.testing.assert_allclose((wide - narrow) / (2 * step), drift, rtol=1e-5, atol=1e-5)
+    lengths = np.array([0.25, 0.5])
+    losses = problem.along(W, V, lengths, width)
+    assert losses == pytest.approx([problem.scored(W + t * V, width).values[0] for t in lengths])
+
+
+@pytest.mark.parametrize("name", ["weston_watkins", "crammer_singer"])
+def test_slopes_of_a_rounded_corner_are_feasible_and_near_the_hinge(name):
+    scores, target = np.random.default_rng(2).normal(size=(40, 4)), one_hot(np.arange(40) % 4, 4)
+    loss = JOINT[name]
+    for width in (1.0, 1e-3):
+        values, U, _, entropies, _ = bent(loss, width, scores, target)
+        conjugates = loss.conjugate(U, target)[:, 0]
+        assert np.isfinite(conjugates).all()
+        np.testing.assert_allclose(
+            values, (U * scores).sum(axis=1) - conjugates + width * entropies, rtol=1e-9, atol=1e-12
+        )
+        assert (values >= loss.value(scores, target)[:, 0] - 1e-12).all()
+        assert (values <= loss.value(scores, target)[:, 0] + width * 4.0 * np.log(4.0)).all()
+
+
+@every_form
+@pytest.mark.parametrize("n_blocks", [3, 16])
+def test_the_certificate_is_the_same_for_any_blocks(name, n_blocks):
+    whole, parts = (PenalizedSum(cut(m, SPARSE), FORMS[name], L2(1.0)) for m in (1, n_blocks))
+    point = solve(whole, SummedNewton(), stop=Stop(0.1)).point
+    point.weights[-1] += 0.01 * FORMS[name].is_free  # an intercept that the certificate has to improve
+    expected, found = whole.certificate(point), parts.certificate(point)
+    assert found.primal == pytest.approx(expected.primal, rel=1e-12)
+    assert found.bound == pytest.approx(expected.bound, rel=1e-9)
+    assert 0.0 < found.bound < found.primal
+
+
+@pytest.mark.parametrize(
+    ("loss", "penalty"),
+    [("logistic", L2(1.0)), ("squared_hinge", L2(0.5)), ("squared", L1(2.0)), ("logistic", ElasticNet(1.0, 0.5))],
+)
+@pytest.mark.parametrize("is_free", [True, False])
+def test_smooth_losses_reach_the_local_optimum(loss, penalty, is_free):
+    form = Form(ENTRYWISE[loss], 1, float(is_free), is_free)
+    problem = PenalizedSum(cut(3, y=SIGNS if loss == "squared" else Y), form, penalty)
+    solver = SummedNewton() if problem.ridge else SummedProxNewton()
+    result = solve(problem, solver, stop=Stop(1e-8, 200))
+    assert result.certificate.meets(1e-8)
+    form = form if loss != "squared" else form._replace(loss=Squared())
+    target = SIGNS[:, None] if loss == "squared" else form.targets(Y)
+    local = Penalized(X, target, loss=form.loss, penalty=penalty, weights=WEIGHTS, fit_intercept=is_free)
+    best = solve(local, PenalizedGradient(), stop=Stop(1e-9, 100_000)).certificate.primal
+    assert result.certificate.primal == pytest.approx(best, rel=2e-8)
+
+
+@pytest.mark.parametrize("name", ["multinomial", "free hinge", "weston_watkins"])
+def test_newton_with_products_finds_what_newton_with_the_hessian_finds(name):
+    problem = PenalizedSum(cut(3), FORMS[name], L2(1.0))
+    by_hessian = solve(problem, SummedNewton(), stop=Stop(1e-4, 200))
+    assert by_hessian.certificate.meets(1e-4)
+    for most_numbers in (50, 0):  # a Gram matrix, and the diagonal
+        found = solve(problem, SummedNewton(SummedNewtonTuning(most_numbers)), stop=Stop(1e-4, 400))
+        assert found.certificate.meets(1e-4)
+        assert found.certificate.primal == pytest.approx(by_hessian.certificate.primal, rel=2e-4)
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.1])
+def test_an_l1_ball_reaches_the_local_optimum(l2):
+    form, p = Form(Logistic(), 1, 1.0, True), WEIGHTS / WEIGHTS.sum()
+    problem = ConstrainedSum(cut(3, weights=p), form, L1Ball(1.5), l2)
+    local = Constrained(X, form.targets(Y), loss=Logistic(), ball=L1Ball(1.5), l2=l2, weights=p, fit_intercept=True)
+    best = solve(local, BallWorkingSet(), stop=Stop(1e-8, 10_000)).certificate.primal
+    for most in (2048, 2):  # a model, and steps along the gradient
+        result = solve(problem, SummedProxNewton(SummedProxTuning(most_unknowns=most)), stop=Stop(1e-6, 2000))
+        assert result.certificate.meets(1e-6)
+        assert result.certificate.primal == pytest.approx(best, rel=2e-6)
+
+
+def test_curvature_helpers_agree():
+    rng = np.random.default_rng(5)
+    scores, target = rng.normal(size=(6, 4)), one_hot(np.arange(6) % 4, 4)
+    for name in JOINT:
+        bends = bent(JOINT[name], 0.2, scores, target).bends
+        columns = [curvature_times(JOINT[name], bends, np.eye(4)[[c] * 6], target)[:, c] for c in range(4)]
+        np.testing.assert_allclose(np.stack(columns, 1), curvature_diagonal(JOINT[name], bends, target), rtol=1e-12)
