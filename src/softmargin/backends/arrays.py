@@ -6,6 +6,7 @@
     moved(X, device)    a NumPy array as a PyTorch tensor on that device
     to_numpy(X)         the values in the memory of the processor
     on_host(X, who)     the same, where X lies there; else it is refused
+    is_dask(X, y)       whether one of these is a Dask collection, whose rows may lie on other machines
 
     home.array(v)       NumPy values there, in their own type
     home.wide(x)        the same numbers in float64
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError, IncompatibleError
 
-__all__ = ["Home", "home_of", "is_foreign", "moved", "on_host", "same_home", "to_numpy"]
+__all__ = ["Home", "home_of", "is_dask", "is_foreign", "moved", "on_host", "same_home", "to_numpy"]
 
 Array = NDArray[Any]
 _LIBRARIES = ("torch", "cupy", "jax", "jaxlib", "array_api_strict")  # those that may not name a namespace themselves
@@ -96,6 +97,11 @@ def is_foreign(X: Any) -> bool:
     if isinstance(X, np.ndarray | np.generic | list | tuple) or not hasattr(X, "dtype"):
         return False
     return type(X).__module__.partition(".")[0] in _LIBRARIES or hasattr(X, "__array_namespace__")
+
+
+def is_dask(*collections: Any) -> bool:
+    """Say whether any of these is a Dask collection; it imports nothing."""
+    return any(type(each).__module__.partition(".")[0] in ("dask", "dask_expr") for each in collections)
 
 
 def home_of(X: Any, name: str = "X") -> Home:
@@ -181,7 +187,12 @@ def to_numpy(X: Any) -> Any:
 
 
 def on_host(X: Any, who: str) -> Any:
-    """Return X as a NumPy array where NumPy can read it; refuse it where it lies on another device."""
+    """Return X as a NumPy array where NumPy can read it; refuse it where it lies on another device, or on a cluster."""
+    if is_dask(X):
+        raise IncompatibleError(
+            f"X is a Dask collection, and {who} needs all rows in one memory; pass X.compute() where they fit. "
+            "LinearSVC, SoftmaxRegression, KernelSVC with landmarks and l1 balls are fitted on a cluster."
+        )
     if not is_foreign(X):
         return X
     device = _compat().device(X)

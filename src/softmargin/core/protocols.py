@@ -367,6 +367,9 @@ class SummedProblem(Problem, Protocol):
     def metric(self, W: Array, width: float, has_gram: bool) -> Array:
         """Return a Gram matrix (d + 1, d + 1) or a diagonal (d + 1, k) like the Hessian."""
 
+    def largest_curvature(self) -> Array:
+        """Bound the diagonal of the Hessian of a smooth loss anywhere; (d + 1, 1)."""
+
     def along(self, W: Array, D: Array, lengths: Array, width: float) -> Array:
         """Return the losses at W + t D for several lengths t."""
 

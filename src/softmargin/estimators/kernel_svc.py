@@ -219,6 +219,11 @@ class KernelSVC(DeviceClassifier, StreamClassifier):
 
         return Posed(task.problem, attributes, warm_point, task.named)
 
+    def _pose_rows(self, rows: Any) -> Posed:
+        from softmargin.estimators.frame.cluster import pose_landmarks
+
+        return pose_landmarks(self, rows)
+
     def _attributes(self, expansion: Expansion, codes: Array, n_classes: int) -> dict[str, Any]:
         """Return the attributes of a model; ``codes`` are the classes of its vectors."""
         return {

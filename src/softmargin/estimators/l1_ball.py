@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.estimators.frame.ball import BallClassifier, BallEstimator, BallRegressor
+from softmargin.estimators.frame.fit import Posed
 from softmargin.matrices.operator import product
 
 __all__ = ["EntryWeights", "L1BallClassifier", "L1BallRegressor"]
@@ -24,6 +25,11 @@ class EntryWeights(BallEstimator):
         coef = np.array(weights[:, 0] if is_flat else weights.T, order="C")
         coef += 0.0  # a projection leaves negative zeros
         return {"coef_": coef}
+
+    def _pose_rows(self, rows: Any) -> Posed:
+        from softmargin.estimators.frame.cluster import pose_ball
+
+        return pose_ball(self, rows, getattr(self, "loss", "squared"))
 
     def _weights(self) -> Array:
         return np.ascontiguousarray(np.atleast_2d(self.coef_).T)

@@ -121,6 +121,11 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
     def _problem(self, data: Data) -> Any:
         return linear_problem(self._svm(data))
 
+    def _pose_rows(self, rows: Any) -> Posed:
+        from softmargin.estimators.frame.cluster import pose_svm
+
+        return pose_svm(self, rows)
+
     def _stream_refusal(self) -> str:
         if self.loss == "hinge" and self.fit_intercept != "free" and self.multiclass != "one_vs_one":
             return ""

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from softmargin.core.parameters import Number
 from softmargin.estimators.frame.data import Data
-from softmargin.estimators.frame.fit import Posed
+from softmargin.estimators.frame.fit import Posed, at_one_moment
 from softmargin.estimators.frame.spelling import SOLVED_EITHER_WAY, also
 from softmargin.estimators.frame.stream import LinearStreamClassifier
 from softmargin.estimators.posing.softmax import pinned_column, priced_penalty, softmax_claim
@@ -136,6 +136,11 @@ class SoftmaxRegression(LinearStreamClassifier):
             fit_intercept=bool(self.fit_intercept),
         )
 
+    def _pose_rows(self, rows: Any) -> Posed:
+        from softmargin.estimators.frame.cluster import pose_softmax
+
+        return pose_softmax(self, rows, *priced_penalty(*self._chosen(), self.penalty))
+
     def _stream_refusal(self) -> str:
         _, penalty = priced_penalty(*self._chosen(), self.penalty)
         if self.pinned is None and getattr(penalty, "ridge", None):
@@ -159,10 +164,12 @@ class SoftmaxRegression(LinearStreamClassifier):
         column = pinned_column(self.pinned, self.classes_)
         return softmax_claim(C, priced_penalty(C, ratio, self.penalty, pinned=column)[1])
 
+    @at_one_moment
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithm of every class's probability; shape (n, k). Nothing overflows, nothing is cut off."""
         return log_probabilities(self.decision_function(X))
 
+    @at_one_moment
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of every class; shape (n, k)."""
         return np.exp(self.predict_log_proba(X))

@@ -36,7 +36,7 @@ __all__ = ["BallPoint", "Constrained"]
 
 Array = NDArray[Any]
 _ENTRY = 2000.0  # multiplications of BLAS in the time that a score takes beside its own; by timings
-_INSIDE = 1.0 - 1e-6  # a point that uses less of the ball does not touch its boundary
+INSIDE = 1.0 - 1e-6  # a point that uses less of the ball does not touch its boundary
 
 
 class Constrained(LinearLosses):
@@ -176,7 +176,7 @@ class Constrained(LinearLosses):
 
     def is_inactive(self, point: BallPoint) -> bool:
         """Say whether the point lies inside the ball: then a larger radius changes nothing."""
-        return bool(self.ball.size(point.weights) < _INSIDE)
+        return bool(self.ball.size(point.weights) < INSIDE)
 
     def within(self, ball: Any) -> "Constrained":
         """Return the problem of the same data over another set; the data, and what was made of them, are shared."""

@@ -68,7 +68,7 @@ class PullSums(NamedTuple):
         With an intercept, sum_i p_i u_ic = 0: the positive or the negative side of a column shrinks by what is left of
         the sum, or all rows mix with one other. A column whose sides rounding hides is zero.
         """
-        (d, k), (n, length) = self.Z.shape, self.rows
+        (d, k), (n, length) = self.Z.shape, self.rows.tolist()
         reach, sums, sizes = self.sizes
         shares, moved, is_clear = np.zeros(1), np.zeros(k), np.ones(k, dtype=bool)
         if has_intercept:

@@ -34,6 +34,7 @@ from softmargin.losses.smoothed import is_smooth
 from softmargin.penalties import checked
 from softmargin.penalties.rounding import OPERATIONS, outward, rounded_conjugate, rounded_value
 from softmargin.problems import summed_passes as passes
+from softmargin.problems.constrained import INSIDE
 from softmargin.problems.linear_losses import Pulled
 from softmargin.problems.summed_passes import Balance, Block, Curvature, Form, Scored
 
@@ -77,7 +78,7 @@ class LocalBlocks:
 
     def total(self, work: Callable[..., T], *small: Any) -> T:
         """Return the sum over all blocks, two neighbours at a time: the order of a tree."""
-        sums = self.each(work, *small)
+        sums: list[T] = self.each(work, *small)
         while len(sums) > 1:
             sums = [reduce(added, sums[i : i + 2]) for i in range(0, len(sums), 2)]
         return sums[0]
@@ -140,6 +141,11 @@ class SummedLosses:
         """Return a matrix (d + 1, d + 1) or a diagonal (d + 1, k) like the Hessian: one pass."""
         check_time()
         return self.blocks.total(passes.metric, self.form, W, width, has_gram)[0]
+
+    def largest_curvature(self) -> Array:
+        """Bound the diagonal of the Hessian of a smooth loss anywhere; (d + 1, 1). One pass."""
+        check_time()
+        return np.asarray(self.form.loss.curvature * self.blocks.total(passes.squares, self.form)[0])[:, None]
 
     def along(self, W: Array, D: Array, lengths: Array, width: float) -> Array:
         """Return the losses at W + t D for several lengths t: one pass."""
@@ -254,7 +260,7 @@ class SummedLosses:
 
     def _slopes(self, here: Balance) -> Array:
         """Return the derivatives by the intercepts; (k,)."""
-        return here.sums[0] if self.form.loss.is_joint else here.sums[0] - here.sums[1]
+        return np.asarray(here.sums[0] if self.form.loss.is_joint else here.sums[0] - here.sums[1])
 
     def _dual(self, W: Array, width: float, sums: Array) -> Rounded:
         """Return D at the slopes of W, balanced, or at a share of them where g* is infinite."""
@@ -382,6 +388,10 @@ class ConstrainedSum(SummedLosses):
 
     def _rough_bound(self, Z: Array, conjugates: float, losses: float) -> float:
         return float(self.ball.least(Z, self.l2)) - conjugates
+
+    def is_inactive(self, point: SummedPoint) -> bool:
+        """Say whether the point lies inside the ball: then a larger radius changes nothing."""
+        return bool(self.ball.size(self.form.penalised(point.weights)) < INSIDE)
 
     def certificate(self, point: SummedPoint) -> Certificate:
         """Return the gap at a point, under the name it has over a ball."""

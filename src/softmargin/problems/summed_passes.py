@@ -36,6 +36,7 @@ __all__ = [
     "metric",
     "pull",
     "scored",
+    "squares",
 ]
 
 _NUMBERS = 1 << 18  # of X, or of the scores, that are processed at once: 2 MB, about a processor's cache
@@ -86,7 +87,7 @@ class _Rows(NamedTuple):
 
     def times(self, W: Array, constant: float) -> Array:
         """Return [X, constant] W; (n, k)."""
-        return np.asarray(self.X @ W[:-1]) + constant * W[-1]
+        return np.asarray(self.X @ W[:-1] + constant * W[-1])
 
     def adjoint(self, V: Array, constant: float) -> Array:
         """Return [X, constant]' V; (d + 1, k)."""
@@ -223,6 +224,16 @@ def metric(block: Block, form: Form, W: Array, width: float, has_gram: bool) -> 
             squares = rows.X**2 if isinstance(rows.X, np.ndarray) else rows.X.power(2)
             out[:-1] += squares.T @ diagonal
             out[-1] += form.constant**2 * diagonal.sum(axis=0)
+    return (out,)
+
+
+def squares(block: Block, form: Form) -> tuple[Array]:
+    """Return the sums of p x_j^2, the constant feature included; (d + 1,)."""
+    X, out = block.X, np.zeros(block.X.shape[1] + 1)
+    for rows in _pieces(block, form):
+        each = rows.X**2 if isinstance(X, np.ndarray) else rows.X.power(2)
+        out[:-1] += rows.weights @ each
+        out[-1] += form.constant**2 * rows.weights.sum()
     return (out,)
 
 

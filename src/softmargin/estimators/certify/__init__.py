@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from softmargin.backends.arrays import is_dask
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.parameters import check_all
@@ -105,8 +106,14 @@ def certified_so_far(
     X, model = _last_step(model, X)
     if hasattr(model, "model") and hasattr(model, "certificate_"):
         model = model.model()
+    stop = Stop(bound_tol, max_seconds=max_seconds)
+    if is_dask(X, y, sample_weight):
+        from softmargin.estimators.certify.cluster import certify_rows
+
+        _leave_out((multiclass, loss) != (None, None), "a model on Dask collections")
+        return certify_rows(model, Training(X, y, C, class_weight, sample_weight, stop, watchers))
     X = canonical(X if hasattr(X, "tocsr") else np.asarray(X))
-    training = Training(X, y, C, class_weight, sample_weight, Stop(bound_tol, max_seconds=max_seconds), watchers)
+    training = Training(X, y, C, class_weight, sample_weight, stop, watchers)
     certificate = _judged(model, training, multiclass, loss)
     # Losses, norms and squares: no objective here is negative, but where a kernel is none.
     is_gap = certificate.kind != "stationarity" and certificate.primal >= 0.0

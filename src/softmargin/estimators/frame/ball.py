@@ -261,11 +261,13 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
         return (self.decision_function(X) > 0).astype(int) if self._is_multilabel else super().predict(X)
 
     @available_if(_has_log_odds)
+    @at_one_moment
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of ``predict_proba``."""
         return log_probabilities(self.decision_function(X))
 
     @available_if(_has_log_odds)
+    @at_one_moment
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of every class; shape (n, k). Only the losses of regression have them.
 

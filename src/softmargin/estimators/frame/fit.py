@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from softmargin.backends.arrays import on_host
+from softmargin.backends.arrays import is_dask, on_host
 from softmargin.core.certificate import Certificate
 from softmargin.core.parameters import check_all
 from softmargin.core.sparse import checked_sparse
@@ -64,11 +64,20 @@ class Posed(NamedTuple):
 
 
 def at_one_moment(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method see the attributes of one moment, whatever another thread fits meanwhile."""
+    """Let a method see the attributes of one moment, whatever another thread fits meanwhile.
+
+    Of a Dask collection it is computed later, partition by partition.
+    """
 
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return method(_with_attributes(type(self), self.__dict__), *args, **kwargs)
+        twin = _with_attributes(type(self), self.__dict__)
+        if is_dask(*args[:1]):
+            from softmargin.distributed.lazy import mapped
+
+            check_is_fitted(twin)
+            return mapped(functools.partial(getattr(type(self), method.__name__), twin), args[0])
+        return method(twin, *args, **kwargs)
 
     return call
 
@@ -199,7 +208,20 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         self._check_parameters()
         with threads(self.n_jobs):
+            if is_dask(X, y, sample_weight) and type(self)._pose_rows is not CertifiedEstimator._pose_rows:
+                data = self._checked_rows(X, y, sample_weight)
+                return self._train(data, self._pose_rows(data.X))
             return self._train(self._checked(self._placed(X), y, sample_weight))
+
+    def _checked_rows(self, X: Any, y: Any, sample_weight: Any) -> Data:
+        """Check Dask collections: one pass over them."""
+        from softmargin.estimators.frame.cluster import checked_rows
+
+        return checked_rows(self, X, y, sample_weight)
+
+    def _pose_rows(self, rows: Any) -> Posed:
+        """Pose the problem of the partitions of Dask collections; estimators without it are refused them."""
+        raise NotImplementedError
 
     def _placed(self, X: Any) -> Any:
         """Return X where it can be computed with, or refuse it."""
@@ -215,9 +237,9 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
         self.__dict__ = twin.__dict__
         return self
 
-    def _train(self, data: Data) -> Self:
+    def _train(self, data: Data, posed: Posed | None = None) -> Self:
         began = time.perf_counter()
-        posed = self._pose(data)
+        posed = self._pose(data) if posed is None else posed
         warm = posed.warm_point() if self.warm_start else None
         result = self._solve(data, posed, warm, spent=time.perf_counter() - began)
         if result.status is not Status.CONVERGED:

@@ -43,6 +43,7 @@ __all__ = [
     "LARGEST_SQUARES",
     "SOLVER",
     "AutoTuning",
+    "class_weights",
     "codes_of",
     "demand_modest",
     "find_solver",
@@ -96,7 +97,7 @@ def loss_prices(
     if not weights.any():
         raise DataError("sample_weight is zero for every sample; at least one must be positive.")
     with np.errstate(over="ignore", invalid="ignore"):
-        prices: Array = C * weights * _class_weights(classes, codes, weights, class_weight)[codes]
+        prices: Array = C * weights * class_weights(classes, codes, weights, class_weight)[codes]
         total = float(prices.sum())
     if not total <= LARGEST_PRICES:
         raise DataError(
@@ -132,7 +133,8 @@ def sample_weights(sample_weight: Any) -> Array:
     return weights
 
 
-def _class_weights(classes: Array, codes: Array, sample_weight: Array, class_weight: Any) -> Array:
+def class_weights(classes: Array, codes: Array, sample_weight: Array, class_weight: Any) -> Array:
+    """Return the weight of every class, "balanced" by the weights of samples with these codes; (k,)."""
     if class_weight is None:
         return np.ones(len(classes))
     if isinstance(checked("class_weight", class_weight, *CLASS_WEIGHT), str):

@@ -1,6 +1,6 @@
 """Newton's method for a ridge and losses that are summed over blocks of rows: one pass a step where W is small.
 
-    minimise over W:   F_w(W) = sum_i p_i f_w(W' x_i) + ridge / 2 |W|^2                   maths: sums over blocks, eq. 1
+    minimise over W:   F_w(W) = sum_i p_i f_w(W' x_i) + ridge / 2 |W|^2                   maths: blocks, eq. 1
     one step:          (H + ridge) D = -G ,    W <- W + t D
 
 f_w is the loss with its corners rounded off over the width w (``losses.smoothed``); a smooth loss has w = 0. The gap of

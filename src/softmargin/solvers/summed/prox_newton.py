@@ -1,6 +1,6 @@
 """Newton's method for smooth losses summed over blocks of rows, with any penalty or over a ball, on a working set.
 
-    minimise over W:   F(W) = L(W) + g(W) ,     L = sum_i p_i f(W' x_i)                   maths: sums over blocks, eq. 5
+    minimise over W:   F(W) = L(W) + g(W) ,     L = sum_i p_i f(W' x_i)                   maths: blocks, eq. 5
     one step:          D = argmin of  <G, D> + 1/2 <D, H D> + g(W + D) ,    W <- W + t D
 
 D moves the features of a working set: those with weights, and those that a step of length 1 / curvature along the
@@ -35,6 +35,7 @@ class SummedProxTuning(NamedTuple):
     most_unknowns: int = 2048  # of a model: its matrix of 32 MB travels from every block; by hand
     max_inner: int = 3000  # steps on a model; a guard
     exact: float = 0.02  # share of its first step to which those on a model fall, less as F converges; by hand
+    floor: float = 1e-3  # share of its bound that the curvature of a model has at least; by hand
     enough: float = 1e-4  # share of the predicted decrease that a step must reach; the usual one
     shortest: int = 12  # lengths 1/2, 1/4, ... of a step that is too long; by hand
 
@@ -46,7 +47,7 @@ class SummedProxState:
     weights: Array  # (d + 1, k)
     values: Array  # (4,) as a pass returns them
     gradient: Array  # (d + 1, k)
-    scale: Array  # (d + 1, 1) curvature of the losses by rows of W, at the start
+    scale: Array  # (d + 1, 1) bound on the curvature of the losses by rows of W
     last: Array  # (d + 1, k) the weights before
     momentum: float = 1.0  # of steps along the gradient
     steep: float = 1.0  # factor of the scale that bounds the curvature along them
@@ -66,7 +67,7 @@ class SummedProxNewton(Resumable):
         if not problem.is_smooth:
             raise IncompatibleError("SummedProxNewton needs a smooth loss; SummedNewton takes hinges with a ridge.")
         W = problem.prox(problem.checked_point(init).weights, 1.0)
-        scale = problem.metric(W, 0.0, False).max(axis=1, keepdims=True)
+        scale = problem.largest_curvature()
         scale = np.where(scale > 0.0, scale, 1.0)
         if not problem.takes_scales:
             problem.form.penalised(scale)[:] = problem.form.penalised(scale).max()
@@ -114,14 +115,14 @@ class SummedProxNewton(Resumable):
     def _minimised(self, problem: SummedProblem, state: SummedProxState, features: Array, H: Array) -> Array:
         """Return the D that minimises the model: accelerated steps with restarts."""
         W, k = state.weights, state.weights.shape[1]
-        G = state.gradient[features]
+        G, least = state.gradient[features], self.tuning.floor * state.scale[features]
 
         def times(D: Array) -> Array:
             if H.ndim == 2:
-                return np.asarray(H @ D.ravel()).reshape(D.shape)
-            return np.stack([H[c] @ D[:, c] for c in range(k)], axis=1)
+                return np.asarray(H @ D.ravel()).reshape(D.shape) + least * D
+            return np.stack([H[c] @ D[:, c] for c in range(k)], axis=1) + least * D
 
-        scale = self._scale(problem, features, H, k)
+        scale = self._scale(problem, features, H, k) + least
         full, steps = W.copy(), np.ones((len(W), 1))
         steps[:] = 1.0 / scale.max()
         steps[features] = 1.0 / scale
@@ -154,7 +155,7 @@ class SummedProxNewton(Resumable):
         m = len(features)
         blocks = H if H.ndim == 3 else np.stack([H[c::k, c::k] for c in range(k)])
         scale = np.maximum(np.stack([np.diag(block) for block in blocks]).max(axis=0), 0.0)[:, None]
-        scale = np.maximum(scale, 1e-12 * max(float(scale.max()), np.finfo(np.float64).tiny))
+        scale = np.maximum(scale, 1e-12 * (float(scale.max()) or 1.0))
         if not problem.takes_scales:
             rows = scale if problem.form.is_penalised else scale[:-1]
             rows[:] = rows.max(initial=0.0)

@@ -1,0 +1,134 @@
+"""Estimators on Dask collections: what a fit checks before its first pass, and the problems of every kind of estimator.
+
+A fitted model is one of NumPy arrays, as of any fit; what has a number for every row, as dual variables have, is not
+kept.
+"""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.multiclass import check_classification_targets
+
+from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.distributed.rows import DaskRows
+from softmargin.distributed.rows import checked_rows as rows_of
+from softmargin.estimators.frame.data import Data
+from softmargin.estimators.frame.fit import Posed
+from softmargin.estimators.posing.ball import make_ball
+from softmargin.estimators.posing.fit import LARGEST_SQUARES
+from softmargin.estimators.posing.kernels import KernelTask, kernel_of
+from softmargin.estimators.posing.summed import ball_prices, ball_sum, class_prices, softmax_sum, svm_sum
+from softmargin.features.landmarks import choose_landmarks
+from softmargin.kernels import scaled_gamma
+from softmargin.models.shapes import dense
+
+__all__ = ["checked_rows", "pose_ball", "pose_landmarks", "pose_softmax", "pose_svm"]
+
+_OF_ROWS = ("support_", "dual_coef_")  # attributes that only a fit of local rows has
+
+
+def checked_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
+    """Return Dask collections as checked partitions; set what a fit says of its features."""
+    if getattr(estimator, "probability", None) not in (None, False):
+        raise IncompatibleError(
+            "probabilities are fitted to held-out rows, which Dask collections are not cut into; use probability=None, "
+            "or SoftmaxRegression."
+        )
+    has_classes = is_classifier(estimator)
+    rows = rows_of(X, y, sample_weight, is_classifier=has_classes, largest=LARGEST_SQUARES)
+    if has_classes:
+        check_classification_targets(rows.labels)
+        if len(rows.labels) < 2:
+            raise DataError(f"y has 1 class ({rows.labels.tolist()[0]!r}); a classifier needs at least 2 classes.")
+    estimator.n_features_in_ = rows.n_features
+    estimator.__dict__.pop("feature_names_in_", None)
+    if rows.columns is not None and all(isinstance(name, str) for name in rows.columns):
+        estimator.feature_names_in_ = np.array(rows.columns, dtype=object)
+    for name in _OF_ROWS:
+        estimator.__dict__.pop(name, None)
+    return Data(rows, rows.labels, None, rows.labels if has_classes else None)
+
+
+def _posed_weights(estimator: Any, problem: Any, more: dict[str, Any]) -> Posed:
+    def attributes(point: Any) -> dict[str, Any]:
+        coef, intercept = problem.coef_and_intercept(point)
+        return {"coef_": coef, "intercept_": intercept, **more}
+
+    def warm_point() -> Any:
+        has_model = hasattr(estimator, "coef_")
+        return problem.warm_point(dense(estimator.coef_), estimator.intercept_) if has_model else None
+
+    return Posed(problem, attributes, warm_point)
+
+
+def pose_svm(estimator: Any, rows: DaskRows) -> Posed:
+    """Pose a ``LinearSVC``."""
+    prices = class_prices(rows, estimator.C, estimator.class_weight)
+    problem = svm_sum(rows, prices, estimator._settings())
+    return _posed_weights(estimator, problem, {"_stream": None, "_has_pairs": False})
+
+
+def pose_softmax(estimator: Any, rows: DaskRows, C: Any, penalty: Any) -> Posed:
+    """Pose a ``SoftmaxRegression``."""
+    if estimator.pinned is not None:
+        raise IncompatibleError("pinned= is not posed on Dask collections; leave it out, or compute() X and y.")
+    prices = class_prices(rows, C, estimator.class_weight)
+    problem = softmax_sum(rows, prices, penalty, bool(estimator.fit_intercept))
+    return _posed_weights(estimator, problem, {"_stream": None})
+
+
+def pose_ball(estimator: Any, rows: DaskRows, loss: str) -> Posed:
+    """Pose a classifier or a regressor over an l1 ball."""
+    prices = ball_prices(rows, getattr(estimator, "class_weight", None))
+    ball = make_ball("l1", estimator.radius)
+    problem = ball_sum(rows, prices, loss, ball, float(estimator.l2), bool(estimator.fit_intercept))
+    is_flat = not len(rows.labels)
+
+    def attributes(point: Any) -> dict[str, Any]:
+        coef, intercept = problem.coef_and_intercept(point)
+        return {
+            "coef_": coef[0] if is_flat else coef,
+            "intercept_": float(intercept[0]) if is_flat else intercept,
+            "is_on_boundary_": not problem.is_inactive(point),
+            "_is_flat": is_flat,
+            "_is_multilabel": False,
+        }
+
+    def warm_point() -> Any:
+        if not hasattr(estimator, "coef_"):
+            return None
+        return problem.warm_point(np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_))
+
+    return Posed(problem, attributes, warm_point)
+
+
+def pose_landmarks(estimator: Any, rows: DaskRows) -> Posed:
+    """Pose a ``KernelSVC`` on the features of landmarks, drawn from all rows with equal chances."""
+    settings = estimator._settings()
+    settings.check_kernel()
+    is_given = estimator.__sklearn_tags__().input_tags.pairwise
+    if estimator.approximation is None or is_given or estimator.device is not None:
+        raise IncompatibleError(
+            "on Dask collections KernelSVC is a linear model on the features of landmarks; use "
+            "approximation='nystroem', device=None and a kernel that is not precomputed."
+        )
+    has_scale = isinstance(estimator.gamma, str) and estimator.gamma == "scale"
+    gamma = scaled_gamma(rows.n_features, rows.variance()) if has_scale else estimator.gamma
+    like = np.empty((1, rows.n_features))
+    kernel = kernel_of(estimator.kernel, gamma, estimator.degree, estimator.coef0, like)
+    rng = np.random.default_rng(estimator._seed())
+    vectors, codes, places = rows.sample(estimator.n_components, rng)
+    bias = 0.0 if settings.has_free_bias else settings.bias
+    landmarks = choose_landmarks(kernel, vectors, len(places), rng, bias=bias)._replace(rows=places)
+    # The constant feature of the hinge is one of the kernel's.
+    own = settings if settings.has_free_bias else settings._replace(fit_intercept=False)
+    prices = class_prices(rows, estimator.C, estimator.class_weight)
+    problem = svm_sum(rows, prices, own, landmarks.transform, landmarks.map.shape[1])
+    task = KernelTask(problem, landmarks, rows.shape[0], False)
+
+    def attributes(point: Any) -> dict[str, Any]:
+        more = {"_stream": None, "_has_pairs": False}
+        return {**estimator._attributes(task.expansion(point), codes, len(rows.labels)), **more}
+
+    return Posed(problem, attributes)
