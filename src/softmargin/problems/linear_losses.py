@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from softmargin.core.deadline import is_time_up
 from softmargin.core.errors import DataError
 from softmargin.core.pieces import EntrywiseLoss
-from softmargin.core.rounding import SLACK, TINY, ULPS, UNIT, Rounded, column_sums, gamma, total
+from softmargin.core.rounding import SLACK, TINY, ULPS, UNIT, Rounded, column_roundings, column_sums, gamma, total
 from softmargin.losses.joint import checked_rows, labels_of, with_labels
 from softmargin.losses.multinomial import excess_mass, mixed, off_label, without_absent
 from softmargin.losses.observed import Observed
@@ -62,8 +62,8 @@ class PullSums(NamedTuple):
     classes: Array  # (2, k) p and p |x| of the rows of every class, for a joint loss
     rows: Array  # (2,) how many, and the sum of |x|
 
-    def pulled(self, roundings: int, is_joint: bool, has_intercept: bool) -> Pulled:
-        """Return the pull of dual variables that are balanced in real arithmetic; so many roundings have sums over X.
+    def pulled(self, of_X: int, of_V: int, is_joint: bool, has_intercept: bool) -> Pulled:
+        """Return the pull of dual variables balanced in real arithmetic, by the roundings of sums over X and V.
 
         With an intercept, sum_i p_i u_ic = 0: the positive or the negative side of a column shrinks by what is left of
         the sum, or all rows mix with one other. A column whose sides rounding hides is zero.
@@ -72,7 +72,7 @@ class PullSums(NamedTuple):
         reach, sums, sizes = self.sizes
         shares, moved, is_clear = np.zeros(1), np.zeros(k), np.ones(k, dtype=bool)
         if has_intercept:
-            left = np.abs(sums) + gamma(roundings + k + 4) * sizes + n * TINY
+            left = np.abs(sums) + gamma(of_V + k + 4) * sizes + n * TINY
             if is_joint:
                 shares, moved = self._mixed(left)
             else:
@@ -80,7 +80,7 @@ class PullSums(NamedTuple):
                 shares = SLACK * 2.0 * left / np.where(sizes > 0.0, sizes, TINY)
                 is_clear = shares < 1.0
                 shares = np.where(is_clear, shares, 0.0)
-        away = (gamma(roundings + k + 2) + shares) * np.where(is_clear, reach, 0.0) + moved
+        away = (gamma(of_X + k + 2) + shares) * np.where(is_clear, reach, 0.0) + moved
         away += TINY * (length + n * d)
         # Conjugates are 0 at 0, and convex.
         value, size, errors = self.conjugates if is_joint else np.where(is_clear, self.conjugates, 0.0)
@@ -269,7 +269,8 @@ class LinearLosses:
 
     def _pulled(self, U: Array) -> Pulled:
         """Return what feasible dual variables near U do to the weights, and cost: maths: rounding, section 6."""
-        return self.pull_sums(U).pulled(sum_roundings(self.X, self.shape[1]), self.loss.is_joint, self.fit_intercept)
+        of_X, of_V = sum_roundings(self.X, self.shape[1]), column_roundings(len(self.target))
+        return self.pull_sums(U).pulled(of_X, of_V, self.loss.is_joint, self.fit_intercept)
 
     def pull_sums(self, U: Array) -> "PullSums":
         """Return what these rows add to the pull of dual variables near U."""

@@ -280,7 +280,7 @@ class SummedLosses:
         found = self.blocks.total(passes.pull, self.form, W, width, sums, scale)
         # A sum over a block is one over its rows in any order; then over the blocks.
         roundings = self.blocks.most_rows + self.blocks.n_blocks
-        return found.pulled(roundings, self.form.loss.is_joint, self.form.is_free)
+        return found.pulled(roundings, roundings, self.form.loss.is_joint, self.form.is_free)
 
     def _excess(self, W: Array) -> float:
         """Return by which share weights are outside their set, by rounding."""
