@@ -182,7 +182,7 @@ def test_classes_of_other_rows_do_not_share_passes():
         solve(mixed, OneVsRestDescent(), stop=Stop(1e-3, 10), rng=0)
 
 
-@pytest.mark.parametrize("bias", [0.0, 2.0])
+@pytest.mark.parametrize("bias", [0.0, 2.0, 100.0])
 def test_hinges_that_share_their_passes_and_products_reach_the_optimum_of_each(bias):
     rng = np.random.default_rng(0)
     n, k = 60, 5

@@ -130,8 +130,11 @@ class FreeBiasSVM(MarginModels):
         return BinaryData(self.gram.X, self.y, self.C, self.name == "l2", self.has_bias, self.gram.bias)
 
     @staticmethod
-    def points_of(parts: Sequence["FreeBiasSVM"], columns: Array, biases: Array) -> list[BiasPoint]:
-        """Return feasible points near the signed dual columns of problems, (n, k), with these biases, (k,)."""
+    def points_of(parts: Sequence["FreeBiasSVM"], columns: Array, weights: Array, biases: Array) -> list[BiasPoint]:
+        """Return feasible points near the signed dual columns of problems, (n, k), with these biases, (k,).
+
+        The weights that the columns imply, (d, k), change where these are balanced: they are not used.
+        """
         alphas = [part._inside(part.y * column)[0] for part, column in zip(parts, columns.T, strict=True)]
         each = zip(parts, alphas, biases, strict=True)
         return [BiasPoint(alpha, float(bias)) if alpha.any() else part.zero() for part, alpha, bias in each]

@@ -18,8 +18,6 @@ from softmargin.problems.margin_models import MarginModels
 __all__ = ["JointSVM", "collapsed", "spread"]
 
 Array = NDArray[Any]
-# Dual rows sum to zero, so that one column of two classes, second minus first, gives both.
-_PAIR = np.array([-0.5, 0.5])
 _SMALL = 1e-9  # relative: errors of the losses up to which nobody needs to know which margins count
 
 
@@ -90,5 +88,10 @@ def collapsed(columns: Array) -> Array:
 
 
 def spread(columns: Array) -> Array:
-    """Return the columns of all classes, given those of a model."""
-    return columns * _PAIR if columns.shape[1] == 1 else columns
+    """Return the columns of all classes, given those of a model: two opposite ones where it has one."""
+    if columns.shape[1] != 1:
+        return columns
+    both = np.empty((len(columns), 2))  # a product with a row of two numbers takes four times as long
+    np.multiply(columns[:, 0], -0.5, out=both[:, 0])
+    np.multiply(columns[:, 0], 0.5, out=both[:, 1])
+    return both

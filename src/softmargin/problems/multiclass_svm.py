@@ -142,11 +142,17 @@ class MulticlassSVM(JointSVM):
         return BinaryData(self.X, 2.0 * self.y - 1.0, 2.0 * self.C, False, False, self.bias)
 
     @staticmethod
-    def points_of(parts: Sequence["MulticlassSVM"], columns: Array, biases: Array) -> list[DualPoint]:
-        """Return feasible points near the dual columns of problems of two classes on the same rows; no free biases."""
-        alphas = [part.feasible(spread(column[:, None])) for part, column in zip(parts, columns.T, strict=True)]
-        weights = rmatmul(parts[0].X, np.column_stack([collapsed(alpha) for alpha in alphas]), parts[0].bias)
-        return [DualPoint(alpha, spread(mine[:, None])) for alpha, mine in zip(alphas, weights.T, strict=True)]
+    def points_of(parts: Sequence["MulticlassSVM"], columns: Array, weights: Array, biases: Array) -> list[DualPoint]:
+        """Return feasible points near the dual columns of problems of two classes on the same rows.
+
+        ``weights``, (d, k), are those that the dual variables imply; ``biases`` are the intercepts, which need not be.
+        """
+        W = np.vstack([weights, biases / parts[0].bias if parts[0].bias else np.zeros_like(biases)])
+        found = []
+        for part, column, w in zip(parts, columns.T, W.T, strict=True):
+            inside = np.clip(column, 2.0 * part.C * (part.y - 1.0), 2.0 * part.C * part.y)
+            found.append(DualPoint(spread(inside[:, None]), spread(w[:, None])))
+        return found
 
     @staticmethod
     def certificates_of(parts: Sequence[Any], points: Sequence[DualPoint]) -> list[Certificate]:
@@ -208,5 +214,7 @@ class MulticlassSVM(JointSVM):
 def _is_pair(part: MulticlassSVM, point: DualPoint) -> bool:
     """Say whether a problem has two classes, and a feasible point whose columns are opposite."""
     alpha, weights = point
-    is_pair = part.n_classes == 2 and len(alpha) == len(part.y) and np.array_equal(part.feasible(alpha), alpha)
-    return bool(is_pair and np.array_equal(weights[:, 0], -weights[:, 1]))
+    if part.n_classes != 2 or len(alpha) != len(part.y) or not np.array_equal(alpha[:, 0], -alpha[:, 1]):
+        return False
+    own = part._own(alpha)
+    return bool((own >= 0.0).all() and (own <= part.C).all() and np.array_equal(weights[:, 0], -weights[:, 1]))

@@ -29,7 +29,7 @@ class Duals(NamedTuple):
     alpha: Array  # (n * k,)
     weights: Array  # ((d + 1) * k,) sums of alpha_i y_i x_i
     bias: Array  # (k,) b
-    rho: Array  # (k,)
+    pull: Array  # (k,) theta rho: what b gains where y'a grows by one
 
 
 class Visits(NamedTuple):
@@ -37,9 +37,10 @@ class Visits(NamedTuple):
 
     order: Array  # (n,) samples
     live: Array  # (n * words,) bit t of a sample: tile t is visited; empty where there is one tile
-    steepest: Array  # (k,) the largest violation of the last pass
+    steepest: Array  # (k,) the largest gradient of the right sign with which a variable stays
     gaps: Array  # (k,) gap found in the last pass
     random: Array  # (1,) state of the shuffle
+    beyond: float  # times the largest violation: a gradient of the right sign beyond it lets a variable leave
     scratch: Array  # (3 * k,)
     lists: Array  # (3 * number of tiles,) int64
 
@@ -80,7 +81,7 @@ def descend_coordinates(
     gap of the last pass, and the rise of the dual values.
     """
     rows, squares_, signs_, C_ = duals.rows.bare(), pointer(duals.squares), pointer(duals.signs), pointer(duals.C)
-    alpha_, W_, b_, rho_ = pointer(duals.alpha), pointer(duals.weights), pointer(duals.bias), pointer(duals.rho)
+    alpha_, W_, b_, pull_ = pointer(duals.alpha), pointer(duals.weights), pointer(duals.bias), pointer(duals.pull)
     order_, live_, alarm_ = pointer(visits.order), pointer(visits.live), pointer(alarm)
     k, n_tiles, words = duals.bias.shape[0], visits.lists.shape[0] // 3, visits.live.shape[0] // duals.squares.shape[0]
     width, by_class = min(WIDTH, k), duals.C.shape[0] > duals.squares.shape[0]
@@ -132,7 +133,7 @@ def descend_coordinates(
                         continue
                     is_kept = True
                     largest_[c] = max(largest_[c], abs(slope))
-                    curvature = squares_[i] + rho_[c] + ridge
+                    curvature = squares_[i] + pull_[c] + ridge
                     new = max(a - slope / curvature, 0.0)
                     if not duals.is_squared:
                         new = min(new, price)
@@ -144,7 +145,7 @@ def descend_coordinates(
                     step_[c] = move * sign
                     plain = ahead - sign * b_[c]
                     rise -= move * (plain + 0.5 * move * squares_[i] + ridge * (a + 0.5 * move))
-                    b_[c] += rho_[c] * step_[c]
+                    b_[c] += pull_[c] * step_[c]
                 if has_moved:
                     changed_[n_changed] = first
                     n_changed += 1
@@ -163,6 +164,6 @@ def descend_coordinates(
         total = 0.0
         for c in range(k):
             total += gaps_[c]
-            steepest_[c] = largest_[c]
+            steepest_[c] = visits.beyond * largest_[c]
         if total <= target or done >= budget or m == 0 or alarm_[0] != 0:
             return m, done, total, rise

@@ -3,7 +3,7 @@
     D(a) = sum a - 1/2 |w|^2 - 1/2 sum_i r_i a_i^2 ,   w = sum_i a_i y_i x_i ,   0 <= a <= upper,  y'a = 0 (free bias)
                                                                                         maths: squared hinge, section 8
 
-    visit sample i:    a_i <- [a_i - g_i / (|x_i|^2 + rho + r_i)] , clipped ,    g_i = y_i (<w, x_i> + b) - 1 + r_i a_i
+    visit row i:  a_i <- [a_i - g_i / (|x_i|^2 + theta rho + r_i)], clipped ,   g_i = y_i (<w, x_i> + b) - 1 + r_i a_i
 
     loss             r_i        upper
     squared hinge    1 / C_i    inf
@@ -12,12 +12,13 @@
 One visit reads a row once and moves its variable of every class: the weights of one feature are contiguous, and a
 product with a row is a sum of vectors. The classes do not know of each other.
 
-The free bias is the multiplier of y'a = 0. The dual has a further term rho / 2 (y'a)^2, so that b = beta + rho y'a
-while samples are visited; after a step beta takes over the gradient of this term: beta <- b. Each visit gives the gap
-of its sample, maths: squared hinge, eq. 8; their sum is the estimate.
+The bias: b = theta (beta + rho y'a) while samples are visited, and beta <- b after a step, the method of multipliers.
+A free bias is the multiplier of y'a = 0, theta = 1. One with a price, that of a constant feature v, has
+theta = v^2 / (v^2 + rho): its term v^2 / 2 (y'a)^2 of the dual would make all variables slow. maths: eqs. 24 and 25.
+Each visit gives the gap of its sample, maths: squared hinge, eq. 8; their sum is the estimate.
 
-Shrinking. Variables at a bound whose gradients exceed the largest violation of the last pass leave the set, where all
-of a tile of classes do. When the gap of the set has clearly fallen, all come back.
+Shrinking. Variables at a bound whose gradients exceed a share of the largest violation of the last pass leave the set,
+where all of a tile of classes do. When the gap of the set has clearly fallen, all come back.
 
     maths       here
     a           state.alpha         (n * k,)
@@ -25,7 +26,7 @@ of a tile of classes do. When the gap of the set has clearly fallen, all come ba
     b, beta     state.bias, state.multiplier    (k,)
 
 Source: Hsieh, Chang, Lin, Keerthi and Sundararajan (2008), Algorithm 3. We differ: the bias may be free, and classes
-share the passes.
+share the passes; a penalised one is not a feature; variables leave the set earlier.
 """
 
 import math
@@ -55,6 +56,7 @@ class DescentTuning(NamedTuple):
     """The constants of the descent."""
 
     rho_share: float = 0.1  # rho as a share of a sample's curvature, as in softmax dual descent: by hand
+    beyond: float = 0.1  # of the largest violation: gradients beyond it leave the set; 1, 0.3, 0.1, 0.03 tried on text
     set_target: float = 0.1  # share of its first gap at which a shrunken set is done: by hand
     max_set_passes: int = 30  # visits of a shrunken set, in passes over everything: by hand
     step_share: float = 0.25  # of a pass's visits, in a step over a shrunken set; more would come late to tol
@@ -70,7 +72,7 @@ class DescentState:
     multiplier: Array  # (k,) beta
     rho: Array  # (k,)
     gaps: Array  # (k,) gap found in the last pass
-    steepest: Array  # (k,) largest violation of the last pass
+    steepest: Array  # (k,) the largest gradient with which a variable at a bound stays in the set
     order: Array  # (n,) samples; the first n_open have a price, the first n_active are in the set
     live: Array  # (n * words,) bit t of a sample: tile t is in the set; empty where there is one class
     random: Array  # (1,) state of the shuffle
@@ -108,17 +110,20 @@ class _Descent(Resumable):
                 alpha[:, c] = part.dual_columns(mine)[:, 0]
                 bias[c] = part.free_bias(mine)[0] if binary.has_free_bias else 0.0
             alpha = np.where(is_open, np.clip(signs * alpha, 0.0, np.inf if binary.is_squared else prices), 0.0)
-            weights[:] = rmatmul(binary.X, signs * alpha, binary.constant).ravel()
+            weights[:] = rmatmul(binary.X, signs * alpha, 0.0).ravel()
             dual = float(alpha.sum() - 0.5 * (weights @ weights + np.vdot(alpha, alpha * inverse)))
         some = is_open.any(axis=1)
-        rho = np.zeros(k)
-        if binary.has_free_bias:
+        rho, net = np.zeros(k), (signs * alpha).sum(axis=0)
+        if binary.has_free_bias or binary.constant:
             sums = np.where(is_open, row_squares(binary.X)[:, None] + inverse, 0.0).sum(axis=0)
             rho += self.tuning.rho_share * sums / np.maximum(is_open.sum(axis=0), 1)
+        if not binary.has_free_bias:
+            bias += binary.constant**2 * net
+        theta = _theta(binary, rho)
         return DescentState(
             alpha=aligned(alpha.ravel()),
             weights=weights,
-            bias=bias + rho * (signs * alpha).sum(axis=0),
+            bias=theta * (bias + rho * net),
             multiplier=bias,
             rho=rho,
             gaps=np.zeros(k),
@@ -133,7 +138,7 @@ class _Descent(Resumable):
     def step(self, problem: Any, state: DescentState) -> DescentState:
         """Make one pass over everything, or passes over the set that cost a share of it; then move the multipliers."""
         parts = self._parts(problem)
-        state.loop = state.loop or _structs(parts, state)
+        state.loop = state.loop or _structs(parts, state, self.tuning.beyond)
         k = len(state.bias)
         whole = state.n_open * -(-k // WIDTH)
         is_full = state.n_active == 0
@@ -150,27 +155,36 @@ class _Descent(Resumable):
             state.target, state.visits_left = self.tuning.set_target * state.gap, self.tuning.max_set_passes * whole
         elif state.gap <= state.target or state.visits_left <= 0:
             state.n_active = 0
-        if state.rho.any():
-            pull = state.bias - state.multiplier
-            state.multiplier += pull
-            state.bias += pull
+        theta = _theta(parts[0].as_binary(), state.rho)
+        pull = state.bias - theta * state.multiplier
+        state.multiplier[:] = state.bias
+        state.bias[:] = theta * state.multiplier + pull
         return state
 
     def _points(self, problem: Any, state: DescentState) -> list[Any]:
         """Return feasible points."""
         parts = self._parts(problem)
-        columns = state.alpha.reshape(len(state.order), -1) * _stacked(parts)[1]
-        points: list[Any] = parts[0].points_of(parts, columns[:, : len(parts)], state.multiplier[: len(parts)])
+        m, k = len(parts), len(state.bias)
+        columns = state.alpha.reshape(-1, k) * _stacked(parts)[1]
+        weights = state.weights.reshape(-1, k)[:-1]
+        points: list[Any] = parts[0].points_of(parts, columns[:, :m], weights[:, :m], state.multiplier[:m])
         return points
 
     def estimate(self, problem: Any, state: DescentState) -> float:
         """Estimate the relative gap from those that the last step found sample by sample, and from y'a."""
         # A sample was visited half a pass ago, on average.
         fall = min(state.gap / state.last_gap, 1.0) if 0.0 < state.last_gap < math.inf else 1.0
-        pull = np.abs(state.bias - state.multiplier)  # rho |y'a|
-        net = np.divide(pull, state.rho, out=np.zeros_like(pull), where=state.rho > 0.0)
-        gap = state.gap * math.sqrt(fall) + float(net @ (np.abs(state.multiplier) + pull))
-        return relative_gap(state.dual + gap, state.dual)
+        gap, dual, binary = state.gap * math.sqrt(fall), state.dual, self._parts(problem)[0].as_binary()
+        theta = _theta(binary, state.rho)
+        pull = state.bias - theta * state.multiplier  # theta rho y'a
+        net = np.divide(pull, theta * state.rho, out=np.zeros_like(pull), where=theta * state.rho > 0.0)
+        if binary.has_free_bias:
+            gap += float(np.abs(net) @ (np.abs(state.multiplier) + np.abs(pull)))
+        elif binary.constant:
+            off = state.multiplier / binary.constant - binary.constant * net
+            gap += 0.5 * float(off @ off)
+            dual -= 0.5 * binary.constant**2 * float(net @ net)
+        return relative_gap(dual + gap, dual)
 
 
 @dataclass(frozen=True)
@@ -237,15 +251,24 @@ def _stacked(parts: list[Any]) -> tuple[Any, Array, Array]:
     return first, signs, prices
 
 
-def _structs(parts: list[Any], state: DescentState) -> tuple[Duals, Visits]:
+def _structs(parts: list[Any], state: DescentState, beyond: float) -> tuple[Duals, Visits]:
     """Return the arguments of the compiled passes that stay the same."""
     binary, signs, prices = _stacked(parts)
-    rows, k = as_rows(binary.X, binary.constant), signs.shape[1]
-    squares = row_squares(binary.X) + binary.constant**2
-    point = (state.alpha, state.weights, state.bias, state.rho)
+    rows, k = as_rows(binary.X), signs.shape[1]
+    squares = row_squares(binary.X)
+    point = (state.alpha, state.weights, state.bias, _theta(binary, state.rho) * state.rho)
     duals = Duals(rows, squares, signs.ravel(), prices.ravel(), binary.is_squared, *point)
     found = (state.order, state.live, state.steepest, state.gaps, state.random)
-    return duals, Visits(*found, zeros(3 * k), np.zeros(3 * -(-k // WIDTH), dtype=np.int64))
+    return duals, Visits(*found, beyond, zeros(3 * k), np.zeros(3 * -(-k // WIDTH), dtype=np.int64))
+
+
+def _theta(binary: Any, rho: Array) -> Array:
+    """Return theta of the bias: 1 where it is free, 0 where there is none; (k,)."""
+    if binary.has_free_bias:
+        return np.ones_like(rho)
+    square = float(binary.constant) ** 2
+    theta: Array = np.divide(square, square + rho, out=np.zeros_like(rho), where=square + rho > 0.0)
+    return theta
 
 
 def _inverse(prices: Array, is_squared: bool) -> Array:
