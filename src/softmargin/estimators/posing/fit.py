@@ -32,7 +32,7 @@ from softmargin.estimators.posing.finishers import finisher_of
 from softmargin.estimators.posing.softmax import convex_relative
 from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import SCATTERED, row_squares
-from softmargin.problems import Composite, EveryPair, OneVsRest
+from softmargin.problems import Composite, EveryPair, KernelOneVsOne, OneVsRest
 from softmargin.run import Result, Stop, solve
 from softmargin.run.asked import check_needs
 from softmargin.sets import L1Ball
@@ -214,7 +214,7 @@ def find_solver(solver: Any, problem: Any) -> Any:
     finds weights is certified at its dual variables. "auto" hands over to another one where the fastest stalls.
     """
     checked("solver", solver, *SOLVER)
-    if isinstance(problem, PairsProblem) and isinstance(solver, str) and solver in choices(problem.kind):
+    if isinstance(problem, KernelOneVsOne) and isinstance(solver, str) and solver in choices(problem.kind):
         return _by_name(_name_of_fastest(problem) if solver == "auto" else solver, problem)
     part, n_parts = (problem.parts[0], len(problem.parts)) if isinstance(problem, OneVsRest) else (problem, 1)
     if not isinstance(solver, str):

@@ -61,6 +61,7 @@ class DualBlockDescentTuning(NamedTuple):
     largest_set: float = 0.7
     set_target: float = 0.2  # share of the full pass's gap at which a set is done: maths: linear SVM, section 6
     max_set_passes: int = 40  # over one set: maths: linear SVM, section 6
+    least_visits: int = 1000  # of a step over a set, where rows are few: they take as long as the calls of the step
     patience: int = 2  # visits without a move before a row leaves the set: by hand
     slack: float = 0.1  # a class whose margin is violated by more than -slack stays in play: by hand
     stale: float = 0.8  # gap at the end of a pass, as a share of the gaps added up while W improved: by hand
@@ -186,7 +187,7 @@ class DualBlockDescent(Resumable):
             alpha, weights = (each.reshape(-1, padded(k))[:, :k] for each in (state.alpha, state.weights))
             state.gap, state.n_active = square.descend(rows, alpha, weights, state.random, target), 0
             return state
-        budget = min(state.visits_left, state.n_open)
+        budget = min(state.visits_left, max(state.n_open, self.tuning.least_visits))
         state.gap, state.n_active, visits = descend(*state.loop, state.n_active, False, target, budget, alarm())
         state.visits_left -= visits
         if state.gap <= target or state.visits_left <= 0:
