@@ -13,10 +13,12 @@ import pytest
 
 from helpers import Clock
 from softmargin import (
+    DualBlockDescent,
     KernelSVC,
     L1BallClassifier,
     L1BallRegressor,
     LinearSVC,
+    MulticlassSVM,
     SoftmaxRegression,
     SoftmaxRegressionCV,
     TraceBallClassifier,
@@ -26,6 +28,7 @@ from softmargin.core import deadline as clocks
 from softmargin.core.certificate import Certificate
 from softmargin.core.deadline import OutOfTime, alarm, check_time, deadline, has_time_for, is_time_up, share_of_time
 from softmargin.core.errors import SoftmarginError
+from softmargin.data import blobs
 from softmargin.estimators.posing.fit import find_solver
 from softmargin.losses import multinomial
 from softmargin.losses.entrywise import ENTRYWISE
@@ -405,6 +408,19 @@ def test_the_alarm_rings_while_a_compiled_loop_runs():
         time.sleep(0.3)
         assert flag[0] == 1
     assert alarm()[0] == 0
+
+
+def test_a_budget_costs_one_thread_and_not_one_a_step(monkeypatch):
+    began, before = [], set(threading.enumerate())
+    start = threading.Timer.start
+    monkeypatch.setattr(threading.Timer, "start", lambda timer: (began.append(timer), start(timer)))
+    X, y = blobs(60, 4, 3, seed=0)
+    result = solve(MulticlassSVM(X, y), DualBlockDescent(), stop=Stop(1e-9, max_seconds=1e4), rng=0)
+    assert result.n_iter > 20
+    assert 1 <= len(began) <= 3  # no certificate was timed before the first
+    for timer in began:
+        timer.join(timeout=5.0)
+    assert not (set(threading.enumerate()) - before)
 
 
 def test_a_budget_that_is_not_reached_changes_no_bit():

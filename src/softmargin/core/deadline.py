@@ -79,16 +79,31 @@ _NOW: ContextVar[_Deadline | None] = ContextVar("softmargin_deadline", default=N
 
 
 class deadline:
-    """A context that gives this thread and its helpers so many seconds; infinitely many lift the deadline."""
+    """A context that gives this thread and its helpers so many seconds; infinitely many lift the deadline.
 
-    def __init__(self, seconds: float) -> None:
+    One that is kept can be entered again until ``cancel``: an alarm is a thread, and takes as long to set as a short
+    step.
+    """
+
+    def __init__(self, seconds: float, *, is_kept: bool = False) -> None:
         self._mine = None if seconds == math.inf else _Deadline(seconds)
+        self._is_kept = is_kept
+
+    @property
+    def end(self) -> float:
+        """When it is, on the clock of ``time.perf_counter``."""
+        return math.inf if self._mine is None else self._mine.end
 
     def __enter__(self) -> None:
         self._before = _NOW.set(self._mine)
 
     def __exit__(self, *raised: object) -> None:
         _NOW.reset(self._before)
+        if not self._is_kept:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """End the thread of the alarm."""
         if self._mine is not None:
             self._mine.cancel()
 

@@ -68,6 +68,7 @@ class BudgetTuning(NamedTuple):
     late: float = 0.1  # share of the budget by which a certificate may exceed it before it leaves out the bound
     slack: float = 0.25  # seconds that it has beyond that: calls and copies of a short fit take as long
     cheap: float = 0.05  # share of a step up to which its point is always kept
+    shift: float = 0.01  # share of the budget by which a deadline may be off, and serve further steps
 
 
 class Clock:
@@ -90,6 +91,7 @@ class Clock:
         self.work = 0.0 if self.work_of is None else self.work_of(None)  # of the next one
         self.last_keeping = math.nan  # what a point took
         self.is_cut = False  # a step was given up: its state is of no use
+        self._limit = deadline(math.inf)  # of the last step
 
     @property
     def grace(self) -> float:
@@ -131,15 +133,27 @@ class Clock:
         Return what it returns, or None where it gives up; then ``is_cut`` is set.
         """
         started, found = time.perf_counter(), None
-        seconds = self.left() + self.grace if is_limited and self.is_limited else math.inf
+        limit = self._limit_of(started) if is_limited and self.is_limited else deadline(math.inf)
         try:
-            with deadline(seconds):
+            with limit:
                 found = work()
         except OutOfTime:
             self.is_cut = True
         self.last_step = time.perf_counter() - started
         self.seconds += self.last_step
         return found
+
+    def _limit_of(self, started: float) -> deadline:
+        """Return the deadline of a step that starts now: that of the last one, unless it ends at another time."""
+        seconds = self.left() + self.grace
+        if not abs(started + seconds - self._limit.end) <= self.tuning.shift * self.max_seconds:
+            self._limit.cancel()
+            self._limit = deadline(seconds, is_kept=True)
+        return self._limit
+
+    def close(self) -> None:
+        """End what watches the deadline."""
+        self._limit.cancel()
 
     @contextmanager
     def certificate(self) -> Iterator[None]:

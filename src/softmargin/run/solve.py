@@ -92,6 +92,7 @@ def solve(
                 status = Status.INTERRUPTED
             result = run.finish(status)
         finally:
+            run.clock.close()
             for watcher in watchers:
                 watcher.end(result)
     return result
