@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from softmargin import KernelSVC, LinearSVC, SoftmaxRegression, read_liblinear, read_libsvm_model
+from softmargin import KernelSVC, LinearSVC, read_liblinear, read_libsvm_model
 from softmargin.cli.main import main
 from softmargin.core.errors import IncompatibleError
 from softmargin.data import blobs
@@ -210,7 +210,7 @@ def test_libsvm_files_hold_the_sigmoid_of_two_classes(tmp_path):
 
 def test_what_libsvm_cannot_hold_is_refused(tmp_path):
     for model, message in (
-        (expansion([1, 2], make_kernel("laplacian")), "the laplacian kernel"),
+        (expansion([1, 2], make_kernel("laplacian")), "this model has laplacian"),
         (KernelExpansion([1, 2], Precomputed(), None, [0], 3, [[1.0]], [0.0]), "precomputed kernel has none"),
         (LinearRegressor(np.eye(2), np.ones(2)), "predicts numbers"),
     ):
@@ -280,7 +280,7 @@ def fitted():
     settings = {"random_state": 0, "tol": 1e-2}
     kernel = KernelSVC(gamma=0.5, multiclass="one_vs_one", fit_intercept="free", **settings)
     stream = LinearSVC(**settings).partial_fit(rows, y, classes=[0, 1, 2])
-    return rows, y, [kernel.fit(rows, y), SoftmaxRegression(**settings).fit(rows, y), stream]
+    return rows, y, [kernel.fit(rows, y), stream]
 
 
 def test_skops_keeps_estimators_and_streams():

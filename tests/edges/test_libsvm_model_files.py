@@ -148,7 +148,7 @@ def test_what_cannot_be_certified_or_written_is_refused(tmp_path):
     model = read_libsvm_model(tmp_path / "m")
     with pytest.raises(IncompatibleError, match="trained as nu_svc"):
         certify(model, np.eye(3), [5, -1, 2], C=1.0)
-    with pytest.raises(IncompatibleError, match="integer labels and the kernels"):
+    with pytest.raises(IncompatibleError, match="integer labels of 32 bits"):
         write_libsvm_model(
             OneVsOne(["a", "b", "c"], model.kernel, model.vectors, model.counts, model.coef, model.intercept),
             tmp_path / "n",

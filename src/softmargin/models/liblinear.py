@@ -185,7 +185,7 @@ def write_liblinear(model: Predictor, path: str | os.PathLike[str]) -> None:
     if isinstance(weights, LinearRegressor):
         names = {"solver_type": "L2R_L2LOSS_SVR", "nr_class": 2}  # so many, LIBLINEAR says, and no labels
     else:
-        labels, is_binary = _checked_labels(weights.classes), len(weights.classes) == 2
+        labels, is_binary = _FORMAT.writable_labels(weights.classes), len(weights.classes) == 2
         solver_type = "MCSVM_CS"
         if weights.info.get("multiclass") == "one_vs_rest" or (is_binary and weights.has_log_odds):
             loss = "logistic" if weights.has_log_odds else str(weights.info.get("loss"))
@@ -230,13 +230,3 @@ def _bias(model: LinearModel | LinearRegressor) -> float:
     if bias <= 0:
         raise DataError(f"intercept_scaling must be positive to write a bias; the model has {bias}.")
     return bias
-
-
-def _checked_labels(classes: np.ndarray) -> list[int]:
-    bounds = np.iinfo(np.int32)
-    if classes.dtype.kind not in "iu" or classes.min() < bounds.min or classes.max() > bounds.max:
-        raise IncompatibleError(
-            f"LIBLINEAR files hold integer labels of 32 bits; this model has {classes.dtype} labels "
-            f"({', '.join(map(repr, classes[:3].tolist()))}, ...). Number the classes, or use model.save."
-        )
-    return list(classes.tolist())

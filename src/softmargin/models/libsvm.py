@@ -222,11 +222,8 @@ def write_libsvm_model(model: Classifier, path: str | os.PathLike[str]) -> None:
         raise IncompatibleError("LIBSVM files are written of classifiers; this model predicts numbers.")
     model = as_pairs(model)
     name = model.kernel.name
-    if name not in _KERNELS or model.classes.dtype.kind not in "iu":
-        raise IncompatibleError(
-            f"LIBSVM files hold integer labels and the kernels {', '.join(_KERNELS)}; this model has "
-            f"{model.classes.dtype} labels and the {name} kernel."
-        )
+    if name not in _KERNELS:
+        raise IncompatibleError(f"LIBSVM files hold the kernels {', '.join(_KERNELS)}; this model has {name}.")
     settings = {key: getattr(model.kernel, key) for key in _KERNELS[name]}
     header = {
         "svm_type": model.info.get("svm_type", _CLASSIFIERS[0]),
@@ -235,7 +232,7 @@ def write_libsvm_model(model: Classifier, path: str | os.PathLike[str]) -> None:
         "nr_class": len(model.classes),
         "total_sv": len(model.coef),
         "rho": " ".join(f"{-b:.17g}" for b in model.intercept.tolist()),
-        "label": " ".join(map(str, model.classes.tolist())),
+        "label": " ".join(map(str, _FORMAT.writable_labels(model.classes))),
         **_platt(model),
         "nr_sv": " ".join(map(str, model.counts.tolist())),
     }

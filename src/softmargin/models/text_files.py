@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from softmargin.core.errors import ModelFileError
+from softmargin.core.errors import IncompatibleError, ModelFileError
 from softmargin.core.files import open_binary
 
 __all__ = ["TextFormat", "checked_classes", "last_line"]
@@ -47,6 +47,16 @@ class TextFormat(NamedTuple):
                     f"{os.fspath(path)!r} is not a {self.library} model: it starts with {start[:40]!r}."
                 )
             return (start + file.read()).decode("utf-8", "replace").split("\n")
+
+    def writable_labels(self, classes: np.ndarray) -> list[int]:
+        """Return labels for a file; refuse those that are no integers of C."""
+        bounds = np.iinfo(np.int32)
+        if classes.dtype.kind not in "iu" or classes.min() < bounds.min or classes.max() > bounds.max:
+            raise IncompatibleError(
+                f"{self.library} files hold integer labels of 32 bits; this model has {classes.dtype} labels "
+                f"({', '.join(map(repr, classes[:3].tolist()))}, ...). Number the classes, or use model.save."
+            )
+        return list(classes.tolist())
 
     def read_header(
         self, lines: Sequence[str], known: Collection[str], refusal: str, shown: str
