@@ -117,6 +117,10 @@ def test_a_kernel_matrix_is_cut_by_rows_and_columns(three):
     own = sm.KernelSVCCV([0.1, 1.0], gammas=[0.3], cv=CV, **WHOLE, random_state=0).fit(X, y)
     np.testing.assert_allclose(given.scores_, own.scores_)
     assert (given.gamma_, own.gamma_, given.C_) == (None, 0.3, own.C_)
+    # One matrix for all folds, or kernel values of each fold where it does not fit.
+    scarce = sm.KernelSVCCV([0.1, 1.0], gammas=[0.3], cv=CV, **WHOLE, cache_size=1e-3, random_state=0).fit(X, y)
+    np.testing.assert_allclose(scarce.scores_, own.scores_)
+    assert scarce.certificate_.primal == pytest.approx(own.certificate_.primal, rel=2e-3)
 
 
 def test_grids_of_our_own_follow_the_scale_of_the_data(three):

@@ -133,7 +133,7 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         else:
             for first in range(0, len(state.order), problem.gram.largest_square):
                 rows = np.sort(state.order[first : first + problem.gram.largest_square])
-                self._descend(problem, state, rows, 1.0, 1)
+                self.descend(problem, state, rows, 1.0, 1)
         state.gaps = problem.gaps(state.alpha, state.scores)
         return state
 
@@ -153,15 +153,11 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         # A square of m rows, then those that move: m / n + moved of what all m rows of K cost.
         elif len(rows) / gram.n + state.moved >= 1.0 and not gram.is_linear:
             gram.keep(rows)
-        state.moved = self.descend(problem, state, rows, share) / max(len(rows), 1)
+        state.moved = self.descend(problem, state, rows, share, tuning.max_epochs) / max(len(rows), 1)
         growth = tuning.growth_of_many if state.moved > tuning.most else tuning.growth
         state.largest_set = min(max(growth * len(rows), tuning.first_set), gram.n + 1)
 
-    def descend(self, problem: KernelBlockProblem, state: KernelDescentState, rows: Array, share: float) -> int:
-        """Descend on a working set until its gap is this share of what it was; return how many rows moved."""
-        return self._descend(problem, state, rows, share, self.tuning.max_epochs)
-
-    def _descend(
+    def descend(
         self, problem: KernelBlockProblem, state: KernelDescentState, rows: Array, share: float, epochs: int
     ) -> int:
         """Descend on some rows until their gap is this share of what it was, then update all scores.

@@ -32,6 +32,7 @@ class SquareTuning(NamedTuple):
     least_features: int = 512  # rows of a piece: with fewer features a visit to a row of X is cheaper than one there
     least_rows: int = 256  # of a set, below which waking threads takes longer than it saves; by hand
     passes: float = 40.0  # over a set that its square replaces: as many as there are at most
+    epochs: int = 20  # over a square, at most: these take about as long as so many passes by one thread
     room: float = 4.0  # of the kernel matrix, in squares: it keeps one, and half of its memory is for rows
 
 
@@ -71,7 +72,7 @@ class SetSquare:
         state = KernelDescentState(before.copy(), scores, part.gaps(before, scores), np.arange(m), random, m)
         gap = float(state.gaps.sum())
         if gap > target:
-            self.descent.descend(part, state, np.arange(m), target / gap)
+            self.descent.descend(part, state, np.arange(m), target / gap, self.tuning.epochs)
             alpha[rows] = state.alpha
             weights += rmatmul(X, state.alpha - before, problem.bias)
             gap = float(part.gaps(state.alpha, state.scores).sum())
