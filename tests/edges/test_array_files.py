@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.ndimage import affine_transform
 from scipy.sparse import csc_matrix, csr_matrix, save_npz
 
 from softmargin.core.errors import DataError
-from softmargin.data import blobs, read_npy, read_npz
+from softmargin.data import blobs, distorted, read_npy, read_npz
 
 X = np.array([[0.0, 1.0, 0.0], [2.0, 0.0, 3.0]])
 Y = np.array([4, 7])
@@ -207,3 +208,31 @@ def test_far_blobs_are_separable_and_bad_sizes_are_refused():
         blobs(0, 2, 2, seed=0)
     with pytest.raises(DataError, match="density"):
         blobs(3, 2, 2, seed=0, sparse=True, density=0.0)
+
+
+def test_distorted_images_follow_the_seed_and_keep_their_labels():
+    X, y = np.random.default_rng(0).random((6, 25)), np.arange(6)
+    more, labels = distorted(X, y, 20, seed=1)
+    np.testing.assert_array_equal(more[:6], X)
+    np.testing.assert_array_equal(more, distorted(X, y, 20, seed=1)[0])
+    assert sorted(np.bincount(labels)) == [3, 3, 3, 3, 4, 4]
+    assert 0.0 <= more.min() <= more.max() <= 1.0
+    still, labels = distorted(X, y, 12, seed=1, rotation=0.0, shear=0.0, scale=0.0, shift=0.0)
+    np.testing.assert_allclose(still, X[labels], atol=1e-15)
+
+
+def test_a_distorted_image_is_what_interpolation_makes_of_it():
+    X = np.random.default_rng(0).random((1, 49))
+    whole = distorted(X, np.zeros(1), 2, seed=5, rotation=0.3, shear=0.0, scale=0.0, shift=1.0)[0][1].reshape(7, 7)
+    draws = np.random.default_rng(5)
+    draws.permutation(1)
+    angle, _, _, _, down, right = draws.uniform(-1.0, 1.0, (2, 6))[1] * [0.3, 0.0, 0.0, 0.0, 1.0, 1.0]
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    offset = 3.0 - np.array([down, right]) - turn @ [3.0, 3.0]
+    known = affine_transform(X.reshape(7, 7), turn, offset, order=1, mode="grid-constant")
+    np.testing.assert_allclose(whole, known, atol=1e-12)
+
+
+def test_distorted_needs_square_images():
+    with pytest.raises(DataError, match="square images"):
+        distorted(np.ones((2, 7)), np.zeros(2), 4, seed=0)

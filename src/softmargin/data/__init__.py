@@ -3,7 +3,7 @@
 from softmargin.data.arrays import read_npy, read_npz
 from softmargin.data.libsvm import read_libsvm, write_libsvm
 from softmargin.data.registry import DATA_VARIABLE, Dataset, Entry, available, load, source_files, split
-from softmargin.data.synthetic import blobs
+from softmargin.data.synthetic import blobs, distorted
 from softmargin.data.table import TableOptions, TableRows, read_table
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "TableRows",
     "available",
     "blobs",
+    "distorted",
     "load",
     "read_libsvm",
     "read_npy",
