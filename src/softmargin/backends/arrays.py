@@ -11,6 +11,7 @@
     home.array(v)       NumPy values there, in their own type
     home.wide(x)        the same numbers in float64
     home.shifted_inverse(K, shift)    (K + shift I)^-1
+    home.fused          kernels that do in one pass what the library does in many; None where there are none
     home.free_bytes     memory that the device has left; None where it does not tell
 
 Everything else is called by its name in the standard (``home.xp.exp``). Arrays are never written to, as those of JAX
@@ -29,6 +30,7 @@ __all__ = ["Home", "home_of", "is_dask", "is_foreign", "moved", "on_host", "same
 
 Array = NDArray[Any]
 _LIBRARIES = ("torch", "cupy", "jax", "jaxlib", "array_api_strict")  # those that may not name a namespace themselves
+_LEAF = 1024  # rows of a matrix that is inverted by the library itself; by hand
 _NEEDED = (
     *("asarray", "astype", "take", "concat", "where", "matmul", "matrix_transpose", "sum", "max", "sort"),
     *("cumulative_sum", "argmax", "maximum", "minimum", "abs", "exp", "tanh", "pow", "isfinite", "all", "any"),
@@ -55,26 +57,66 @@ class Home(NamedTuple):
         return self.xp.full(shape, value, dtype=self.xp.float64, device=self.device)
 
     def shifted_inverse(self, K: Any, shift: float) -> Any:
-        """Return (K + shift I)^-1 in float64, where that matrix is symmetric and positive definite; else anything."""
+        """Return (K + shift I)^-1 in the precision of K, where that matrix is symmetric and positive definite.
+
+        For any other matrix it returns anything.
+        """
+        if _compat().is_torch_namespace(self.xp):
+            S = K.clone()
+            S.diagonal().add_(shift)
+            return self._inverse(S)
+        return self._inverse(K + shift * self.xp.eye(K.shape[0], dtype=K.dtype, device=self.device))
+
+    def _inverse(self, S: Any) -> Any:
+        """Return the inverse by halves, S = [[A, B], [B', D]]: products alone, which a device is made for.
+
+            W = A^-1 B,   P = (D - B' W)^-1,   V = W P :     S^-1 = [[A^-1 + V W', -V], [-V', P]]
+
+        Every block that is inverted is positive definite where S is, and no worse conditioned.
+        """
+        xp, h = self.xp, S.shape[0] // 2
+        if h < _LEAF:
+            return self._small_inverse(S)
+        B = S[:h, h:]
+        A = self._inverse(S[:h, :h])
+        W = xp.matmul(A, B)
+        P = self._inverse(S[h:, h:] - xp.matmul(xp.matrix_transpose(B), W))
+        V = xp.matmul(W, P)
+        upper = xp.concat([A + xp.matmul(V, xp.matrix_transpose(W)), -V], axis=1)
+        return xp.concat([upper, xp.concat([-xp.matrix_transpose(V), P], axis=1)], axis=0)
+
+    def _small_inverse(self, S: Any) -> Any:
         if _compat().is_torch_namespace(self.xp):
             import torch
 
-            S = K.to(torch.float64, copy=True)
-            S.diagonal().add_(shift)
-            return torch.cholesky_inverse(torch.linalg.cholesky_ex(S)[0])
-        identity = self.xp.eye(K.shape[0], dtype=self.xp.float64, device=self.device)
-        return self.xp.linalg.inv(self.wide(K) + shift * identity)
+            return torch.cholesky_inverse(torch.linalg.cholesky_ex(S)[0])  # neither waits for the device nor raises
+        return self.xp.linalg.inv(S)
+
+    @property
+    def is_torch_cuda(self) -> bool:
+        """Whether arrays are tensors of PyTorch on a GPU of NVIDIA or AMD."""
+        return bool(_compat().is_torch_namespace(self.xp)) and self.device.type == "cuda"
+
+    @property
+    def fused(self) -> Any:
+        """The module of fused kernels, where they can be used: on CUDA, with PyTorch and Triton; else None."""
+        if not self.is_torch_cuda:
+            return None
+        try:
+            from softmargin.backends import fused
+        except ImportError:
+            return None
+        return fused if fused.is_usable(self.device) else None
 
     @property
     def free_bytes(self) -> int | None:
         """How many bytes the device has left for arrays, those its library keeps for reuse included."""
-        compat = _compat()
-        if compat.is_torch_namespace(self.xp) and self.device.type == "cuda":
+        if self.is_torch_cuda:
             import torch
 
             kept = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
             return int(torch.cuda.mem_get_info(self.device)[0]) + int(kept)
-        if compat.is_cupy_namespace(self.xp):
+        if _compat().is_cupy_namespace(self.xp):
             import cupy
 
             with self.device:

@@ -123,8 +123,8 @@ class KernelBlockProblem(DualProblem, Protocol):
     def gaps(self, alpha: Array, scores: Array) -> Array:
         """Return the gap of every row, given scores = K alpha."""
 
-    def relative_gap(self, alpha: Array, scores: Array) -> float:
-        """Return the relative gap at a feasible alpha, given scores = K alpha."""
+    def relative_gap(self, alpha: Array, scores: Array, gaps: Array | None = None) -> float:
+        """Return the relative gap at a feasible alpha, given scores = K alpha; the gaps of all rows may be known."""
 
 
 @runtime_checkable

@@ -118,7 +118,10 @@ def _rbf(kernel: Rbf, left: DevicePoints, right: DevicePoints) -> Any:
         own, other = (
             xp.astype(home.array(kernel.gamma * points.sqnorms), left.X.dtype, copy=False) for points in (left, right)
         )
-        exponent = (2.0 * float(kernel.gamma)) * _products(left, right) - own[:, None] - other[None, :]
+        products, fused = _products(left, right), home.fused
+        if fused is not None:
+            return xp.astype(fused.rbf_values(products, own, other, float(kernel.gamma)), kind, copy=False)
+        exponent = (2.0 * float(kernel.gamma)) * products - own[:, None] - other[None, :]
         # Rounding may make a squared distance negative; no kernel value exceeds 1.
         exponent = xp.minimum(exponent, xp.zeros_like(exponent))
     return xp.astype(xp.exp(exponent), kind, copy=False)

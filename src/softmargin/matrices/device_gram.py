@@ -5,10 +5,12 @@
     gram.add_change(...)   scores += K[:, index] change            NumPy, float64
     gram.rows(index)       K[index], every column                  NumPy
     gram.square(index)     K[index][:, index]                      on the device
+    gram.inverse(index, shift)   (K[index][:, index] + shift I)^-1    on the device
 
 What is large never leaves the device: X, tiles of K, the working square. Values come by GEMM, one tile at a time, in
 the precision of X, and are summed in float64; ``judged`` computes them in float64. Where K fits into its share of
-``cache_size`` it is kept, as strips of rows; else tiles are computed again. Nothing depends on what was computed
+``cache_size``, ``scores`` keeps it, as strips of rows, for solvers that ask again and again; ``add_change``, once a
+round, computes its tiles. Nothing depends on what was computed
 before, so that a checkpoint has nothing to remember.
 """
 
@@ -28,7 +30,7 @@ from softmargin.matrices.kernel_matrix import GramMemory, KernelMatrix, Moment, 
 __all__ = ["DeviceGram", "DeviceTuning"]
 
 Array = NDArray[Any]
-_WIDE = 5 * 8  # bytes for each number of a square: in float64 K, what is added to it, the sum, its factor, the inverse
+_SQUARES = 6  # in memory at once, at most: K, with a shift, its inverse, and what both are made of
 
 
 class DeviceTuning(NamedTuple):
@@ -36,7 +38,7 @@ class DeviceTuning(NamedTuple):
 
     store_share: float = 0.5  # of the budget, for all of K; by hand
     square_share: float = 0.9  # of what K leaves, for a square and its inverse: tiles take the rest; by hand
-    most_rows: int = 24_000  # of a square: beyond it the inverse takes seconds, even on a large GPU; by hand
+    most_rows: int = 60_000  # of a square: beyond it the inverse takes seconds, even on a large GPU; by hand
     probe_rows: int = 400  # as for every kernel matrix (GramTuning)
 
 
@@ -69,6 +71,7 @@ class DeviceGram(KernelMatrix):
         self.n, self.dtype = len(self.samples), self.samples.dtype
         self._side = tile_side(self.budget, self.points.longest)
         self._last: tuple[Array, Any] = (np.empty(0, dtype=np.intp), None)
+        self._last_inverse: tuple[float, Any] = (0.0, None)  # of the last square
 
     @property
     def X(self) -> Array:
@@ -89,7 +92,7 @@ class DeviceGram(KernelMatrix):
     def largest_square(self) -> int:
         """How many rows ``square`` can return within the budget, with room for the inverse."""
         room = self.tuning.square_share * (self.budget - self._store_bytes)
-        side = math.isqrt(int(room) // (2 * self.points.dtype.itemsize + _WIDE))
+        side = math.isqrt(int(room) // (_SQUARES * self.points.dtype.itemsize))
         return int(max(2, min(side, self.tuning.most_rows)))
 
     @property
@@ -109,14 +112,21 @@ class DeviceGram(KernelMatrix):
     def add_change(self, scores: Array, index: Array, change: Array) -> None:
         """Add K[:, index] change to scores, (n, k); rows of zeros cost nothing."""
         is_moved = change.any(axis=1)
-        scores += self._sums(index[is_moved], change[is_moved])
+        scores += self._computed_sums(index[is_moved], change[is_moved])
 
     def square(self, index: Array) -> Any:
         """Return K[index][:, index], on the device; the last one is kept."""
         if not np.array_equal(self._last[0], index):
-            self._last = (index[:0], None)  # there are never two squares in memory
+            self._last, self._last_inverse = (index[:0], None), (0.0, None)  # there are never two squares in memory
             self._last = (index.copy(), self._square(index))
         return self._last[1]
+
+    def inverse(self, index: Array, shift: float) -> Any:
+        """Return (K[index][:, index] + shift I)^-1, on the device; the last one is kept, as the square is."""
+        K = self.square(index)
+        if self._last_inverse[1] is None or self._last_inverse[0] != shift:
+            self._last_inverse = (shift, self.home.shifted_inverse(K, shift))
+        return self._last_inverse[1]
 
     def _square(self, index: Array) -> Any:
         return self._whole(self._computed(index, self.points.take(index)))
@@ -158,7 +168,8 @@ class DeviceGram(KernelMatrix):
             parts.append(home.xp.matmul(home.wide(strip), weights))
         return self._with_bias(to_numpy(home.xp.concat(parts, axis=0)), values)
 
-    def _wide_scores(self, alpha: Array) -> Array:
+    def wide_scores(self, alpha: Array) -> Array:
+        """Return K alpha, (n, k), by kernel values in float64."""
         index = np.flatnonzero(alpha.any(axis=1))
         if self.points.dtype == np.float64:
             return self._sums(index, alpha[index])

@@ -251,7 +251,8 @@ class Gram(TiledMatrix):
         slope += gamma(longest_row(self.X) + 12) * norms(weights, axis=0)
         return self._judged(alpha, scores, ScoreErrors(lengths[:, None], slope[None, :], np.zeros(len(slope))))
 
-    def _wide_scores(self, alpha: Array) -> Array:
+    def wide_scores(self, alpha: Array) -> Array:
+        """Return K alpha by kernel values in float64, unless they are given."""
         if self.dtype == np.float64 or self.is_given:
             return self.scores(alpha)
         index = np.flatnonzero(alpha.any(axis=1))

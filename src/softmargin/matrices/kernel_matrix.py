@@ -73,6 +73,7 @@ class KernelMatrix:
     """
 
     is_on_device: ClassVar[bool]
+    home: Any  # where samples on a device lie (``backends.arrays``)
 
     points: Any
     n: int
@@ -104,7 +105,7 @@ class KernelMatrix:
 
         The errors also hold for every alpha within ``operations`` roundings of this one.
         """
-        return self._judged(alpha, self._wide_scores(alpha), self._errors.of_scores(alpha, operations, self.bias**2))
+        return self._judged(alpha, self.wide_scores(alpha), self._errors.of_scores(alpha, operations, self.bias**2))
 
     def _judged(self, alpha: Array, scores: Array, errors: ScoreErrors) -> Judged:
         if np.isfinite(alpha).all():  # else the cause is alpha, and the certificate shows it
@@ -120,7 +121,7 @@ class KernelMatrix:
         """Bounds on the rounding errors of kernel values."""
         return errors_of(self.kernel, self.points)
 
-    def _wide_scores(self, alpha: Array) -> Array:
+    def wide_scores(self, alpha: Array) -> Array:
         """Return K alpha, (n, k), by kernel values in float64."""
         raise NotImplementedError
 

@@ -10,13 +10,16 @@ The gap of a row is also its Frank-Wolfe gap: the most that any feasible row cou
     K alpha                 scores         (n, k)
 """
 
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.backends.arrays import to_numpy
 from softmargin.core.certificate import Certificate, relative_gap
 from softmargin.core.rounding import UNIT, Rounded, gamma, total
+from softmargin.losses.on_device import row_gaps
 from softmargin.matrices.gram import Gram, Judged
 from softmargin.problems.checks import digest_of
 from softmargin.problems.joint_svm import JointSVM, spread
@@ -71,14 +74,26 @@ class KernelMulticlassSVM(JointSVM):
 
     def gaps(self, alpha: Array, scores: Array) -> Array:
         """Return gap_i of every row, given scores = K alpha; shape (n,)."""
+        if self.gram.is_on_device:
+            home, labels, C = self._there
+            found = row_gaps(home.xp, self.multiclass, home.array(alpha), home.array(scores), labels, C)
+            return np.asarray(to_numpy(found[:, 0]))
         inner = np.einsum("ij,ij->i", alpha, scores) - self._own(alpha)
         losses: Array = self.loss.value(scores, self.y)
         return np.asarray(inner + self.C * losses)
 
-    def relative_gap(self, alpha: Array, scores: Array) -> float:
-        """Return (P - D) / P at a feasible alpha, given scores = K alpha, as exact as these."""
-        primal = 0.5 * float(np.vdot(alpha, scores)) + float(self.C @ self.loss.value(scores, self.y))
-        return relative_gap(primal, primal - float(self.gaps(alpha, scores).sum()))
+    @cached_property
+    def _there(self) -> tuple[Any, Any, Any]:
+        """Where the samples lie, and labels (n, k) and prices (n, 1) there."""
+        home = self.gram.home
+        labels = (self.y[:, None] == np.arange(self.n_classes)).astype(np.float64)
+        return home, home.array(labels), home.array(self.C[:, None])
+
+    def relative_gap(self, alpha: Array, scores: Array, gaps: Array | None = None) -> float:
+        """Return (P - D) / P at a feasible alpha, given scores = K alpha, as exact as these; ``gaps`` may be known."""
+        gaps = self.gaps(alpha, scores) if gaps is None else gaps
+        dual = float(self._own(alpha).sum()) - 0.5 * float(np.vdot(alpha, scores))
+        return relative_gap(dual + float(gaps.sum()), dual)
 
     def certificate(self, point: KernelPoint) -> Certificate:
         """Certify a point: K alpha is recomputed, then P at the model and D at the nearest feasible dual rows."""

@@ -1,9 +1,12 @@
 """The rows of a working set on a device: what ``_dual_rows`` does in NumPy, by the array API standard.
 
 Labels are a mask (m, k), as arrays of some libraries can be neither indexed by lists nor written to. The
-formulas are those of ``_dual_rows``; the gap of a row is <alpha, s> - alpha_y + C l(s) (maths: linear SVM, eq. 9).
+formulas are those of ``_dual_rows``.
+Dual rows and scores are float64. Products with K and its inverse have the precision of K: they multiply changes within
+a round, and their errors shrink as these do.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,13 +14,12 @@ from numpy.typing import NDArray
 
 from softmargin.backends.arrays import home_of, to_numpy
 from softmargin.core.deadline import check_time
-from softmargin.matrices.operator import row_slices
-from softmargin.solvers.kernel_svm._dual_rows import EQUAL, MAX_PASSES
+from softmargin.losses.on_device import row_gaps
+from softmargin.solvers.kernel_svm._dual_rows import EQUAL, MAX_PASSES, plain_iteration
 
 __all__ = ["DeviceRows"]
 
 Array = NDArray[Any]
-_NUMBERS = 1 << 26  # kernel values converted to float64 at once
 
 
 class DeviceRows:
@@ -29,11 +31,22 @@ class DeviceRows:
     K : array of shape (m, m), on the device
     y, C : NumPy arrays of shape (m,)
     n_classes : int
+    inverse : function of rho, optional
+        Returns (K + rho I)^-1, where it may be known already.
     """
 
-    def __init__(self, multiclass: str, K: Any, y: Array, C: Array, n_classes: int) -> None:
-        self.home, self.K = home_of(K), K
-        self.is_joint_max = multiclass == "crammer_singer"
+    def __init__(
+        self,
+        multiclass: str,
+        K: Any,
+        y: Array,
+        C: Array,
+        n_classes: int,
+        inverse: Callable[[float], Any] | None = None,
+    ) -> None:
+        self.home, self.K, self.y = home_of(K), K, y
+        self._inverse = inverse
+        self.multiclass, self.is_joint_max = multiclass, multiclass == "crammer_singer"
         self.labels = self.home.array((y[:, None] == np.arange(n_classes)).astype(np.float64))
         self.C = self.home.array(C[:, None])
 
@@ -46,15 +59,26 @@ class DeviceRows:
         return np.asarray(to_numpy(rows))
 
     def inverse(self, rho: float) -> Any:
-        """Return (K + rho I)^-1 in float64."""
+        """Return (K + rho I)^-1 in the precision of K."""
         check_time()
-        return self.home.shifted_inverse(self.K, rho)
+        return self.home.shifted_inverse(self.K, rho) if self._inverse is None else self._inverse(rho)
 
     def product(self, change: Any) -> Any:
-        """Return K change, (m, k), in float64: K is widened a slice at a time."""
-        home, m = self.home, self.K.shape[0]
-        parts = [home.xp.matmul(home.wide(self.K[at, :]), change) for at in row_slices(m, m, numbers=_NUMBERS)]
-        return home.xp.concat(parts, axis=0)
+        """Return K change, (m, k)."""
+        return self.times(self.K, change)
+
+    def times(self, M: Any, change: Any) -> Any:
+        """Return M change, (m, k), computed in the precision of M."""
+        xp = self.home.xp
+        return self.home.wide(xp.matmul(M, xp.astype(change, M.dtype, copy=False)))
+
+    def iteration(self, M: Any, first: Any, G: Any, rho: float, relaxation: float) -> Any:
+        """Return one iteration of splitting as a function, fused where PyTorch and Triton are there."""
+        k, fused = int(first.shape[1]), self.home.fused
+        if fused is None or k > fused.WIDEST:
+            return plain_iteration(self, M, first, G, rho, relaxation)
+        y = self.home.array(self.y.astype(np.int32))
+        return fused.fused_iteration(self.is_joint_max, y, self.C, M, first, G, rho=rho, relaxation=relaxation)
 
     def inner(self, a: Any, b: Any) -> float:
         """Return <a, b>."""
@@ -62,14 +86,8 @@ class DeviceRows:
 
     def gap(self, alpha: Any, scores: Any) -> float:
         """Return the Frank-Wolfe gap of these rows."""
-        xp, labels = self.home.xp, self.labels
-        own = xp.sum(scores * labels, axis=1, keepdims=True)
-        h = scores - own + 1.0 - labels
-        if self.is_joint_max:
-            losses = xp.max(h, axis=1, keepdims=True)
-        else:
-            losses = xp.sum(xp.maximum(h, xp.zeros_like(h)), axis=1, keepdims=True)
-        return float(xp.sum(alpha * (scores - labels)) + xp.sum(self.C * losses))
+        xp = self.home.xp
+        return float(xp.sum(row_gaps(xp, self.multiclass, alpha, scores, self.labels, self.C)))
 
     def nearest(self, u: Any) -> Any:
         """Return the feasible row nearest to every row of u, in the Euclidean norm; shape (m, k)."""

@@ -10,6 +10,7 @@ Both follow from setting alpha_iy = - sum_j alpha_ij: maths: kernel SVM, section
 section 3 (nearest points, with K_ii = 1).
 """
 
+from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -37,6 +38,7 @@ __all__ = [
     "is_between",
     "nearest",
     "open_rows",
+    "plain_iteration",
     "weights_between",
     "wide_product",
     "working_rows",
@@ -167,6 +169,14 @@ class HostRows(NamedTuple):
         """Return K change, (m, k), in float64."""
         return wide_product(self.K, change)
 
+    def times(self, M: Array, change: Array) -> Array:
+        """Return M change, (m, k)."""
+        return np.asarray(M @ change)
+
+    def iteration(self, M: Array, first: Array, G: Array, rho: float, relaxation: float) -> Any:
+        """Return one iteration of splitting as a function."""
+        return plain_iteration(self, M, first, G, rho, relaxation)
+
     def inner(self, a: Array, b: Array) -> float:
         """Return <a, b>."""
         return float(np.vdot(a, b))
@@ -180,6 +190,20 @@ class HostRows(NamedTuple):
         return nearest(self.multiclass, u, self.y, self.C)
 
 
+def plain_iteration(part: Any, M: Any, first: Any, G: Any, rho: float, relaxation: float) -> Any:
+    """Return one iteration of splitting, by whole arrays: a function of Z, U and the transpose of pull.
+
+    pull = rho (Z - U - A_0) - G_0 begins at zero.
+    """
+
+    def iterate(Z: Any, U: Any, pull: Any) -> tuple[Any, Any, Any]:
+        T = relaxation * (first + part.times(M, pull.T)) + (1.0 - relaxation) * Z + U
+        Z = part.nearest(T)
+        return Z, T - Z, (rho * (2.0 * Z - T - first) - G).T
+
+    return iterate
+
+
 def working_rows(problem: KernelBlockProblem, rows: Array) -> Any:
     """Return a working set with its square of K, where that lies."""
     gram = problem.gram
@@ -188,7 +212,7 @@ def working_rows(problem: KernelBlockProblem, rows: Array) -> Any:
         return HostRows(*own)
     from softmargin.solvers.kernel_svm._device_rows import DeviceRows
 
-    return DeviceRows(*own)
+    return DeviceRows(*own, partial(gram.inverse, rows))
 
 
 def is_between(multiclass: str, alpha: Array, y: Array, C: Array) -> Array:
@@ -197,10 +221,19 @@ def is_between(multiclass: str, alpha: Array, y: Array, C: Array) -> Array:
 
 
 def active_rows(
-    problem: KernelBlockProblem, state: Any, gaps: Array, *, share: float, sort_others: bool = True
+    problem: KernelBlockProblem,
+    state: Any,
+    gaps: Array,
+    *,
+    share: float,
+    sort_others: bool = True,
+    in_play: int | None = None,
 ) -> Array:
-    """Return a working set, sorted: rows between corners and those with a gap above this share of the mean."""
-    most, order = min(state.largest_set, problem.gram.largest_square), state.order
+    """Return a working set, sorted: rows between corners and those with a gap above this share of the mean.
+
+    Of the samples in ``state.order`` the first ``in_play`` are chosen from, or all.
+    """
+    most, order = min(state.largest_set, problem.gram.largest_square), state.order[:in_play]
     is_free = is_between(problem.multiclass, state.alpha[order], problem.y[order], problem.C[order])
     return choose_rows(order, is_free, gaps, most, share=share, sort_others=sort_others)
 
