@@ -7,6 +7,7 @@ from sklearn.svm import SVC
 
 from reference.l2_optimum import l2_optimum
 from softmargin.core.errors import IncompatibleError
+from softmargin.data import load
 from softmargin.kernels import Laplacian, Linear, Polynomial, Precomputed, Rbf
 from softmargin.matrices.gram import Gram
 from softmargin.problems.free_bias import BiasPoint
@@ -382,6 +383,17 @@ def test_newton_certifies_wild_scales_in_few_steps(C, tuning):
     assert result.status is Status.CONVERGED
     optimum = l2_optimum(matrix(problem), y, problem.C, has_bias=True)
     assert result.certificate.primal == pytest.approx(optimum.value, rel=1e-5)
+
+
+def test_damping_saves_steps_where_moves_are_cut_short():
+    X, codes = load("digits").X, load("digits").y
+    problem = make(256.0 * X, np.where(codes == 3, 1.0, -1.0), C=1.0)
+    steps = []
+    for tuning in (PrimalNewtonTuning(), PrimalNewtonTuning(cut=0.0)):
+        result = fit(problem, PrimalNewton(tuning), tol=1e-3, max_iter=200)
+        assert result.status is Status.CONVERGED
+        steps.append(result.n_iter)
+    assert steps[0] <= 0.8 * steps[1]
 
 
 def test_the_dual_point_of_a_piece_is_feasible_and_better():

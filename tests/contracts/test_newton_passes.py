@@ -153,8 +153,8 @@ def test_all_ways_to_solve_give_the_same_move(rng, has_bias, density):
     y, C = np.where(np.arange(N) % 2, 1.0, -1.0), 0.1 + rng.random(N)
     problem = L2SVM(Gram(Linear(), X), y, C=C, has_bias=has_bias)
     weights = 0.1 * rng.standard_normal(60)
-    kept = np.zeros(N), np.zeros((60, 60))
-    state = newton.NewtonState(weights, 0.2 if has_bias else 0.0, np.zeros(60), X @ weights, np.zeros(N), *kept)
+    kept, bias = (np.zeros(N), np.zeros((60, 60))), 0.2 if has_bias else 0.0
+    state = newton.NewtonState(weights, bias, np.zeros(60), X @ weights, np.zeros(N), *kept, damping=0.7)
     state.X, state.samples = X, CentredSamples(as_rows(X), state.mean, y, C, has_bias)
     piece = solver._evaluate(problem, state)
     few = np.where(rng.random(N) < 0.8, piece.prices, 0.0)
@@ -172,6 +172,7 @@ def test_all_ways_to_solve_give_the_same_move(rng, has_bias, density):
     assert is_exact
     others.append(move)
     rows = (X.toarray() if is_sparse else X) - centre
-    np.testing.assert_allclose(first + rows.T @ (few * (rows @ first)), right, atol=1e-8 * np.abs(right).max())
+    product = (1.0 + state.damping) * first + rows.T @ (few * (rows @ first))
+    np.testing.assert_allclose(product, right, atol=1e-8 * np.abs(right).max())
     for move in others:
         np.testing.assert_allclose(move, first, atol=1e-6 * np.abs(first).max())

@@ -237,6 +237,24 @@ def test_a_class_far_ahead_waits_and_then_goes_on():
     assert 2 <= fastest <= 4
 
 
+@dataclass(frozen=True)
+class Valued(Geometric):
+    """The same, with the primal value of the problem."""
+
+    def primal_value(self, problem, state):
+        return problem.value
+
+
+def test_a_class_with_next_to_no_primal_value_waits_though_its_relative_gap_is_large():
+    parts = [SimpleNamespace(rate=0.5, value=100.0), SimpleNamespace(rate=0.99, value=1e-3)]
+    problem, each = SimpleNamespace(parts=parts), EachClass(Valued())
+    state = each.start(problem, None, None)
+    for _ in range(10):
+        state = each.step(problem, state)
+    assert [mine.t for mine in state.states] == [10, 1]
+    assert each.estimate(problem, state) == pytest.approx((100.0 * 0.5**10 + 1e-3 * 0.99) / 100.001)
+
+
 @given(rates=st.lists(st.floats(1e-6, 0.9), min_size=1, max_size=6))
 def test_the_worst_class_always_moves_and_all_arrive(rates):
     problem, each = SimpleNamespace(parts=[SimpleNamespace(rate=rate) for rate in rates]), EachClass(Geometric())

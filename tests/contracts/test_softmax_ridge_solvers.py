@@ -368,6 +368,21 @@ def test_metric_is_symmetric_positive_and_leaves_padding_alone(name, few, k):
     np.testing.assert_array_equal(padding, 0.0)
 
 
+@pytest.mark.parametrize("name", ["diagonal", "gram"])
+def test_metric_inverts_what_all_classes_share_and_keeps_the_rest_apart(name):
+    objective, _ = objective_at(make(3, form=csr_matrix))
+    metric = make_metric(name, objective, objective.all_rows, np.random.default_rng(0), MetricTuning())
+    D, m = random_direction(objective, np.random.default_rng(1)).reshape(-1, objective.k), objective.problem.n_columns
+    shared = np.zeros_like(D)
+    shared[:-1, :m] = D[:-1, :m].mean(axis=1, keepdims=True)
+    out = np.zeros(objective.size)
+    objective.hessian_times(objective.all_rows, shared.ravel(), np.zeros(len(objective.all_rows.P)), out)
+    np.testing.assert_allclose(metric(out).reshape(D.shape), shared, atol=1e-9)
+    rest = D.copy()
+    rest[:, :m] -= D[:, :m].mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(metric(rest.ravel()).reshape(D.shape)[:, :m].sum(axis=1), 0.0, atol=1e-9)
+
+
 @given(seed=st.integers(0, 200), radius=st.floats(1e-3, 10.0))
 def test_conjugate_gradients_solve_or_stop_at_the_edge(seed, radius):
     rng = np.random.default_rng(seed)

@@ -1,7 +1,9 @@
 """One-vs-rest: the same binary solver on every class, each at its own pace.
 
-A class whose estimated gap is far below the largest one pauses until the others have come near. Threads have classes of
-their own, where the kernel matrix that these share allows it.
+A class whose estimated gap is far below the largest one pauses until the others have come near. The certificate adds up
+all classes, so that gaps count by the primal values of their classes where the solver says these: nobody asks for a
+small relative gap of a class that is separable, with next to no primal value. Threads have classes of their own, where
+the kernel matrix that these share allows it.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,6 +37,7 @@ class EachState:
 
     states: list[Any]
     estimates: list[float]
+    sizes: list[float]  # primal values; ones where the solver does not say them
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class EachClass(CheckedFields):
         firsts = [None] * n_parts if init is None else init
         rngs = [rng] * n_parts if n_threads() == 1 else rng.spawn(n_parts)
         states = _each(problem, range(n_parts), lambda c: self.solver.start(problem.parts[c], firsts[c], rngs[c]))
-        return EachState(states, [np.inf] * n_parts)
+        return EachState(states, [np.inf] * n_parts, [1.0] * n_parts)
 
     def step(self, problem: ManyProblems, state: EachState) -> EachState:
         """Step every class that is not far ahead of the others."""
@@ -74,10 +77,15 @@ class EachClass(CheckedFields):
             if not is_time_up():
                 state.states[c] = self.solver.step(problem.parts[c], state.states[c])
                 state.estimates[c] = self.solver.estimate(problem.parts[c], state.states[c])
+                if value is not None:
+                    state.sizes[c] = value(problem.parts[c], state.states[c])
 
-        least = self.tuning.pause_below * max(state.estimates)
+        value = getattr(self.solver, "primal_value", None)
+        gaps = [estimate * size for estimate, size in zip(state.estimates, state.sizes, strict=True)]
+        least = self.tuning.pause_below * max(gaps)
         # An estimate of nothing speaks of the rows that were looked at last: that class goes on to look at the others.
-        _each(problem, [c for c, estimate in enumerate(state.estimates) if not UNIT <= estimate < least], advance)
+        is_ahead = [estimate >= UNIT and gap < least for estimate, gap in zip(state.estimates, gaps, strict=True)]
+        _each(problem, [c for c in range(len(gaps)) if not is_ahead[c]], advance)
         return state
 
     def point(self, problem: ManyProblems, state: EachState) -> list[Any]:
@@ -85,8 +93,10 @@ class EachClass(CheckedFields):
         return _each(problem, range(len(state.states)), lambda c: self.solver.point(problem.parts[c], state.states[c]))
 
     def estimate(self, problem: ManyProblems, state: EachState) -> float:
-        """Return the largest estimate of the classes."""
-        return max(state.estimates)
+        """Return the relative gap of all classes, or the largest one where their primal values are not known."""
+        if not hasattr(self.solver, "primal_value") or not sum(state.sizes) > 0.0:
+            return max(state.estimates)
+        return float(np.average(state.estimates, weights=state.sizes))
 
     def is_over(self, problem: ManyProblems, state: EachState) -> bool:
         """Say whether the solver's own rule, if it has one, ends the run of every class."""

@@ -23,7 +23,7 @@ from softmargin.core.deadline import check_time
 from softmargin.matrices.operator import row_blocks
 from softmargin.matrices.products import times
 from softmargin.solvers.common.conjugate_gradients import Metric
-from softmargin.solvers.softmax._preconditioner import factored, scaled_rows, unit_roots
+from softmargin.solvers.softmax._preconditioner import apart, factored, scaled_rows, unit_roots
 from softmargin.solvers.softmax._ridge_objective import RidgeObjective, WeightedRows, class_squares
 
 __all__ = ["ClassGramTuning", "affords_class_grams", "class_grams"]
@@ -72,7 +72,7 @@ def class_grams(
         entries[:-1] += problem.ridge / np.square(scales[:-1, c])
         np.maximum(entries, 1.0, out=entries)
         factors.append(factored(H))
-    return partial(_solve, factors, scales)
+    return apart(partial(_solve, factors, scales), objective)
 
 
 def _solve(factors: list[Any], scales: Array, V: Array) -> Array:

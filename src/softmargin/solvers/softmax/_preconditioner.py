@@ -7,6 +7,10 @@
     gram        the mean of these matrices over the classes, scaled to the diagonal of every class; one matrix per class
                 where d is small
 
+What all classes share, W + v 1', changes no probability: the Hessian maps such matrices to ridge times themselves, and
+those whose rows sum to zero to their like. ``apart`` solves for the first exactly, and for the others among themselves:
+the matrices of single classes know nothing of that, and conjugate gradients would take three times as many products.
+
 A Gram matrix needs only enough rows to tell d directions apart. ``sample_rows`` draws them by their curvature
 C_i (1 - |p_i|^2): row i is kept with probability pi_i = min(1, curvature_i / tau), and then counts 1 / pi_i times, so
 that the expected Hessian is the true one, and the rows that matter most are all kept.
@@ -26,7 +30,17 @@ from softmargin.matrices.operator import row_slices
 from softmargin.solvers.common.conjugate_gradients import Metric
 from softmargin.solvers.softmax._ridge_objective import RidgeObjective, WeightedRows, class_squares
 
-__all__ = ["PRECONDITIONERS", "MetricTuning", "factored", "make_metric", "sample_rows", "scaled_rows", "unit_roots"]
+__all__ = [
+    "PRECONDITIONERS",
+    "MetricTuning",
+    "apart",
+    "curvatures",
+    "factored",
+    "make_metric",
+    "sample_rows",
+    "scaled_rows",
+    "unit_roots",
+]
 
 Array = NDArray[Any]
 PRECONDITIONERS = ("auto", "none", "diagonal", "gram")
@@ -87,7 +101,7 @@ def make_metric(
         return lambda V: V
     if name == "diagonal":
         diagonal = _diagonal(objective, rows, tuning)
-        return lambda V: V / diagonal
+        return apart(lambda V: V / diagonal, objective)
     keep, counts = _draw(objective, rows, m, rng, tuning)
     P, prices = objective.matrix(rows.P), rows.C
     if keep is not None:
@@ -95,11 +109,30 @@ def make_metric(
     curvature = P * (1.0 - P) * prices[:, None]
     if n_columns > 1 and d <= tuning.features_per_class:
         inverses = _inverse_grams(objective, X if keep is None else X[keep], curvature, tuning)
-        return partial(_solve_each, inverses)
+        return apart(partial(_solve_each, inverses), objective)
     diagonal = _diagonal(objective, rows, tuning)
     squares = objective.matrix(diagonal).mean(axis=1)
     factor = _shared_factor(objective.problem, X, keep, curvature.mean(axis=1), squares)
-    return partial(_solve_shared, factor, np.sqrt(diagonal).reshape(d + 1, -1))
+    return apart(partial(_solve_shared, factor, np.sqrt(diagonal).reshape(d + 1, -1)), objective)
+
+
+def apart(metric: Metric, objective: RidgeObjective) -> Metric:
+    """Return a metric that solves for what all classes share by itself, and for the rest by ``metric``."""
+    problem, k, m = objective.problem, objective.k, objective.problem.n_columns
+    if problem.is_pinned:
+        return metric
+
+    def solve(V: Array) -> Array:
+        right = V.reshape(-1, k).copy()
+        shared = right[:, :m].mean(axis=1, keepdims=True)
+        right[:, :m] -= shared
+        out = metric(right.ravel()).reshape(-1, k)[:, :m]
+        right[:, :m] = out - out.mean(axis=1, keepdims=True)
+        if problem.ridge > 0.0:  # intercepts have none, and their gradient has no such part
+            right[:-1, :m] += shared[:-1] / problem.ridge
+        return right.ravel()
+
+    return solve
 
 
 def sample_rows(
@@ -116,8 +149,7 @@ def _draw(
     objective: RidgeObjective, rows: WeightedRows, m: int, rng: np.random.Generator, tuning: MetricTuning
 ) -> tuple[Array | None, Array]:
     """Draw about m rows: their indices, None for all, and how many rows each of them represents."""
-    P, k = rows.P.reshape(-1, objective.k), objective.k
-    curvature = rows.C * (P[:, 0] * (1.0 - P[:, 0]) if k == 1 else 1.0 - np.einsum("ic,ic->i", P, P))
+    curvature = curvatures(rows, objective.k)
     n = len(curvature)
     if m >= n or not curvature.max() > 0.0:
         return None, np.ones(0)
@@ -132,6 +164,12 @@ def _draw(
         kept = more
     keep = np.flatnonzero(rng.random(n) * tau < curvature)
     return keep, np.maximum(tau / curvature[keep], 1.0)
+
+
+def curvatures(rows: WeightedRows, k: int) -> Array:
+    """Return C_i (1 - |p_i|^2): how much the loss of each row bends."""
+    P = rows.P.reshape(-1, k)
+    return np.asarray(rows.C * (P[:, 0] * (1.0 - P[:, 0]) if k == 1 else 1.0 - np.einsum("ic,ic->i", P, P)))
 
 
 def _diagonal(objective: RidgeObjective, rows: WeightedRows, tuning: MetricTuning) -> Array:

@@ -9,11 +9,16 @@ The bias is eliminated from the linear system, which leaves, with mu the C-weigh
     (identity + sum_I C_i (x_i - mu)(x_i - mu)') dw = -g_w + mu g_b ,    db = -g_b / M - <mu, dw>
     g_w = w - sum_i C_i xi_i y_i x_i ,    g_b = -sum_i C_i xi_i y_i
 
+Where features differ in scale, weak directions make the whole move too long, and a few samples that meet their kinks
+soon hold back all of it. Then lambda |dw|^2 / 2 is added to the model, so that the matrix is (1 + lambda) identity and
+the sum: lambda is the curvature along the move that was cut short, grows with every other one, and goes with the first
+that is not.
+
 At the best b for w, g_b = 0: then a = C xi is feasible and the duality gap is exactly |g_w|^2 / 2. The descent itself
 does not set b to that value: it would leave few samples in I, and the next piece would be a poor model.
 
     few in I    Cholesky with one unknown per sample of I: with A the rows sqrt(C_i) (x_i - mu)' of I,
-                (identity + A'A)^-1 r = r - A' (identity + A A')^-1 A r
+                (rho + A'A)^-1 r = (r - A' (rho + A A')^-1 A r) / rho ,    rho = 1 + lambda
     modest d    Cholesky in d unknowns; columns of a dense X are centred, so that a large offset costs no digits. The
                 sum over I follows the samples that enter and leave I, as late pieces differ in few of them
     large d     conjugate gradients, with a mild diagonal preconditioner, only as exact as g is small; where they take
@@ -73,6 +78,9 @@ class PrimalNewtonTuning(NamedTuple):
     kept_features: int = 1000  # most for which the sum over I is kept between steps: 8 MB for every class; by hand
     long: int = 100  # entries per row above which the squares of rows take most of a step; by hand
     sampled: int = 8  # rows per feature of the first sum over I, where all rows are many more; by hand
+    cut: float = 0.3  # a step below this part of its move was cut short: lambda grows; measured on mnist 0..255
+    whole: float = 0.4  # a step above it was not: the next move has no lambda
+    growth: float = 10.0  # of lambda
 
 
 @dataclass
@@ -88,6 +96,7 @@ class NewtonState:
     squares: Array  # (d, d) sum of held_i (x_i - mean)(x_i - mean)', its upper triangle
     bound: float = 0.0  # the dual value at alpha
     drift: int = 0  # rows by which ``squares`` was changed since it was summed afresh
+    damping: float = 0.0  # lambda
     is_hard: bool = False  # conjugate gradients took too much work
     X: Any = field(default=None, init=False, repr=False)  # (n, d) as given, or as an array; scratch from here on
     samples: CentredSamples | None = field(default=None, init=False, repr=False)
@@ -153,7 +162,9 @@ class PrimalNewton(Resumable):
         move = _solve(state, piece, self.tuning)
         shift = -float(piece.centre @ move) - (piece.pull / piece.total if piece.total > 0.0 else 0.0)
         iterate, scratch = (state.weights, state.bias, state.scores), (state.slack, state.fall)
-        state.bias += shift * minimise_along(state.samples, *iterate, move, shift, *scratch)
+        length = minimise_along(state.samples, *iterate, move, shift, *scratch)
+        state.bias += shift * length
+        _adapt_damping(state, length, move, piece.right, self.tuning)
         if piece.is_behind:
             _note_dual(problem, state, piece)
         state.piece = None
@@ -169,6 +180,10 @@ class PrimalNewton(Resumable):
     def estimate(self, problem: SquaredHingeProblem, state: NewtonState) -> float:
         """Return the relative gap at the best bias."""
         return self._evaluate(problem, state).residual
+
+    def primal_value(self, problem: SquaredHingeProblem, state: NewtonState) -> float:
+        """Return P at the iterate."""
+        return self._evaluate(problem, state).primal
 
     def _samples(self, problem: SquaredHingeProblem, state: NewtonState) -> CentredSamples:
         """Return the samples; they are prepared once per run."""
@@ -199,6 +214,16 @@ class PrimalNewton(Resumable):
         return state.piece
 
 
+def _adapt_damping(state: NewtonState, length: float, move: Array, right: Array, tuning: PrimalNewtonTuning) -> None:
+    """Choose lambda by the length of the last step."""
+    square = float(move @ move)
+    curvature = float(move @ right) / square if square > 0.0 else 0.0
+    if length < tuning.cut:
+        state.damping = max(tuning.growth * state.damping, curvature)
+    elif length > tuning.whole:
+        state.damping = 0.0
+
+
 def _solve(state: NewtonState, piece: _Piece, tuning: PrimalNewtonTuning) -> Array:
     """Return the Newton move of w, in the cheapest way."""
     m, d = int(np.count_nonzero(piece.prices)), len(state.weights)
@@ -222,7 +247,9 @@ def _solve_by_samples(state: NewtonState, piece: _Piece) -> Array:
     check_time(float(m) ** 2 * (d + m / 3.0))
     A = np.empty((m, d))
     fill_scaled(as_rows(state.X), state.mean + piece.centre, piece.prices, 0, A)
-    return piece.right - A.T @ _solve_positive(np.eye(len(A)) + A @ A.T, A @ piece.right)
+    rho, gram = 1.0 + state.damping, A @ A.T
+    gram.flat[:: m + 1] += rho
+    return (piece.right - A.T @ _solve_positive(gram, A @ piece.right)) / rho
 
 
 def _solve_by_sparse_samples(state: NewtonState, piece: _Piece) -> Array:
@@ -234,9 +261,10 @@ def _solve_by_sparse_samples(state: NewtonState, piece: _Piece) -> Array:
     gram = (rows @ rows.T).toarray()
     gram -= along[:, None] + (along - piece.centre @ piece.centre)
     gram *= np.multiply.outer(roots, roots)
-    gram.flat[:: m + 1] += 1.0
+    rho = 1.0 + state.damping
+    gram.flat[:: m + 1] += rho
     u = roots * _solve_positive(gram, roots * (rows @ piece.right - float(piece.centre @ piece.right)))
-    return np.asarray(piece.right - rows.T @ u + float(u.sum()) * piece.centre)
+    return np.asarray(piece.right - rows.T @ u + float(u.sum()) * piece.centre) / rho
 
 
 def _solve_dense(state: NewtonState, piece: _Piece, tuning: PrimalNewtonTuning) -> Array:
@@ -265,7 +293,7 @@ def _solve_dense(state: NewtonState, piece: _Piece, tuning: PrimalNewtonTuning) 
     else:
         squares = _squares(state, prices, tuning)
     squares -= np.multiply.outer(piece.total * piece.centre, piece.centre)
-    squares.flat[:: d + 1] += 1.0
+    squares.flat[:: d + 1] += 1.0 + state.damping
     return _solve_positive(squares, piece.right)
 
 
@@ -313,13 +341,17 @@ def _solve_by_products(
     """Return the Newton move of w approximately, by conjugate gradients, and whether it is as exact as asked for."""
     active = piece.prices > 0.0
     rows, prices = state.X[active].astype(np.float64, copy=False), piece.prices[active]
-    total, centre, right = piece.total, piece.centre, piece.right
+    total, centre, right, rho = piece.total, piece.centre, piece.right, 1.0 + state.damping
     squares = np.square(rows) if isinstance(rows, np.ndarray) else rows.multiply(rows)
-    scale = 1.0 + tuning.diagonal_share * np.maximum(squares.T @ prices - total * centre**2, 0.0)
+    scale = rho + tuning.diagonal_share * np.maximum(squares.T @ prices - total * centre**2, 0.0)
+
+    columns, pull, inverse = rows.T, total * centre, 1.0 / scale
 
     def product(v: Array, out: Array) -> None:
-        np.add(v, rows.T @ (prices * (rows @ v)), out=out)
-        out -= (total * float(centre @ v)) * centre
+        np.multiply(v, rho, out=out)
+        out += columns @ (prices * (rows @ v))
+        if total > 0.0:
+            out -= float(centre @ v) * pull
 
     # The gap is about |g|^2 / 2, so this is the root of the relative gap: the solution is as exact as w is near.
     primal = max(piece.primal, np.finfo(float).tiny)
@@ -328,7 +360,9 @@ def _solve_by_products(
     if may_factor:  # as much work as Cholesky in the samples
         factor = len(prices) ** 3.0 / (3.0 * tuning.scattered)
         budget = int(np.clip(factor / (2.0 * rows.nnz + 1.0), min(tuning.fewest_products, budget), budget))
-    solved = conjugate_gradients(product, right, lambda V: V / scale, exactness, is_euclidean=True, max_products=budget)
+    solved = conjugate_gradients(
+        product, right, lambda V: V * inverse, exactness, is_euclidean=True, max_products=budget
+    )
     return solved.x, float(np.linalg.norm(solved.residual)) <= exactness * float(np.linalg.norm(right))
 
 
