@@ -10,15 +10,18 @@ from scipy.special import expit
 from reference.ridge_softmax import FORMS, PRICES, make, samples
 from softmargin.core.errors import IncompatibleError
 from softmargin.estimators.posing.fit import find_solver
-from softmargin.problems import CompositePoint
+from softmargin.penalties import L2
+from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers.common.rotation import find_rotation
+from softmargin.solvers.hand_over import HandOver
 from softmargin.solvers.softmax import newton as softmax_newton
 from softmargin.solvers.softmax._losses import logistic_along
 from softmargin.solvers.softmax._ridge_objective import Damping, RidgeObjective, RidgeState
 from softmargin.solvers.softmax.dual_descent import SoftmaxDualDescent
 from softmargin.solvers.softmax.newton import SoftmaxNewton, SoftmaxNewtonTuning, fill_hessian
 from softmargin.solvers.softmax.newton_cg import NewtonCG
+from softmargin.solvers.softmax.primal_dual_newton import PrimalDualNewton
 
 with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
 
@@ -170,6 +173,16 @@ def test_default_is_the_whole_hessian_where_that_is_small(n, d, k, density, kind
     X = random_array((n, d), density=density, rng=rng, format="csr")
     problem = make(X=X, y=np.arange(n) % k, form=csr_matrix)
     assert isinstance(find_solver("auto", problem), kind)
+
+
+@pytest.mark.parametrize(("C", "kind"), [(1.0, HandOver), (100.0, NewtonCG), (1e4, PrimalDualNewton)])
+def test_default_for_dense_rows_is_the_dual_where_C_is_modest(C, kind):
+    rng = np.random.default_rng(0)
+    problem = softmax_problem(rng.standard_normal((300, 60)), np.arange(300) % 10, C=C, penalty=L2(1.0))
+    chosen = find_solver("auto", problem)
+    assert isinstance(chosen, kind)
+    if kind is HandOver:
+        assert (type(chosen.first), type(chosen.then)) == (SoftmaxDualDescent, NewtonCG)
 
 
 def test_default_without_a_ridge_is_damped_conjugate_gradients():

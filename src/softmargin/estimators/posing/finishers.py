@@ -3,6 +3,7 @@
     kind            first            who finishes
     linear hinge    block descent    the interior point, where its Newton matrix is small enough
     linear squared  dual descent     Newton's method, by samples where products with X would take more work
+    softmax ridge   dual descent     Newton's method by conjugate gradients, where X is dense
     trace ball      gradient steps   Newton's method, where there is one column: two classes
 
 Works are counted in multiplications as fast as those of BLAS, before the first step, from the sizes of the problem:
@@ -29,6 +30,7 @@ class FinisherTuning(NamedTuple):
     scattered: float = 25.0  # of a number of a row in dual descent, of which a visit makes two; timings on news20
     solves: float = 5.0  # of Newton's method from a point of dual descent to 1e-3: 4 to 8 on news20 and tdt2
     support: float = 0.1  # share of the samples in its systems: 0.03 to 0.15 on news20 and tdt2, raw, at C = 1 and 100
+    newton_cg: float = 100.0  # passes of softmax dual descent in the time of newton_cg: 55 to 250 on mnist and isolet
     models: float = 15.0  # of Newton's method over a ball to 1e-3: 5 to 15 on the data sets of benchmarks/hard
     landing: float = 2.5e6  # of a gradient step over a trace ball, beside its products: 0.3 ms of calls
     products: float = 8.0  # with X in such a step
@@ -76,6 +78,12 @@ def _of_dual_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING
     return Finisher("newton", max(whole / (2.0 * tuning.scattered * entries), tuning.steps), is_hopeless=False)
 
 
+def _of_softmax_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
+    """Choose Newton's method by conjugate gradients, where dual descent was chosen for a modest C."""
+    is_dense = isinstance(problem.X, np.ndarray)
+    return Finisher("newton_cg", tuning.newton_cg, is_hopeless=False) if is_dense else None
+
+
 def _of_gradient_steps(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
     """Choose Newton's method for one column of weights."""
     from softmargin.solvers.ball.newton import step_work
@@ -91,5 +99,6 @@ def _of_gradient_steps(problem: Any, n_parts: int, tuning: FinisherTuning = TUNI
 FINISHERS: dict[tuple[str, str], Callable[[Any, int], Finisher | None]] = {
     ("linear hinge", "block_descent"): _of_block_descent,
     ("linear squared_hinge", "dual_descent"): _of_dual_descent,
+    ("softmax ridge", "dual_descent"): _of_softmax_descent,
     ("trace ball", "accelerated_gradient"): _of_gradient_steps,
 }

@@ -67,6 +67,9 @@ class AutoTuning(NamedTuple):
     # good, as it has a matrix per class; by hand, on mnist and isolet, avila and poker.
     steep: float = 5e4
     few_features: int = 50
+    # The same up to which dual descent is faster than both, with three and more classes; three to ten times on mnist,
+    # isolet and smoothed digits at C = 0.01 .. 1.
+    gentle: float = 1e3
     scattered: float = SCATTERED  # BLAS multiplications in the time of one that scatters its result
     heavy: float = 3.0  # largest p_i |x_i|^2 / l2 at which dual coordinates are the fastest: docs/results/balls.md
     loose_tol: float = 1e-2  # tolerance of the convex relative, where a run starts; by hand
@@ -271,6 +274,7 @@ def _by_name(name: str, problem: Any) -> Any:
 def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
     """Name the solver for a ridge: Newton's method, with the whole Hessian where it is small; the dual where X is wide.
 
+    Dense features go to the dual as well where C is modest, as passes over it then are few.
     Raw features and large C, which make Newton's method stall, go to primal and dual together (mnist as 0..255: 1e7,
     where standardised sets have 10 to 1e4 at C = 1). The Hessian takes n unknowns^2 multiplications, or with two
     classes and sparse rows n times their nonzero numbers squared; solving takes unknowns^3 / 3. There are no more
@@ -286,9 +290,12 @@ def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
         return "newton"
     if is_sparse and d > tuning.many_features and problem.ridge > 0.0:
         return "dual_descent"
-    is_wide = min(n, d) > tuning.few_features and problem.ridge > 0.0
-    is_steep = is_wide and problem.C @ row_squares(problem.X) >= tuning.steep * problem.ridge * n
-    return "primal_dual_newton" if is_steep else "newton_cg"
+    if min(n, d) <= tuning.few_features or problem.ridge == 0.0:
+        return "newton_cg"
+    steepness = problem.C @ row_squares(problem.X) / (problem.ridge * n)
+    if steepness <= tuning.gentle and not (is_sparse or problem.is_pinned):
+        return "dual_descent"
+    return "primal_dual_newton" if steepness >= tuning.steep else "newton_cg"
 
 
 def fastest_kernel_hinge(problem: Any) -> str:
