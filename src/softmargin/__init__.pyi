@@ -57,6 +57,7 @@ from softmargin.problems.hinge_svm import HingeSVM as HingeSVM
 from softmargin.run import Status as Status
 from softmargin.run import Stop as Stop
 from softmargin.run import solve as solve
+from softmargin.run.watchers import Checkpoint as Checkpoint
 from softmargin.sets import L1Ball as L1Ball
 from softmargin.sets import TraceBall as TraceBall
 from softmargin.solvers import AcceleratedGradient as AcceleratedGradient

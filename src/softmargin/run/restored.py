@@ -25,7 +25,8 @@ def recall(problem: Any, solver: Any, saved: Any) -> None:
     """Check that a checkpoint is one of this problem and solver, and bring its kernel rows back."""
     if saved.fingerprint != problem.fingerprint():
         raise IncompatibleError(
-            "the checkpoint was written for another problem; continue with the same data, C and intercept."
+            "the checkpoint was written for another problem. Data, weights, C, kernel and intercept must be the same, "
+            "and the seed where landmarks are drawn; start afresh with another file."
         )
     # Before the kernel rows come back: a start may want some too.
     fresh = solver.fresh(problem, saved.state) if hasattr(solver, "fresh") else None

@@ -216,7 +216,7 @@ def load_checkpoint(path: str | Path, solver: Any) -> SavedState:
         if meta["solver"] != _settings(solver):
             raise ModelFileError(
                 f"{path} was written by {meta['solver']}, not by {_settings(solver)}; "
-                "go on with the solver that wrote it."
+                "go on with the solver that wrote it, or start afresh with another file."
             )
         memories = []
         for i, (square_after, ordered_after) in enumerate(meta["kernels"]):

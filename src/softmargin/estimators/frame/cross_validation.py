@@ -152,6 +152,10 @@ class CrossValidated(CertifiedEstimator):
         **params
             For the splitter and the scorer (``groups``, say), where metadata routing is enabled.
         """
+        if "checkpoint" in params:
+            raise TypeError(
+                f"a search has no checkpoint; fit {self._estimator.__name__} with what it has chosen, with checkpoint=."
+            )
         return self._fit_twin(X, y, sample_weight, **params)
 
     @with_callbacks

@@ -30,6 +30,7 @@ from softmargin.core.parameters import check_all
 from softmargin.core.sparse import checked_sparse
 from softmargin.core.threads import threads
 from softmargin.estimators.frame.callbacks import CallbackBridge, CallbackSupportMixin, with_callbacks
+from softmargin.estimators.frame.checkpoint import resumed
 from softmargin.estimators.frame.data import FIT_KINDS, X_KINDS, Data, checked_weights, encoded, is_ready, ready_labels
 from softmargin.estimators.frame.looks import ClassifierLooks, Looks
 from softmargin.estimators.frame.warnings import NotCertifiedWarning, interrupted_fit, not_certified
@@ -171,7 +172,7 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
         """Pose the problem of the same data at another point of a path, with what the last problem can share."""
         return self._pose(data)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
         """Train to the tolerance.
 
         Parameters
@@ -183,6 +184,10 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
             k > 1 targets, where NaN is one that was not observed: it costs nothing.
         sample_weight : array of shape (n,), optional
             A weight of 2 equals the sample given twice.
+        checkpoint : str, path or Checkpoint, optional
+            A file for the state of the run, written once a minute and at the end (``softmargin.Checkpoint`` says how
+            often). Where it exists, the run goes on from it, to the same bits as a run that was never interrupted; the
+            file of other data or settings is refused. ``tol`` and the budgets may change.
 
         Raises
         ------
@@ -190,7 +195,7 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
             After Ctrl-C, at the end of the pass. The point reached is kept: the estimator predicts by it,
             ``certificate_`` says how far it is from the optimum, and ``fit`` with ``warm_start=True`` goes on from it.
         """
-        return self._fit_twin(X, y, sample_weight)
+        return self._fit_twin(X, y, sample_weight, checkpoint)
 
     def _fit_twin(self, *args: Any, **params: Any) -> Self:
         """Fit a twin and become it, also where Ctrl-C comes after its run has a point."""
@@ -205,13 +210,13 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
         return self._become(twin)
 
     @with_callbacks
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, checkpoint: Any) -> Self:
         self._check_parameters()
         with threads(self.n_jobs):
             if is_dask(X, y, sample_weight) and type(self)._pose_rows is not CertifiedEstimator._pose_rows:
                 data = self._checked_rows(X, y, sample_weight)
-                return self._train(data, self._pose_rows(data.X))
-            return self._train(self._checked(self._placed(X), y, sample_weight))
+                return self._train(data, self._pose_rows(data.X), checkpoint)
+            return self._train(self._checked(self._placed(X), y, sample_weight), checkpoint=checkpoint)
 
     def _checked_rows(self, X: Any, y: Any, sample_weight: Any) -> Data:
         """Check Dask collections: one pass over them."""
@@ -237,11 +242,11 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
         self.__dict__ = twin.__dict__
         return self
 
-    def _train(self, data: Data, posed: Posed | None = None) -> Self:
+    def _train(self, data: Data, posed: Posed | None = None, checkpoint: Any = None) -> Self:
         began = time.perf_counter()
         posed = self._pose(data) if posed is None else posed
         warm = posed.warm_point() if self.warm_start else None
-        result = self._solve(data, posed, warm, spent=time.perf_counter() - began)
+        result = self._solve(data, posed, warm, spent=time.perf_counter() - began, checkpoint=checkpoint)
         if result.status is not Status.CONVERGED:
             warnings.warn(not_certified(result, self.tol, posed.problem), NotCertifiedWarning, stacklevel=5)
         # A doubt may take another certificate, for which a budget has no time.
@@ -254,9 +259,10 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
     def _after_fit(self, data: Data, posed: Posed) -> None:
         """Add what a fit leaves beside its model."""
 
-    def _solve(self, data: Data, posed: Posed, init: Any, spent: float = 0.0) -> Result:
+    def _solve(self, data: Data, posed: Posed, init: Any, spent: float = 0.0, checkpoint: Any = None) -> Result:
         """Solve the problem from ``init`` in the seconds that are not ``spent``, and keep the attributes."""
         stop = self._stop()
+        stop = stop._replace(max_seconds=max(stop.max_seconds - spent, 0.0))
 
         def attributes(point: Any) -> dict[str, Any]:
             own = posed.attributes(point)
@@ -269,13 +275,18 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
             watchers += progress_of(self.verbose)
         if getattr(self, "_skl_callbacks", None) or hasattr(self, "_parent_callback_ctx"):
             watchers.append(CallbackBridge(self, data.X, data.y, data.sample_weight, attributes))
+        solver, state = self.solver, None
+        if checkpoint is not None:
+            solver, watcher, state = resumed(checkpoint, solver, posed.problem)
+            watchers.append(watcher)
         result = fit_problem(
             posed.problem,
-            solver=self.solver,
+            solver=solver,
             stop=stop,
             seed=self._seed(),
             init=init,
             watchers=watchers,
+            resume=state,
         )
         result = result._replace(certificate=posed.named(result.certificate))
         self._keep(result, attributes(result.point), int(data.X.shape[0]))
