@@ -10,7 +10,6 @@ import inspect
 import os
 import pickle
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
@@ -25,6 +24,7 @@ from numba.extending import overload, overload_method
 
 import softmargin
 from softmargin.backends.disk_cache import CodeFiles, code_folder
+from softmargin.core.warn import warn_caller
 
 __all__ = ["compiled_struct", "inline", "jit"]
 
@@ -106,11 +106,10 @@ class _StructCache(FunctionCache):
     def _warn(cls, problem: str) -> None:
         if not cls.has_warned:
             cls.has_warned = True
-            warnings.warn(
+            warn_caller(
                 f"compiled loops are not kept on disk ({problem}), so that every process compiles them again, which "
                 "takes seconds. Set NUMBA_CACHE_DIR to a folder of your own.",
                 RuntimeWarning,
-                stacklevel=2,
             )
 
 

@@ -1,6 +1,5 @@
 """KernelSVC: kernel multiclass SVMs with a certificate, as a scikit-learn estimator."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from softmargin.backends.arrays import home_of, is_foreign, to_numpy
 from softmargin.core.certificate import Certificate
+from softmargin.core.warn import warn_caller
 from softmargin.estimators.frame.data import Data
 from softmargin.estimators.frame.device import DeviceClassifier
 from softmargin.estimators.frame.fit import Posed
@@ -204,7 +204,7 @@ class KernelSVC(DeviceClassifier, StreamClassifier):
         task = kernel_task(self._svm(data), how, self._seed)
         eigenvalue = task.negative_eigenvalue()
         if eigenvalue < 0:
-            warnings.warn(indefinite_kernel(kernel, eigenvalue), stacklevel=6)
+            warn_caller(indefinite_kernel(kernel, eigenvalue))
 
         def attributes(point: Any) -> dict[str, Any]:
             expansion = task.expansion(point)

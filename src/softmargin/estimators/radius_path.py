@@ -76,7 +76,7 @@ def radius_path(
         for result in along(model, data, "radius", grid):
             results.append(result._replace(point=None))
             fitted.append(copy.copy(model))
-    warn_of_path(results, model.tol, stacklevel=2)
+    warn_of_path(results, model.tol)
     return RadiusPath(grid, fitted)
 
 

@@ -112,7 +112,7 @@ def softmax_path(
             results.append(result._replace(point=None))
             coefs.append(csr_matrix(model.coef_) if sparse else model.coef_)
             intercepts.append(model.intercept_)
-    warn_of_path(results, tol, stacklevel=2)
+    warn_of_path(results, tol)
     return SoftmaxPath(
         grid,
         coefs if sparse else np.stack(coefs),

@@ -83,7 +83,7 @@ def svm_path(estimator: Any, X: Any, y: Any, *, Cs: Any = 10, sample_weight: Any
         for result in along(model, data, "C", grid):
             results.append(result._replace(point=None))
             fitted.append(copy.copy(model))
-    warn_of_path(results, model.tol, stacklevel=2)
+    warn_of_path(results, model.tol)
     return SvmPath(grid, fitted)
 
 

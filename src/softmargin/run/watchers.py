@@ -10,7 +10,6 @@ import os
 import signal
 import threading
 import time
-import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +22,7 @@ from softmargin.core.certificate import Certificate
 from softmargin.core.errors import ModelFileError, SoftmarginError
 from softmargin.core.files import blaming
 from softmargin.core.protocols import Progress, Watcher
+from softmargin.core.warn import warn_caller
 from softmargin.matrices.gram import GramMemory
 from softmargin.run.best import packed_point
 from softmargin.run.restored import check_restored, kernel_matrices
@@ -85,7 +85,7 @@ class Checkpoint:
     def __init__(self, path: str | Path, *, every: float = 60.0, report: Callable[[str], None] | None = None) -> None:
         self.path = Path(path)
         self.every = every
-        self._report = report or (lambda text: warnings.warn(text, RuntimeWarning, stacklevel=2))
+        self._report = report or (lambda text: warn_caller(text, RuntimeWarning))
         self._fingerprint: Future[str] | None = None
 
     def begin(self, problem: Any, solver: Any, stop: Any) -> None:

@@ -1,6 +1,5 @@
 """Kernel models: KernelExpansion, scikit-learn's SVC, and LIBSVM's files."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ from scipy.sparse import csr_matrix
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.warn import warn_caller
 from softmargin.estimators.certify.training import Training
 from softmargin.estimators.posing.kernels import kernel_of
 from softmargin.estimators.posing.svm import SvmData, SvmSettings, kernel_problem
@@ -145,4 +145,4 @@ def _warn_if_indefinite(gram: Gram) -> None:
     if eigenvalue < 0:
         from softmargin.estimators.frame.warnings import indefinite_kernel  # it imports scikit-learn
 
-        warnings.warn(indefinite_kernel(gram.kernel, eigenvalue), stacklevel=4)
+        warn_caller(indefinite_kernel(gram.kernel, eigenvalue))

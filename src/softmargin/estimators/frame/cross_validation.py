@@ -208,7 +208,7 @@ class CrossValidated(CertifiedEstimator):
             if number == 1 and race.highest is not None:
                 run([fold for later in waves[1:] for fold in later], race.leader())  # a mean to compare with
             run(wave, race.can_win())
-        warn_of_path(results, max(self.tol, self.coarse_tol), stacklevel=5)
+        warn_of_path(results, max(self.tol, self.coarse_tol))
         self._take_choice(grid, race)
         return [model for _, (_, model) in sorted(best.items())]
 

@@ -14,7 +14,6 @@ import inspect
 import math
 import re
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -29,6 +28,7 @@ from softmargin.core.certificate import Certificate
 from softmargin.core.parameters import check_all
 from softmargin.core.sparse import checked_sparse
 from softmargin.core.threads import threads
+from softmargin.core.warn import warn_caller
 from softmargin.estimators.frame.callbacks import CallbackBridge, CallbackSupportMixin, with_callbacks
 from softmargin.estimators.frame.checkpoint import resumed
 from softmargin.estimators.frame.data import FIT_KINDS, X_KINDS, Data, checked_weights, encoded, is_ready, ready_labels
@@ -248,11 +248,11 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
         warm = posed.warm_point() if self.warm_start else None
         result = self._solve(data, posed, warm, spent=time.perf_counter() - began, checkpoint=checkpoint)
         if result.status is not Status.CONVERGED:
-            warnings.warn(not_certified(result, self.tol, posed.problem), NotCertifiedWarning, stacklevel=5)
+            warn_caller(not_certified(result, self.tol, posed.problem), NotCertifiedWarning)
         # A doubt may take another certificate, for which a budget has no time.
         doubt = None if result.status is Status.MAX_SECONDS else posed.doubt(result.point)
         if doubt is not None:
-            warnings.warn(doubt, stacklevel=5)
+            warn_caller(doubt)
         self._after_fit(data, posed)
         return self
 

@@ -99,7 +99,7 @@ class SvmClassifier(CertifiedClassifier):
     def _fitted_calibration(self, data: Data, posed: Posed) -> dict[str, Any]:
         """Fit probabilities to the scores of held-out rows."""
         found = held_out_scores(data.codes, lambda train, test: self._held_out(data, train, test, posed))
-        warn_of_path(found.results, max(self.tol, TUNING.coarse_tol), stacklevel=7)
+        warn_of_path(found.results, max(self.tol, TUNING.coarse_tol))
         method = "sigmoid" if self.probability is True else self.probability
         return fitted_calibration(str(method), found.scores, data.codes, data.sample_weight)
 

@@ -1,10 +1,10 @@
 """The warnings of the estimators."""
 
-import warnings
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
+from softmargin.core.warn import warn_caller
 from softmargin.estimators.posing.advice import advice_for
 from softmargin.run import Status
 
@@ -65,13 +65,13 @@ def interrupted_fit(estimator: Any) -> str:
     ).rstrip()
 
 
-def warn_of_path(results: list[Any], tol: float, stacklevel: int) -> None:
-    """Warn once if points of a path were not certified, with advice for the worst; the caller has ``stacklevel`` 1."""
+def warn_of_path(results: list[Any], tol: float) -> None:
+    """Warn once if points of a path were not certified, with advice for the worst."""
     missed = [result for result in results if result.status is not Status.CONVERGED]
     if missed:
         worst = max(missed, key=lambda result: result.certificate.residual)
         message = f"{len(missed)} of {len(results)} fits along the path were not certified; the worst of them "
-        warnings.warn(message + not_certified(worst, tol), NotCertifiedWarning, stacklevel=stacklevel + 1)
+        warn_caller(message + not_certified(worst, tol), NotCertifiedWarning)
 
 
 def indefinite_kernel(kernel: Any, eigenvalue: float) -> IndefiniteKernelWarning:
