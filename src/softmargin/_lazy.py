@@ -27,4 +27,7 @@ def lazy_names(package: dict[str, Any]) -> tuple[Callable[[str], Any], Callable[
         package[name] = value
         return value
 
-    return find, lambda: sorted({*package, *homes}), sorted(homes)
+    def names() -> list[str]:
+        return sorted({*homes, *(name for name in package if name.startswith("__"))})
+
+    return find, names, sorted(homes)

@@ -417,3 +417,11 @@ def test_float32_that_cannot_reach_the_tolerance_says_so():
     assert model.status_ == "limited by rounding"
     assert model.n_iter_ < 1000
     assert model.certificate_.residual < 1e-4
+
+
+def test_partial_fit_says_what_it_needs():
+    clf = KernelSVC()
+    assert not hasattr(clf, "partial_fit")
+    with pytest.raises(AttributeError, match=r"KernelSVC has no partial_fit with these settings.*one_vs_rest"):
+        clf.partial_fit([[0.0], [1.0]], [0, 1], classes=[0, 1])
+    assert "one chunk of a stream" in KernelSVC.partial_fit.__doc__

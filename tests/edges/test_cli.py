@@ -17,7 +17,8 @@ import pytest
 
 import softmargin
 from helpers import HELD
-from softmargin.cli import choices, train
+from softmargin.cli import choices, options, train
+from softmargin.cli.show import in_options
 from softmargin.core.archive import read_archive
 from softmargin.core.errors import ModelFileError
 from softmargin.data import blobs, load, split, write_libsvm
@@ -631,3 +632,57 @@ def test_train_without_a_certificate_gives_advice(softmargin_, tmp_path):
     assert "raise --max-iter" in out
     assert "The largest magnitudes of the features reach from" in out
     assert "--normalize standard or maxabs" in out
+
+
+# --- usage ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train", "digits", "--loss", "logistic"),
+        ("train", "digits", "--no-intercept", "--free-intercept"),
+        ("train", "digits", "--multiclass", "crammer_singer", "--loss", "squared_hinge"),
+        ("train", "digits", "--multiclass", "crammer_singer", "--free-intercept"),
+        ("train", "digits", "--model", "softmax", "--penalty", "l1:1", "--l1-ratio", "0.5"),
+        ("train", "digits", "--model", "softmax", "--kernel", "rbf"),
+        ("train", "digits", "--solver", "smo"),
+        ("train", "digits", "--stream", "--cv", "3"),
+        ("train", "digits", "-o", "m", "--trace", "m"),
+        ("path", "digits", "--points", "3", "--grid", "1"),
+    ],
+    ids=" ".join,
+)
+def test_options_that_contradict_each_other_are_told_without_advice_on_python(refused, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    line = refused(*words, code=2)
+    assert "=" not in line
+    assert "'" not in line
+    assert "_iter" not in line
+
+
+def test_an_unknown_option_names_the_help_of_its_verb(refused):
+    assert "See: softmargin train --help" in refused("train", "digits", "--depth", "3", code=2)
+    assert "See: softmargin predict --help" in refused("predict", "digits", "m", "--fast", code=2)
+
+
+def test_every_verb_can_be_quiet():
+    for verb in options._VERBS:
+        words = [name for action in verb_parser(verb)._actions for name in action.option_strings]
+        assert {"-q", "--quiet", "--json"} <= set(words), verb
+
+
+def verb_parser(verb):
+    return options.build_parser()._subparsers._group_actions[0].choices[verb]
+
+
+def test_advice_is_spelled_as_options():
+    said = "solver='smo' and l1_ratio=0.5; raise max_iter, or fit_intercept=False. Found runs/tol=1/max_iter.csv"
+    options_ = "--solver smo and --l1-ratio 0.5; raise --max-iter, or --no-intercept. Found runs/tol=1/max_iter.csv"
+    assert in_options(said) == options_
+
+
+def test_only_our_names_are_listed():
+    names = {name for name in dir(softmargin) if not name.startswith("__")}
+    assert names == set(softmargin.__all__) - {"__version__"}
+    assert "__version__" in dir(softmargin)

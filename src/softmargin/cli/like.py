@@ -11,8 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from softmargin.cli.exit_codes import UsageError
-from softmargin.core.errors import one_line
+from softmargin.core.errors import IncompatibleError, one_line
 
 __all__ = ["LIBRARIES", "in_our_words"]
 
@@ -60,7 +59,7 @@ def in_our_words(words: Sequence[str], valued: Callable[[], Sequence[str]]) -> l
     if not equals:
         name = words.pop(at) if at < len(words) else ""
     if name not in LIBRARIES:
-        raise UsageError(f"{_OPTION} takes {' or '.join(LIBRARIES)}; found {name!r}.")
+        raise IncompatibleError(f"{_OPTION} takes {' or '.join(LIBRARIES)}; found {name!r}.")
     library = LIBRARIES[name]
     theirs, ours = _divided(words[1:], name, library, valued())
     found, notes = library.translated(theirs)
@@ -90,22 +89,22 @@ def _divided(words: list[str], name: str, library: _Library, valued: Sequence[st
         elif word == "-" or not word.startswith("-"):
             files.append(word)
         elif word in library.refused:
-            raise UsageError(f"{word} of {name} has no counterpart here: {library.refused[word]}.")
+            raise IncompatibleError(f"{word} of {name} has no counterpart here: {library.refused[word]}.")
         elif _is_weight(word) or (len(word) == 2 and word[1] in library.valued):
             theirs[word] = _value(word, left)
         elif len(word) == 2 and word[1] in library.plain:
             theirs[word] = ""
         else:
-            raise UsageError(f"{word!r} is no option of {name}; those with two dashes are ours.")
+            raise IncompatibleError(f"{word!r} is no option of {name}; those with two dashes are ours.")
     if len(files) > 2:
-        raise UsageError(f"{' '.join(files)} are more than DATA and MODEL.")
+        raise IncompatibleError(f"{' '.join(files)} are more than DATA and MODEL.")
     return theirs, [*ours, *files[:1], *(["-o", files[1]] if len(files) == 2 else [])]
 
 
 def _value(option: str, left: Iterator[str]) -> str:
     value = next(left, None)
     if value is None:
-        raise UsageError(f"{option} needs a value.")
+        raise IncompatibleError(f"{option} needs a value.")
     return value
 
 
@@ -113,31 +112,33 @@ def _number(theirs: dict[str, str], option: str, default: str) -> float:
     try:
         return float(theirs.get(option, default))
     except ValueError:
-        raise UsageError(f"{option} {theirs[option]} is no number.") from None
+        raise IncompatibleError(f"{option} {theirs[option]} is no number.") from None
 
 
 def _liblinear(theirs: dict[str, str]) -> tuple[list[str], list[str]]:
     kind, bias = theirs.get("-s", "1"), _number(theirs, "-B", "-1")
     if kind not in _LIBLINEAR_TYPES:
-        raise UsageError(
+        raise IncompatibleError(
             f"-s {kind} has no counterpart here: there are {', '.join(_LIBLINEAR_TYPES)} (5 is the squared hinge with "
             "an l1 penalty, 11 and above are regression and one-class)."
         )
     words = list(_LIBLINEAR_TYPES[kind])
     is_free = "-R" in theirs
     if is_free and bias <= 0:
-        raise UsageError("-R frees the intercept that -B makes: add -B 1.")
+        raise IncompatibleError("-R frees the intercept that -B makes: add -B 1.")
     if is_free and kind in ("3", "4"):
-        raise UsageError(f"-R has no counterpart with -s {kind}, as in LIBLINEAR; for -s 3 there is --free-intercept.")
+        raise IncompatibleError(f"-R does not go with -s {kind}, as in LIBLINEAR; for -s 3 there is --free-intercept.")
     if bias <= 0:
         words.append("--no-intercept")
     elif kind in _LOGISTIC and not is_free:
-        raise UsageError(f"-B {bias:g} with -s {kind}: our intercept there has no penalty. Add -R, or leave out -B.")
+        raise IncompatibleError(
+            f"-B {bias:g} with -s {kind}: our intercept there has no penalty. Add -R, or leave out -B."
+        )
     elif kind not in _LOGISTIC and not is_free:
         words += ["--intercept-scaling", f"{bias:g}", *(["--penalized-intercept"] if words[:4] == [*_SQUARED] else [])]
     if "-C" in theirs:
         if "-c" in theirs:
-            raise UsageError("-C looks for the best -c. Leave out one of the two.")
+            raise IncompatibleError("-C looks for the best -c. Leave out one of the two.")
         words += ["--search", "C"]
     notes = [_JOINT] if kind in _LOGISTIC else []
     has_weights = any(map(_is_weight, theirs))
@@ -147,11 +148,13 @@ def _liblinear(theirs: dict[str, str]) -> tuple[list[str], list[str]]:
 def _libsvm(theirs: dict[str, str]) -> tuple[list[str], list[str]]:
     kind, kernel = theirs.get("-s", "0"), theirs.get("-t", "2")
     if kind != "0":
-        raise UsageError(f"-s {kind} has no counterpart here: there is 0 (C-SVC), no nu-SVC, one-class or regression.")
+        raise IncompatibleError(
+            f"-s {kind} has no counterpart here: there is 0 (C-SVC), no nu-SVC, one-class or regression."
+        )
     if kernel not in _KERNELS:
-        raise UsageError(
-            f"-t {kernel} has no counterpart here: there are {', '.join(_KERNELS)}. A kernel matrix (4) is for Python: "
-            "KernelSVC(kernel='precomputed')."
+        raise IncompatibleError(
+            f"-t {kernel} has no counterpart here: there are {', '.join(_KERNELS)}. A kernel matrix (4) is read "
+            "in Python only."
         )
     words = ["--model", "kernel-svc", "--multiclass", "one_vs_one", "--free-intercept", "--approximation", "none"]
     words += ["--kernel", _KERNELS[kernel]]

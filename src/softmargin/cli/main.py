@@ -14,10 +14,10 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from softmargin.cli.exit_codes import BROKEN_PIPE, ERROR, INTERNAL_ERROR, INTERRUPTED, TERMINATED, USAGE, UsageError
+from softmargin.cli.exit_codes import BROKEN_PIPE, ERROR, INTERNAL_ERROR, INTERRUPTED, TERMINATED, USAGE
 from softmargin.cli.like import in_our_words
-from softmargin.cli.options import build_parser, valued_options
-from softmargin.core.errors import SoftmarginError, one_line
+from softmargin.cli.options import parsed, valued_options
+from softmargin.core.errors import IncompatibleError, SoftmarginError, one_line
 
 __all__ = ["main"]
 
@@ -39,10 +39,12 @@ def _guarded(argv: Sequence[str] | None) -> int:
             code = _run(argv)
             sys.stdout.flush()
         return code
-    except UsageError as problem:
-        return _fail(USAGE, f"error: {problem}")
+    except IncompatibleError as problem:
+        verb = next(iter(sys.argv[1:] if argv is None else argv), "")
+        return _fail(USAGE, f"error: {_in_options(problem, verb)} See: softmargin {verb} --help")
     except SoftmarginError as problem:
-        return _fail(ERROR, f"error: {problem}")
+        verb = next(iter(sys.argv[1:] if argv is None else argv), "")
+        return _fail(ERROR, f"error: {_in_options(problem, verb)}")
     except KeyboardInterrupt:
         return _fail(INTERRUPTED, "interrupted: there was no result yet.")
     except BrokenPipeError:
@@ -62,7 +64,7 @@ def _guarded(argv: Sequence[str] | None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     words = in_our_words(sys.argv[1:] if argv is None else argv, lambda: valued_options("train"))
     try:
-        args = build_parser().parse_args(words)
+        args = parsed(words)
     except SystemExit as end:  # argparse has printed help, version or its one line
         return int(end.code or 0)
     verb = importlib.import_module(f"softmargin.cli.{args.verb}")
@@ -101,6 +103,13 @@ def _terminations() -> Iterator[threading.Event]:
         yield came
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _in_options(problem: SoftmarginError, verb: str) -> str:
+    """Return a message with the settings that it names as they are spelled on the command line."""
+    from softmargin.cli.show import in_options
+
+    return in_options(str(problem), verb)
 
 
 def _fail(code: int, line: str) -> int:

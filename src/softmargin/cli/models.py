@@ -19,7 +19,6 @@ from softmargin.cli.choices import (
     SOFTMAX_DEFAULTS,
     SVM_DEFAULTS,
 )
-from softmargin.cli.exit_codes import UsageError
 from softmargin.cli.rows import find_label
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
@@ -60,7 +59,9 @@ def fill_defaults(args: Namespace) -> None:
     """Fill in what depends on other options; refuse those of another model."""
     _check_search(args)
     if args.holdout and args.test is not None:
-        raise UsageError("--test gives the test rows, --holdout makes some. Leave out one of the two.")
+        raise IncompatibleError("--test gives the test rows, --holdout makes some. Leave out one of the two.")
+    if args.penalty is not None and args.l1_ratio is not None:
+        raise IncompatibleError("--penalty and --l1-ratio were asked for. Leave out one of the two.")
     for owners, lack, models, defaults in _OWN_OPTIONS:
         for name, default in defaults.items():
             if getattr(args, name, None) is None:
@@ -83,20 +84,20 @@ def _check_search(args: Namespace) -> None:
     """Refuse a value beside values to choose from, and what the model does not have."""
     if args.verb == "path":
         if args.C is not None:
-            raise UsageError("-C is what the grid varies: give the values as --grid, or leave it out.")
+            raise IncompatibleError("-C is what the grid varies: give the values as --grid, or leave it out.")
         if args.grid is not None and args.points is not None:
-            raise UsageError("--grid gives the values, --points asks for a grid of our own. Leave one out.")
+            raise IncompatibleError("--grid gives the values, --points asks for a grid of our own. Leave one out.")
         return
     names = [name for name, _ in args.search]
     for name in names:
         known = SEARCHED[args.model]
         if name not in known:
-            raise UsageError(f"--search {name}: {args.model} can be searched for {' and '.join(known)}.")
+            raise IncompatibleError(f"--search {name}: {args.model} can be searched for {' and '.join(known)}.")
         if names.count(name) > 1:
-            raise UsageError(f"--search {name} is given twice. Give all values in one.")
+            raise IncompatibleError(f"--search {name} is given twice. Give all values in one.")
         if getattr(args, name) is not None:
             option = "-C" if name == "C" else f"--{name.replace('_', '-')}"
-            raise UsageError(f"{option} is what --search {name} chooses. Leave out one of the two.")
+            raise IncompatibleError(f"{option} is what --search {name} chooses. Leave out one of the two.")
 
 
 def _fill_loss(args: Namespace) -> None:

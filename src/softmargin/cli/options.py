@@ -1,7 +1,7 @@
 """What can be asked on the command line. Imports nothing heavy: `--help` is instant."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from softmargin import __version__
@@ -46,10 +46,19 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """Parse; where a verb does not know an option, the help that is named is that of the verb."""
+    args, strange = build_parser().parse_known_args(words)
+    if strange:
+        _Parser(prog=f"softmargin {args.verb}").error(f"unrecognized arguments: {' '.join(strange)}")
+    return args
+
+
 def valued_options(verb: str) -> list[str]:
-    """Return the options of a verb that have a value."""
+    """Return the options of a verb that have a value; none of a word that is no verb."""
     parser = _Parser()
-    _VERBS[verb][0](parser)
+    if verb in _VERBS:
+        _VERBS[verb][0](parser)
     return [name for action in parser._actions if action.nargs != 0 for name in action.option_strings]
 
 
@@ -229,7 +238,7 @@ def _bench(parser: Any) -> None:
         help="a word for the scripts that know it: --more=--cap --more=10",
     )
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
-    parser.add_argument("--quiet", action="store_true", help="no notes on stderr")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no notes on stderr")
 
 
 def _part_options(parser: Any, default: str) -> None:

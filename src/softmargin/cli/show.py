@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from softmargin.cli.options import valued_options
 from softmargin.core.errors import IncompatibleError, ModelFileError, one_line, visible
 from softmargin.core.files import find_target, is_same_file
 from softmargin.run import Status
@@ -119,11 +121,15 @@ def _penalty_name(penalty: Mapping[str, Any]) -> str:
 
 # What Python calls by another name.
 _OPTIONS = {
-    "max_iter": "--max-iter",
-    "max_seconds": "--max-seconds",
-    "tol=": "--tol ",
+    "fit_intercept=False": "--no-intercept",
+    "fit_intercept=True": "a penalised one",
+    "fit_intercept='free'": "--free-intercept",
+    "fit_intercept='penalized'": "--penalized-intercept",
+    "probability=": "--probabilities",
+    "random_state": "--seed",
     "StandardScaler, MaxAbsScaler": "--normalize standard or maxabs",
 }
+_SETTING = re.compile(r"(?<![\w/.-])([a-z]\w*)=(?:'([^']*)'|([-+.\w]+))?")
 
 
 def status_line(status: Status) -> str:
@@ -131,11 +137,19 @@ def status_line(status: Status) -> str:
     return f"{status.value}. {in_options(status.sentence)}"
 
 
-def in_options(text: str) -> str:
-    """Return advice with the options by their names on the command line."""
+def in_options(text: str, verb: str = "train") -> str:
+    """Return advice with the options by their names on the command line: solver='smo' is --solver smo."""
     for name, option in _OPTIONS.items():
         text = text.replace(name, option)
-    return text
+    known = {option.lstrip("-").replace("-", "_"): option for option in valued_options(verb)}
+
+    def spelled(found: re.Match[str]) -> str:
+        option, value = known.get(found[1]), found[2] or found[3] or ""
+        return found[0] if option is None else f"{option} {value}".rstrip()
+
+    text = re.sub(r"\bor '(\w+)'", r"or \1", _SETTING.sub(spelled, text))
+    names = "|".join(name for name in known if "_" in name)
+    return re.sub(rf"(?<![\w/.'-])({names})(?![\w/']|\.\w)", lambda found: known[found[1]], text) if names else text
 
 
 def check_writable(path: str, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:

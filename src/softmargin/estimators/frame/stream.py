@@ -1,10 +1,11 @@
 """``partial_fit`` for every classifier that has one: a chunk is checked as a fit checks, and the subclass learns it."""
 
+from collections.abc import Callable
 from copy import copy
+from types import MethodType
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -22,16 +23,30 @@ from softmargin.run import Result, Status, Trace
 __all__ = ["LinearStreamClassifier", "StreamClassifier"]
 
 
-def _can_stream(estimator: Any) -> bool:
-    """Say whether ``partial_fit`` makes sense with the settings of an estimator; else say which ones do."""
-    refusal = estimator._stream_refusal()
+def _refusal(estimator: Any) -> str:
+    """Return why ``partial_fit`` makes no sense with the settings of an estimator; empty where it does."""
+    refusal: str = estimator._stream_refusal()
     if isinstance(estimator.class_weight, str) and estimator.class_weight == "balanced":
         refusal = "class_weight='balanced' needs all rows at once; pass a mapping, or None."
     if getattr(estimator, "probability", None) not in (None, False):
         refusal = "probability= needs all rows at once; leave it out."
-    if refusal:
-        raise AttributeError(refusal)
-    return True
+    return refusal
+
+
+class _IfStreams:
+    """A method that is there only with settings that make sense; as ``available_if``, but the error says which do."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, estimator: Any, owner: type) -> Callable[..., Any]:
+        if estimator is None:
+            return self.method
+        refusal = _refusal(estimator)
+        if refusal:
+            raise AttributeError(f"{owner.__name__} has no {self.method.__name__} with these settings. {refusal}")
+        return MethodType(self.method, estimator)
 
 
 class StreamClassifier(CertifiedClassifier):
@@ -45,7 +60,7 @@ class StreamClassifier(CertifiedClassifier):
         """Learn from a chunk; return the stream, what is proven, how that compares with ``tol``, and the attributes."""
         raise NotImplementedError
 
-    @available_if(_can_stream)
+    @_IfStreams
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from one chunk of a stream, in memory that does not grow with the number of chunks.
 
