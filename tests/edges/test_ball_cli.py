@@ -102,7 +102,7 @@ def test_cross_validation_chooses_a_radius(from_json, numbers):
         (("--model", "softmax", "--radius", "2"), "--radius is an option of models in a ball"),
         (("--model", "trace-ball", "--loss", "hinge"), "trace-ball takes smooth_hinge"),
         (("--model", "trace-ball", "--kernel", "rbf"), "--kernel is an option of kernel models"),
-        (("--model", "trace-ball", "--solver", "working_set"), "'working_set' solves l1 ball"),
+        (("--model", "trace-ball", "--solver", "working_set"), "--solver working_set solves l1 ball"),
         (("--model", "l1-ball", "-o", "m", "--format", "liblinear"), "a l1-ball model is none"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

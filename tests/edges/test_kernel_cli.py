@@ -239,12 +239,18 @@ def test_a_kernel_model_is_no_liblinear_file(refused, tmp_path, monkeypatch):
         (("--kernel", "rbf"), "--kernel is an option of kernel models; linear-svc has no kernel"),
         (("--gamma", "0.1"), "--gamma is an option of kernel models"),
         (("--cache-size", "10"), "--cache-size is an option of kernel models"),
-        ((*KERNEL, "--solver", "walrus"), "'walrus' solves linear hinge problems, not kernel hinge ones; choose"),
+        (
+            (*KERNEL, "--solver", "walrus"),
+            "--solver walrus solves linear hinge problems, not kernel hinge ones; choose",
+        ),
         ((*KERNEL, "--solver", "smo"), "not kernel hinge ones; choose one of auto, block_descent"),
-        ((*KERNEL, "--loss", "squared_hinge", "--solver", "newton"), "'newton' solves linear squared_hinge problems"),
+        (
+            (*KERNEL, "--loss", "squared_hinge", "--solver", "newton"),
+            "--solver newton solves linear squared_hinge problems",
+        ),
         (
             ("--solver", "frank_wolfe"),
-            "'frank_wolfe' solves kernel hinge and kernel hinge with a free bias problems, not lin",
+            "--solver frank_wolfe solves kernel hinge and kernel hinge with a free bias problems, not lin",
         ),
         (("--loss", "squared_hinge", "--solver", "shark"), "choose one of auto, newton, dual_descent"),
         (("--loss", "squared_hinge", "--multiclass", "crammer_singer"), "was asked to join 3 in one"),

@@ -216,14 +216,20 @@ def test_a_fit_may_end_at_a_share_of_its_first_gap(from_json, data):
         ((*SOFTMAX, "--intercept-scaling", "2"), "--intercept-scaling is an option of SVMs"),
         ((*SOFTMAX, "--kernel", "rbf"), "--kernel is an option of kernel models; softmax has no kernel"),
         (("--l1-ratio", "1"), "--l1-ratio is an option of softmax models; linear-svc is none. Add --model softmax"),
-        ((*SOFTMAX, "--solver", "walrus"), "'walrus' solves linear hinge problems, not softmax ridge ones"),
-        ((*SOFTMAX, "--l1-ratio", "1", "--solver", "lbfgs"), "'lbfgs' solves softmax ridge problems, not softmax ones"),
+        ((*SOFTMAX, "--solver", "walrus"), "--solver walrus solves linear hinge problems, not softmax ridge ones"),
+        (
+            (*SOFTMAX, "--l1-ratio", "1", "--solver", "lbfgs"),
+            "--solver lbfgs solves softmax ridge problems, not softmax ones",
+        ),
         ((*SOFTMAX, "-o", "m", "--format", "liblinear"), "a softmax model has probabilities"),
         (("--penalty", "group:1"), "--penalty is an option of softmax models"),
         ((*SOFTMAX, "--penalty", "l1:-1"), "l1 must be finite and not negative"),
         ((*SOFTMAX, "--penalty", "l1:1", "--l1-ratio", "0.5"), "Leave out one of the two"),
         ((*SOFTMAX, "--pinned", "7"), "--pinned names the label '7'; the labels are 1, 2, 3"),
-        ((*SOFTMAX, "--pinned", "1", "--solver", "lbfgs"), "'lbfgs' solves softmax ridge problems, not softmax ones"),
+        (
+            (*SOFTMAX, "--pinned", "1", "--solver", "lbfgs"),
+            "--solver lbfgs solves softmax ridge problems, not softmax ones",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
