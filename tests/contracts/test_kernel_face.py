@@ -15,7 +15,12 @@ from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers.kernel_svm._dual_rows import corner_weights
 from softmargin.solvers.kernel_svm._face import FaceRows, FaceTuning, face_step, face_work, free_classes
-from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent, KernelBlockDescentTuning, _WorkingSquare
+from softmargin.solvers.kernel_svm.block_descent import (
+    KernelBlockDescent,
+    KernelBlockDescentTuning,
+    _steps_left,
+    _WorkingSquare,
+)
 
 both_losses = pytest.mark.parametrize("multiclass", LOSS_NAMES)
 BY_GRADIENTS = FaceTuning(gradient_steps=2000, gradient_target=1e-12)
@@ -152,3 +157,10 @@ def test_descent_goes_on_from_a_checkpoint_between_newton_steps(tmp_path):
     again, _ = crawling("weston_watkins")
     resumed = solve(again, solver, stop=Stop(1e-8, 60), resume=load_checkpoint(path, solver))
     assert np.array_equal(resumed.point.alpha, whole.point.alpha)
+
+
+def test_the_rest_of_a_round_is_foretold_by_the_pace_of_its_gap():
+    """A gap that fell to a tenth needs one such step more to a hundredth; one that does not fall never gets there."""
+    assert _steps_left(1.0, 0.1, 0.01) == pytest.approx(1.0)
+    assert _steps_left(1.0, 0.9, 0.1) > 20.0
+    assert _steps_left(1.0, 1.5, 0.1) == np.inf

@@ -19,7 +19,8 @@ Where C is large and samples are alike, descent crawls. Two things end that     
 
     momentum        every epoch begins beyond the point of the last one (``push_on``)
     Newton steps    on the free entries (``_face``) after every ten epochs of a round, as long as they take no more
-                    multiplications (``face_work``) than the epochs before them (``epoch_work``)
+                    multiplications (``face_work``) than the epochs before them (``epoch_work``), and than those that
+                    the round still needs at the pace of the last ten
 
     maths           here
     alpha, F        state.alpha, state.scores     (n, k), F = K alpha
@@ -27,6 +28,7 @@ Where C is large and samples are alike, descent crawls. Two things end that     
     tot             state.gaps.sum()
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -169,16 +171,20 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         rng = np.random.default_rng(state.random[0])
         part = _WorkingSquare(problem, state, rows, self)
         target = share * float(state.gaps[rows].sum())
-        patience, is_single = self.tuning.patience, epochs == 1
+        patience, is_single, before = self.tuning.patience, epochs == 1, math.inf
         with share_of_time(self.tuning.share):
             for n_epochs in range(1, epochs + 1):
                 state.credit += part.epoch_work
                 found = part.epoch(rng, is_single=is_single)
                 part.turn_back()
-                if n_epochs % patience == 0:
-                    state.credit -= part.face_step(state.credit)
                 if found <= target or n_epochs == epochs or is_time_up():
                     break
+                if n_epochs == 1:
+                    before = found
+                elif n_epochs % patience == 0:
+                    left = _steps_left(before, found, target) * patience * part.epoch_work
+                    state.credit -= part.face_step(min(state.credit, left))
+                    before = found
                 part.push_on()
             if n_epochs > patience and not is_time_up():
                 part.epoch(rng, is_single=False)  # without momentum: it leaves large gaps
@@ -187,6 +193,11 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         state.alpha[rows] = part.alpha
         problem.gram.add_change(state.scores, rows, change)
         return int(change.any(axis=1).sum())
+
+
+def _steps_left(before: float, now: float, target: float) -> float:
+    """Return how many steps lead from ``now`` to ``target`` if each is as good as that from ``before`` to ``now``."""
+    return math.log(target / now) / math.log(now / before) if 0.0 < target < now < before else math.inf
 
 
 def _with_neighbours(
