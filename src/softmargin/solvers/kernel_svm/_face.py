@@ -2,10 +2,13 @@
 
     minimise over s:   1/2 <s, K s> + <G, s>,   s = 0 at entries on their bounds, rows of s sum to zero            (1)
 
+with a damping of its length, which is zero in the end: where samples are alike the minimum of (1) is far away, out of
+the bounds of most entries.
+
     few free entries       a Cholesky factor of (1) in the entries b_ij, s_i = sum_j b_ij (e_p - e_j), p one free class
-                           of row i:  K_ii' <e_p - e_j, e_p' - e_j'> + ridge. Entries that would leave their bounds are
-                           held there, and let go where their multipliers say so, all at once, until none changes
-                           sides: block pivoting, with the one factor
+                           of row i:  K_ii' <e_p - e_j, e_p' - e_j'> + damping / C_i. Entries that would leave their
+                           bounds are held there, and let go where their multipliers say so, all at once, until none
+                           changes sides: block pivoting, with the one factor
     many                   conjugate gradients on (1), the rows scaled by K_ii: where nearly all entries are free, no
                            two samples are alike and K is well conditioned
 
@@ -41,8 +44,21 @@ class FaceTuning(NamedTuple):
     slack: float = 1e-9  # of C: entries are held where they leave their bounds by more; by hand
     thin: float = 2.5  # how much longer a multiplication takes in products of few columns: measured on ARM
     ridge: float = 1e-8  # relative to K_ii, on the change: repeated samples make (1) singular; by hand
+    damping: float = 1.0  # first one: how far a way from bound to bound may change its own margin; by hand
+    rise: float = 10.0  # of the damping, after a step that is given up: by hand
+    damped: float = 1e-3  # share of K_ii that a damping of 1 adds at most: small C need none; by hand
+    fall: float = 1e-4  # of the damping, at most; after a step it is multiplied by the share of held entries: by hand
     gradient_steps: int = 100  # conjugate gradients, at most: by hand
     gradient_target: float = 1e-3  # share of the first residual that they leave: by hand
+
+
+class FaceStep(NamedTuple):
+    """What a step found."""
+
+    alpha: Array  # (m, k)
+    scores: Array  # (m, k)
+    work: float = 0.0  # multiplications
+    damping: float = 0.0  # for the next one
 
 
 class FaceRows(NamedTuple):
@@ -83,7 +99,7 @@ def face_work(is_free: Array, most: int, tuning: FaceTuning) -> tuple[float, boo
     return (factor if is_factored else gradients), is_factored
 
 
-def face_step(part: FaceRows, alpha: Array, scores: Array, most: int, tuning: FaceTuning) -> tuple[Array, Array, float]:
+def face_step(part: FaceRows, alpha: Array, scores: Array, most: int, damping: float, tuning: FaceTuning) -> FaceStep:
     """Return better rows and their scores, (m, k), and the work it took; ``scores`` are those at alpha.
 
     Where there is no better point, or too many entries would leave their bounds, alpha itself is returned.
@@ -92,22 +108,30 @@ def face_step(part: FaceRows, alpha: Array, scores: Array, most: int, tuning: Fa
     is_free = free_classes(multiclass, alpha, y, C)
     work, is_factored = face_work(is_free, most, tuning)
     if not is_free.any() or not has_time_for(work):
-        return alpha, scores, 0.0
+        return FaceStep(alpha, scores, damping=damping)
     slopes = -scores
     slopes[np.arange(len(y)), y] += 1.0
-    wanted = (_by_factor if is_factored else _by_gradients)(part, alpha, is_free, slopes, tuning)
+    if is_factored:
+        wanted, damping = _by_factor(part, alpha, is_free, slopes, damping, tuning)
+    else:
+        wanted = _by_gradients(part, is_free, slopes, tuning)
     change = nearest(multiclass, alpha + wanted, y, C) - alpha
     slope = float(np.vdot(change, slopes))
     if not slope > 0.0:
-        return alpha, scores, work
+        return FaceStep(alpha, scores, work, damping)
     scores_change = part.times(change)
     curvature = float(np.vdot(change, scores_change))
     step = 1.0 if curvature <= slope else slope / curvature
-    return nearest(multiclass, alpha + step * change, y, C), scores + step * scores_change, work
+    return FaceStep(nearest(multiclass, alpha + step * change, y, C), scores + step * scores_change, work, damping)
 
 
-def _by_factor(part: FaceRows, alpha: Array, is_free: Array, slopes: Array, tuning: FaceTuning) -> Array:
-    """Return the minimiser of (1) within the bounds, (m, k), by a Cholesky factor; zero where there is none."""
+def _by_factor(
+    part: FaceRows, alpha: Array, is_free: Array, slopes: Array, damping: float, tuning: FaceTuning
+) -> tuple[Array, float]:
+    """Return the minimiser of (1) within the bounds, (m, k), by a Cholesky factor, and the next damping.
+
+    It is zero where there is no factor, or too many entries would be held.
+    """
     m, k = is_free.shape
     pivot = np.where(is_free[np.arange(m), part.y], part.y, is_free.argmax(axis=1))
     others = is_free.copy()
@@ -125,14 +149,15 @@ def _by_factor(part: FaceRows, alpha: Array, is_free: Array, slopes: Array, tuni
     for part_of in row_slices(n, n):
         np.matmul(directions[part_of], directions.T, out=H[part_of])
         H[part_of] *= part.K[np.ix_(i[part_of], i)]
-    H[at, at] += tuning.ridge * part.diagonal[i]
+    H[at, at] += tuning.ridge * part.diagonal[i] + damping * np.minimum(1.0 / part.C, tuning.damped * part.diagonal)[i]
     try:
         # H is symmetric: its transpose has the order of LAPACK.
         L = cholesky(H.T, lower=True, overwrite_a=True, check_finite=False)
         room = _room(part, alpha, is_free, tuning.slack)
-        return _within_bounds(L, S, S.T @ slopes.reshape(-1), room, tuning).reshape(m, k)
+        s, held = _within_bounds(L, S, S.T @ slopes.reshape(-1), room, tuning)
+        return s.reshape(m, k), damping * (tuning.rise if held > tuning.leave else max(held, tuning.fall))
     except LinAlgError:  # kernel values are rounded, or the kernel is indefinite: no step
-        return np.zeros_like(slopes)
+        return np.zeros_like(slopes), damping * tuning.rise
 
 
 def _room(part: FaceRows, alpha: Array, is_free: Array, slack: float) -> tuple[Array, Array, Array]:
@@ -145,12 +170,14 @@ def _room(part: FaceRows, alpha: Array, is_free: Array, slack: float) -> tuple[A
     return low.reshape(-1), high.reshape(-1), np.repeat(slack * part.C, alpha.shape[1])
 
 
-def _within_bounds(L: Array, S: Any, slopes: Array, room: tuple[Array, Array, Array], tuning: FaceTuning) -> Array:
-    """Return s = S b, flat, for the b that minimises 1/2 |L'b|^2 - <slopes, b> within the room of s.
+def _within_bounds(
+    L: Array, S: Any, slopes: Array, room: tuple[Array, Array, Array], tuning: FaceTuning
+) -> tuple[Array, float]:
+    """Return s = S b, flat, for the b that minimises 1/2 |L'b|^2 - <slopes, b> within the room of s; and a share.
 
     Entries that are held at a bound have multipliers u:  b = (L L')^-1 (slopes + S_held' u), with V = L^-1 S_held'
-    s_held = free_held + V'V u. Wrong are entries that are out of bounds, and held ones whose u pulls them outwards. It
-    is zero where too many would be held.
+    s_held = free_held + V'V u. Wrong are entries that are out of bounds, and held ones whose u pulls them outwards. The
+    share is that of held entries; where it is too large, s is zero.
     """
     low, high, slack = room
     inner = partial(solve_triangular, L, lower=True, check_finite=False)
@@ -175,9 +202,9 @@ def _within_bounds(L: Array, S: Any, slopes: Array, room: tuple[Array, Array, Ar
             out, stays = out[out == last], held != last
         held = np.concatenate([held[stays], out])
         if len(held) == 0:
-            return free
+            return free, 0.0
         if len(held) > tuning.leave * len(L):
-            return np.zeros_like(s)
+            return np.zeros_like(s), len(held) / len(L)
         at = np.concatenate([at[stays], np.where(s[out] > high[out], high[out], low[out])])
         V, new = V[:, stays], inner(S[out].T.toarray(order="F"))
         across = V.T @ new
@@ -187,10 +214,10 @@ def _within_bounds(L: Array, S: Any, slopes: Array, room: tuple[Array, Array, Ar
         shifted[np.diag_indices_from(G)] *= 1.0 + tuning.ridge
         multipliers = cho_solve(cho_factor(shifted, check_finite=False), at - free[held], check_finite=False)
         s = free + S @ inner(V @ multipliers, trans=1)
-    return s
+    return s, len(held) / len(L)
 
 
-def _by_gradients(part: FaceRows, alpha: Array, is_free: Array, slopes: Array, tuning: FaceTuning) -> Array:
+def _by_gradients(part: FaceRows, is_free: Array, slopes: Array, tuning: FaceTuning) -> Array:
     """Return about the minimiser of (1), (m, k), by conjugate gradients."""
     counts = np.maximum(is_free.sum(axis=1, keepdims=True), 1)
     scale = 1.0 / part.diagonal[:, None]

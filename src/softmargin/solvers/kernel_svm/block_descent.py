@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from softmargin.backends.lanes import padded, zeros
 from softmargin.blocks import BLOCK, find_block, new_workspace
-from softmargin.core.deadline import OutOfTime, alarm, is_time_up, share_of_time
+from softmargin.core.deadline import OutOfTime, alarm, is_time_up, leaving, seconds_for, share_of_time
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.core.threads import row_shares, spread
 from softmargin.losses.multiclass_hinge import margins
@@ -64,8 +64,10 @@ class KernelBlockDescentTuning(NamedTuple):
     near: float = 0.2  # a margin this far from being violated may be violated after a deep round: by hand
     set_target: float = 0.1  # share of its gap that a round leaves: by hand; maths: kernel SVM, section 8 has 0.2
     deep_target: float = 0.04  # the same where updating all scores costs far more than the descent: by hand
+    crawl_target: float = 0.01  # the same after a round of more than ``patience`` epochs: momentum needs time; by hand
     small: int = 8  # n is so many times the set where it does: by hand
     share: float = 0.5  # of the time left, for the epochs over a set; the rest updates the scores; by hand
+    update: float = 4.0  # where kernel rows are cached, time for so many times its multiplications is left: by hand
     max_epochs: int = 200  # over one working set: by hand; maths: kernel SVM, section 8 has 40, without momentum
     piece: int = 512  # rows: 512 x 512 kernel values are 1 or 2 MB, a second cache
     alone: int = 1024  # rows up to which a set is one piece, as gathering costs more than it saves: by hand
@@ -92,6 +94,8 @@ class KernelDescentState:
     largest_set: int
     moved: float = 0.0  # share of the last working set
     credit: float = 0.0  # multiplications of epochs, less those of Newton steps
+    damping: float = 0.0  # of the next Newton step
+    epochs: int = 0  # of the last round
 
     positions: ClassVar[dict[str, str]] = {"order": "gaps"}
 
@@ -126,7 +130,8 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         scores = problem.gram.scores(alpha)
         order = rng.permutation(open_rows(problem))
         random = rng.integers(1, 2**63, size=1, dtype=np.uint64)
-        return KernelDescentState(alpha, scores, problem.gaps(alpha, scores), order, random, self.tuning.first_set)
+        gaps, damping = problem.gaps(alpha, scores), self.face_tuning.damping
+        return KernelDescentState(alpha, scores, gaps, order, random, self.tuning.first_set, damping=damping)
 
     def step(self, problem: KernelBlockProblem, state: KernelDescentState) -> KernelDescentState:
         """Make one round on a working set, or one pass over all rows."""
@@ -155,6 +160,8 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         # A square of m rows, then those that move: m / n + moved of what all m rows of K cost.
         elif len(rows) / gram.n + state.moved >= 1.0 and not gram.is_linear:
             gram.keep(rows)
+        if state.epochs > tuning.patience:
+            share = tuning.crawl_target
         state.moved = self.descend(problem, state, rows, share, tuning.max_epochs) / max(len(rows), 1)
         growth = tuning.growth_of_many if state.moved > tuning.most else tuning.growth
         state.largest_set = min(max(growth * len(rows), tuning.first_set), gram.n + 1)
@@ -172,7 +179,7 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         part = _WorkingSquare(problem, state, rows, self)
         target = share * float(state.gaps[rows].sum())
         patience, is_single, before = self.tuning.patience, epochs == 1, math.inf
-        with share_of_time(self.tuning.share):
+        with self._time_of_epochs(problem, state, rows):
             for n_epochs in range(1, epochs + 1):
                 state.credit += part.epoch_work
                 found = part.epoch(rng, is_single=is_single)
@@ -188,11 +195,18 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
                 part.push_on()
             if n_epochs > patience and not is_time_up():
                 part.epoch(rng, is_single=False)  # without momentum: it leaves large gaps
-        state.random[:] = part.random
+        state.random[:], state.damping, state.epochs = part.random, part.damping, n_epochs
         change = part.alpha - state.alpha[rows]
         state.alpha[rows] = part.alpha
         problem.gram.add_change(state.scores, rows, change)
         return int(change.any(axis=1).sum())
+
+    def _time_of_epochs(self, problem: KernelBlockProblem, state: KernelDescentState, rows: Array) -> Any:
+        """Return the time that epochs over some rows may take, as a context: the rest is for the update of scores."""
+        if state.epochs > self.tuning.patience and problem.gram.has_room_for(rows):  # they are cached by now
+            work = self.tuning.update * float(problem.gram.n) * len(rows) * problem.n_classes
+            return leaving(seconds_for(work))
+        return share_of_time(self.tuning.share)
 
 
 def _steps_left(before: float, now: float, target: float) -> float:
@@ -236,7 +250,7 @@ class _WorkingSquare:
         self.first = self.last = self.alpha.copy(), self.scores.copy()
         self.momentum, self.gain = 1.0, 0.0
         self.sent_back = 0.0  # share of the rows that momentum led out of their bounds
-        self.random = state.random.copy()
+        self.random, self.damping = state.random.copy(), state.damping
 
     def epoch(self, rng: np.random.Generator, *, is_single: bool) -> float:
         """Visit every row as part of a random piece; return the gap found on first visits."""
@@ -298,14 +312,15 @@ class _WorkingSquare:
             return 0.0
         part = FaceRows(self.multiclass, self.K, self.y, self.C, self.diagonal)
         try:
-            alpha, scores, work = face_step(part, self.alpha, self.scores.T, self.most_free, face)
+            found = face_step(part, self.alpha, self.scores.T, self.most_free, self.damping, face)
         except OutOfTime:  # what the epochs found is worth its update
             return 0.0
-        if alpha is self.alpha:
-            return 2.0 * work
-        self.alpha, self.scores, self.momentum = alpha, np.ascontiguousarray(scores.T), 1.0
+        self.damping = found.damping
+        if found.alpha is self.alpha:
+            return 2.0 * found.work
+        self.alpha, self.scores, self.momentum = found.alpha, np.ascontiguousarray(found.scores.T), 1.0
         self.gain = max(self.gain, self._gain())
-        return work
+        return found.work
 
     def _descend(self, rows: Array, target: float, max_sweeps: int) -> float:
         """Sweep over one piece, then update the scores of the whole set."""
