@@ -205,6 +205,19 @@ def _export(parser: Any) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing, unless it fails")
 
 
+def _report(parser: Any) -> None:
+    parser.add_argument(
+        "things",
+        metavar="FILE",
+        nargs="+",
+        help="models, files of `train --trace` (each after its model), and at most one DATA to measure the models on",
+    )
+    parser.add_argument("-o", "--output", metavar="PAGE", required=True, help="write the page here (.html)")
+    _part_options(parser, "default: the test part where there is one, else all")
+    parser.add_argument("--json", action="store_true", help="print one line of JSON")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing, unless it fails")
+
+
 def _data(parser: Any) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help=f"describe this one: {DATA_HELP}")
     add_data_dir(parser)
@@ -295,6 +308,12 @@ _VERBS: dict[str, tuple[Callable[[Any], None], str, str]] = {
         "write a model for another program",
         "Write a model as an ONNX graph, as JSON, or as a model file of LIBLINEAR or LIBSVM. What --normalize has "
         "learnt is in the weights, or part of the graph and of the JSON.",
+    ),
+    "report": (
+        _report,
+        "one page about a fit, or several side by side",
+        "Write one HTML page that needs no network: settings, data, certificate, gap against time and passes, accuracy "
+        "of every class, confusion, margins, calibration, largest weights or support vectors. Pictures: matplotlib.",
     ),
     "data": (
         _data,

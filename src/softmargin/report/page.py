@@ -14,12 +14,17 @@ from softmargin.core.files import atomic_write
 __all__ = ["Section", "build_page", "image", "preformatted", "table"]
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; margin: 1rem 0; }
-th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; text-align: right; }
-th:first-child, td:first-child { text-align: left; }
-pre { background: #f6f6f6; padding: 1rem; overflow-x: auto; font-size: 12px; }
-img { max-width: 100%; }
+:root { color-scheme: light dark; --ink: #222; --paper: #fff; --line: #ddd; --shade: #f6f6f6; }
+@media (prefers-color-scheme: dark) { :root { --ink: #ddd; --paper: #181818; --line: #444; --shade: #262626; } }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: var(--ink);
+       background: var(--paper); overflow-wrap: anywhere; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; margin: 1rem 0; overflow-wrap: normal; }
+th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: right; }
+th:first-child, td:first-child, table.text td { text-align: left; }
+table.text td { overflow-wrap: anywhere; }
+pre { background: var(--shade); padding: 1rem; overflow-x: auto; font-size: 12px; }
+img, svg { max-width: 100%; height: auto; }
 """
 
 
@@ -30,10 +35,11 @@ class Section(NamedTuple):
     body: str
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of plain text as HTML."""
-    lines = [_row("th", head), *(_row("td", row) for row in rows)]
-    return "<table>\n" + "\n".join(lines) + "\n</table>"
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, is_text: bool = False) -> str:
+    """Return a table of plain text as HTML; numbers stand on the right, where it is not mostly text."""
+    lines = [*([_row("th", head)] if head else []), *(_row("td", row) for row in rows)]
+    kind = ' class="text"' if is_text or not head else ""
+    return f'<div class="wide"><table{kind}>\n' + "\n".join(lines) + "\n</table></div>"
 
 
 def _row(tag: str, cells: Sequence[str]) -> str:
@@ -61,7 +67,8 @@ def build_page(
         parts.append("<h2>Where and how this was measured</h2>\n" + table(("fact", "value"), rows))
     name = html.escape(title)
     page = (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{name}</title>'
         f"<style>{_STYLE}</style></head>\n<body><h1>{name}</h1>\n" + "\n".join(parts) + "\n</body></html>\n"
     )
     with atomic_write(path, error=DataError) as file:
