@@ -10,6 +10,7 @@ import numpy as np
 
 from softmargin.cli import rows
 from softmargin.cli.show import check_writable, note, print_json, print_table, problem_name
+from softmargin.core.archive import HEADER
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.files import blaming
 from softmargin.data import Dataset, source_files
@@ -77,7 +78,10 @@ def _is_model(name: str) -> bool:
         return False
     if looks_like_libsvm_model(name) or looks_like_liblinear(name):
         return True
-    return zipfile.is_zipfile(name) and not name.endswith((".parquet", ".feather"))
+    if not zipfile.is_zipfile(name):
+        return False
+    with zipfile.ZipFile(name) as file:
+        return HEADER in file.namelist()
 
 
 def _looks_like_json(name: str) -> bool:
@@ -110,7 +114,7 @@ def _described(args: Namespace, fit: Fit, data: str | None) -> Fit:
     info = model.info
     names = None
     if info.get("columns") is not None:
-        names = Columns.from_info(info["columns"], model.n_features).feature_names()
+        names = Columns.from_info(info["columns"], model.n_features).feature_names
     fit = fit._replace(problem=problem_name(info), features=names)
     return fit if data is None else fit._replace(rows=_measured(args, model, data))
 
@@ -121,6 +125,8 @@ def _measured(args: Namespace, model: Any, data: str) -> Rows:
     how = rows.held_out(args, model, dataset.name)
     part = args.part or ("test" if how is not None or dataset.X_test is not None else "all")
     X, y, which = rows.pick(dataset, part, how, by_class=not is_number)
+    if part != "test" and rows.trained_on(model, dataset.name):
+        which += ", which the model was trained on"
     if is_number:
         return Rows(which, X, y.astype(np.float64), rows.numbers_of(model, X, dataset.name).reshape(y.shape))
     rows.check_labels_match(model, y, dataset.name)

@@ -29,11 +29,11 @@ from softmargin.core import npy
 from softmargin.core.errors import ModelFileError
 from softmargin.core.files import DAMAGE, atomic_write, blaming, open_binary
 
-__all__ = ["archive_kind", "open_zip", "read_archive", "read_member", "to_json", "write_archive"]
+__all__ = ["HEADER", "archive_kind", "open_zip", "read_archive", "read_member", "to_json", "write_archive"]
 
 FORMAT_NAME = "softmargin-model"
 FORMAT_VERSION = 1
-_HEADER = "model.json"
+HEADER = "model.json"
 # Keys of JSON are text; a class_weight such as {0: 1.0, 3: 2.0} is stored as a list of pairs.
 _PAIRS = "__pairs__"
 _ZIP_MAGIC = b"PK\x03\x04"
@@ -73,7 +73,7 @@ def write_archive(
     }
     with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         text = json.dumps(header, indent=1, ensure_ascii=False)
-        archive.writestr(zipfile.ZipInfo(_HEADER, _ZIP_DATE), text.encode("utf-8", "surrogatepass"))
+        archive.writestr(zipfile.ZipInfo(HEADER, _ZIP_DATE), text.encode("utf-8", "surrogatepass"))
         for name, array in packed.items():
             info = zipfile.ZipInfo(f"{name}.npy", _ZIP_DATE)
             with archive.open(info, "w", force_zip64=True) as member:
@@ -138,7 +138,7 @@ def _open_archive(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
             raise ModelFileError(f"{shown!r} is truncated: its end is missing ({size} bytes are there). {_ADVICE}")
         with open_zip(file) as archive:
             packed = [info.filename for info in archive.infolist() if info.compress_type != zipfile.ZIP_STORED]
-            if packed and _HEADER in archive.namelist():
+            if packed and HEADER in archive.namelist():
                 raise ModelFileError(
                     f"{shown!r} is not a file that softmargin wrote: its member {packed[0]!r} is compressed."
                 )
@@ -146,16 +146,14 @@ def _open_archive(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
 
 
 def _read_header(archive: zipfile.ZipFile, shown: str) -> dict[str, Any]:
-    if _HEADER not in archive.namelist():
-        raise ModelFileError(
-            f"{shown!r} is not a softmargin file: it is a zip (an .npz?) without a member {_HEADER!r}."
-        )
+    if HEADER not in archive.namelist():
+        raise ModelFileError(f"{shown!r} is not a softmargin file: it is a zip (an .npz?) without a member {HEADER!r}.")
     try:
-        header = json.loads(archive.read(_HEADER).decode("utf-8", "surrogatepass"))
+        header = json.loads(archive.read(HEADER).decode("utf-8", "surrogatepass"))
     except DAMAGE as problem:
-        raise ModelFileError(f"{shown!r} is damaged: member {_HEADER!r} cannot be read ({problem}).") from problem
+        raise ModelFileError(f"{shown!r} is damaged: member {HEADER!r} cannot be read ({problem}).") from problem
     if not isinstance(header, dict) or header.get("format") != FORMAT_NAME:
-        raise ModelFileError(f"{shown!r} is not a softmargin file: {_HEADER!r} names no {FORMAT_NAME!r} format.")
+        raise ModelFileError(f"{shown!r} is not a softmargin file: {HEADER!r} names no {FORMAT_NAME!r} format.")
     version = header.get("format_version")
     if not isinstance(version, int) or version < 1:
         raise ModelFileError(f"{shown!r} is damaged: its format_version is {version!r}.")
@@ -164,19 +162,19 @@ def _read_header(archive: zipfile.ZipFile, shown: str) -> dict[str, Any]:
             f"{shown!r} has format version {version} (written by softmargin "
             f"{header.get('softmargin_version', '?')}); this one reads up to {FORMAT_VERSION}. Upgrade."
         )
-    missing = [key for key in _HEADER_KINDS if key not in header]
+    missing = [key for key in HEADER_KINDS if key not in header]
     if missing:
-        raise ModelFileError(f"{shown!r} is damaged: {_HEADER!r} lacks {', '.join(missing)}.")
-    for key, kind in _HEADER_KINDS.items():
+        raise ModelFileError(f"{shown!r} is damaged: {HEADER!r} lacks {', '.join(missing)}.")
+    for key, kind in HEADER_KINDS.items():
         if not isinstance(header[key], kind):
-            raise ModelFileError(f"{shown!r} is damaged: {key} in {_HEADER!r} is {str(header[key])[:60]!r}.")
+            raise ModelFileError(f"{shown!r} is damaged: {key} in {HEADER!r} is {str(header[key])[:60]!r}.")
     names = header["arrays"]
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise ModelFileError(f"{shown!r} is damaged: {_HEADER!r} does not name every array once.")
+        raise ModelFileError(f"{shown!r} is damaged: {HEADER!r} does not name every array once.")
     return header
 
 
-_HEADER_KINDS = {"kind": str, "arrays": list, "meta": dict, "sha256": str}
+HEADER_KINDS = {"kind": str, "arrays": list, "meta": dict, "sha256": str}
 
 
 def _read_array(archive: zipfile.ZipFile, name: str, shown: str) -> np.ndarray:

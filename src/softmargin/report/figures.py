@@ -8,6 +8,7 @@ from typing import Any
 __all__ = ["drawn"]
 
 _INK = "#010203"  # a colour that nothing else has; the page sets its own in its place
+_SIZE = (4.8, 3.2)  # inches
 _STYLE = {
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), _INK),
     "figure.facecolor": "none",
@@ -18,18 +19,19 @@ _STYLE = {
 }
 
 
-def drawn(draw: Callable[[Any], None], *, columns: int = 1, height: float = 3.2) -> str:
-    """Return what ``draw`` draws into an axes, or an array of so many, as HTML; without matplotlib, how to get it."""
+def drawn(*draws: Callable[[Any], Any]) -> str:
+    """Return what each function draws into an axes, one picture each, as HTML; without matplotlib, how to get it."""
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
         return "<p>Pictures need matplotlib: <code>pip install 'softmargin[plot]'</code>.</p>"
+    pictures = []
     with rc_context(_STYLE):
-        figure = Figure(figsize=(4.8 * columns, height), layout="constrained")
-        draw(figure.subplots(1, columns))
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    svg = text.getvalue()
-    svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
-    return f'<div class="wide">{re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)}</div>'
+        for draw in draws:
+            figure, text = Figure(figsize=_SIZE, layout="constrained"), io.StringIO()
+            draw(figure.subplots())
+            figure.savefig(text, format="svg", metadata={"Date": None})
+            svg = text.getvalue()
+            pictures.append(re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL))
+    return f'<div class="pictures">{"".join(pictures).replace(_INK, "currentColor")}</div>'

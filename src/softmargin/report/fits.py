@@ -8,13 +8,13 @@ beside    the sections that compare several
 import html
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from softmargin.matrices.operator import column_norms
 from softmargin.models import KernelExpansion, LinearModel, LinearRegressor
 from softmargin.models.shapes import dense
 from softmargin.plots import GapDisplay, MarginDisplay
@@ -104,7 +104,7 @@ def _certificate(fit: Fit) -> str:
 
 
 def _settings(fit: Fit) -> str:
-    hidden = ("certificate", "status", "data", "columns", "calibration", "scaling")
+    hidden = ("problem", "certificate", "status", "data", "columns", "calibration", "scaling")
     lines = [(name, str(value)) for name, value in _info(fit).items() if name not in hidden and value is not None]
     lines = [("problem", fit.problem), *lines] if fit.problem else lines
     trained = _info(fit).get("data")
@@ -120,7 +120,8 @@ def _data(fit: Fit) -> str:
         return ""
     X, y, (n, d) = fit.rows.X, fit.rows.y, fit.rows.X.shape
     stored = X.nnz if issparse(X) else np.count_nonzero(X)
-    sizes = column_norms(X) / math.sqrt(n)
+    squares = X.multiply(X).sum(axis=0) if issparse(X) else np.square(X, dtype=np.float64).sum(axis=0)
+    sizes = np.sqrt(np.asarray(squares, dtype=np.float64).ravel() / n)
     used = sizes[sizes > 0.0]
     lines = [("rows", f"{n}: {fit.rows.which}"), ("features", f"{d}, of which {d - len(used)} are zero everywhere")]
     lines += [("entries that are not zero", f"{stored / max(1, n * d):.2%}")]
@@ -138,24 +139,23 @@ def _run(fit: Fit) -> str:
     trace = fit.trace
     last = {str(name): step for name, step in zip(trace.get("solver", ()), trace["iteration"], strict=False)}
     lines = [
-        ("passes over the data", f"{trace['iteration'][-1]}"),
+        ("passes over the data", f"{trace['iteration'][-1]:.0f}"),
         ("seconds of the solver", f"{trace['seconds'][-1]:.4g}"),
     ]
-    lines += [(f"{name or 'solver'}", f"up to pass {step}") for name, step in last.items()]
+    lines += [(name or "solver", f"up to pass {step:.0f}") for name, step in last.items()]
     return table((), lines) + _gaps([fit])
 
 
 def _gaps(fits: Sequence[Fit]) -> str:
-    def draw(axes: Any) -> None:
-        for ax, by in zip(axes, ("seconds", "iteration"), strict=True):
-            for fit in fits:
-                columns = {key: (fit.trace or {})[key] for key in ("iteration", "seconds", "residual")}
-                name = _short(fit.name) if len(fits) > 1 else ""
-                GapDisplay(**columns, tol=_info(fit).get("tol"), name=name).plot(ax, by=by)
-            for text in ax.get_legend().get_texts() if ax.get_legend() else ():
-                text.set_parse_math(False)
+    def draw(ax: Any, by: str) -> None:
+        for fit in fits:
+            columns = {key: (fit.trace or {})[key] for key in ("iteration", "seconds", "residual")}
+            name = _short(fit.name) if len(fits) > 1 else ""
+            GapDisplay(**columns, tol=_info(fit).get("tol"), name=name).plot(ax, by=by)
+        for text in ax.get_legend().get_texts() if ax.get_legend() else ():
+            text.set_parse_math(False)
 
-    return drawn(draw, columns=2)
+    return drawn(partial(draw, by="seconds"), partial(draw, by="iteration"))
 
 
 def _accuracy(fit: Fit) -> str:
@@ -264,7 +264,7 @@ def _line(fit: Fit) -> tuple[str, ...]:
     info, trace = _info(fit), fit.trace
     known = info.get("certificate")
     residual = known["residual"] if isinstance(known, Mapping) else (trace["residual"][-1] if trace else math.nan)
-    run = ("–", "–") if trace is None else (str(trace["iteration"][-1]), f"{trace['seconds'][-1]:.3g}")
+    run = ("–", "–") if trace is None else (f"{trace['iteration'][-1]:.0f}", f"{trace['seconds'][-1]:.3g}")
     return (
         _short(fit.name),
         fit.problem or "–",

@@ -19,6 +19,7 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: var(--ink);
        background: var(--paper); overflow-wrap: anywhere; }
 .wide { overflow-x: auto; }
+.pictures { display: flex; flex-wrap: wrap; gap: 1rem; }
 table { border-collapse: collapse; margin: 1rem 0; overflow-wrap: normal; }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: right; }
 th:first-child, td:first-child, table.text td { text-align: left; }
