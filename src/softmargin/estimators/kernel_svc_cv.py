@@ -8,7 +8,7 @@ from softmargin.core.parameters import checked
 from softmargin.estimators.frame.cross_validation import CrossValidated, Grid, RowData
 from softmargin.estimators.frame.data import Data
 from softmargin.estimators.kernel_svc import KernelSVC
-from softmargin.estimators.posing.kernels import EXACT_ROWS
+from softmargin.estimators.posing.kernels import EXACT_ROWS, looks_at_samples
 from softmargin.estimators.posing.parameters import PARAMETERS
 from softmargin.estimators.posing.svm import cache_megabytes
 from softmargin.estimators.svm_path import grid_of
@@ -68,6 +68,7 @@ class KernelSVCCV(CrossValidated, KernelSVC):
 
     _estimator: ClassVar[Any] = KernelSVC
     _across = ("gamma", "gammas")
+    _tasks_per_thread = 2  # so that all threads end at about the same time; by hand
     _most_parts = 8  # with kernel values at hand, a first fit costs little more than a later one; by hand
     gamma_: Any
 
@@ -130,8 +131,7 @@ class KernelSVCCV(CrossValidated, KernelSVC):
         is_shared = (
             (self.scoring is None or isinstance(self.scoring, str))  # a function may look at X
             and all(kernel.is_psd and kernel.name != "linear" for kernel in kernels)
-            and isinstance(self.solver, str)
-            and self.solver == "auto"
+            and not looks_at_samples(self.solver)
             and not (self.approximation == "nystroem" or n > EXACT_ROWS)
             and megabytes <= cache_megabytes(self.cache_size, data.X)
         )

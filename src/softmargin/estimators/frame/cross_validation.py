@@ -114,6 +114,7 @@ class CrossValidated(CertifiedEstimator):
     _along: ClassVar[tuple[str, str]] = ("C", "Cs")
     _across: ClassVar[tuple[str, str] | None] = None
     _most_parts: ClassVar[int] = 2  # that a path is cut into: later ones begin far from a solution, which takes long
+    _tasks_per_thread: ClassVar[int] = 1  # that paths are cut for
     warm_start = False  # a path starts at the solution for the last point
 
     def _grid(self, data: Data) -> Grid:
@@ -195,14 +196,18 @@ class CrossValidated(CertifiedEstimator):
                 return self._path_scores(model, values, rows[task.row], folds[task.fold], scorer, score_params)
 
         def run(wave: list[int], mask: Array) -> None:
-            tasks = _tasks(wave, mask & ~race.is_scored[wave[0]], self._most_parts)
+            missing = mask & ~race.is_scored[wave[0]]
+            wanted = math.ceil(self._tasks_per_thread * n_threads() / (len(wave) * len(missing)))
+            tasks = _tasks(wave, missing, min(wanted, self._most_parts) if n_threads() > 1 else 1)
             for task, found in zip(tasks, spread(work, tasks), strict=True):
                 race.take(*task, found.scores, [result.certificate.residual for result in found.results])
                 results.extend(found.results)
                 if task.fold not in best or found.best[0] > best[task.fold][0]:
                     best[task.fold] = found.best
 
-        together = max(1, n_threads() // len(grid.rows))
+        # At least a path for every thread at a time, and waves of about equal size.
+        n_waves = math.ceil(len(folds) / math.ceil(n_threads() / len(grid.rows)))
+        together = math.ceil(len(folds) / n_waves)
         waves = [list(range(len(folds)))[first : first + together] for first in range(0, len(folds), together)]
         for number, wave in enumerate(waves):
             if number == 1 and race.highest is not None:
@@ -306,12 +311,11 @@ class CrossValidated(CertifiedEstimator):
         )
 
 
-def _tasks(wave: list[int], mask: Array, most_parts: int) -> list[_Task]:
-    """Divide the points of a mask on some folds: a path for every row, or several where there are more threads.
+def _tasks(wave: list[int], mask: Array, n_parts: int) -> list[_Task]:
+    """Divide the points of a mask on some folds: so many parts of the path of every row.
 
     The last part of a path takes longest, so that all of these begin first.
     """
-    n_parts = min(most_parts, math.ceil(n_threads() / (len(wave) * len(mask))))
     parts = [(row, part) for row, own in enumerate(mask) for part in np.array_split(np.flatnonzero(own), n_parts)]
     tasks = [_Task(fold, row, part) for fold in wave for row, part in parts if len(part)]
     return sorted(tasks, key=lambda task: -int(task.points[-1]))
