@@ -1,6 +1,7 @@
 """Data in and out: LIBSVM and NumPy files, tables, data sets by name, synthetic data."""
 
 from softmargin.data.arrays import read_npy, read_npz
+from softmargin.data.dask_files import read_dask
 from softmargin.data.libsvm import read_libsvm, write_libsvm
 from softmargin.data.registry import DATA_VARIABLE, Dataset, Entry, available, load, source_files, split
 from softmargin.data.synthetic import blobs, distorted
@@ -16,6 +17,7 @@ __all__ = [
     "blobs",
     "distorted",
     "load",
+    "read_dask",
     "read_libsvm",
     "read_npy",
     "read_npz",

@@ -16,7 +16,7 @@ from dask import delayed
 from softmargin.core.errors import DataError
 from softmargin.problems.summed import added
 
-__all__ = ["DaskBlocks", "computed"]
+__all__ = ["DaskBlocks", "computed", "quiet"]
 
 T = TypeVar("T", bound=tuple[Any, ...])
 _LARGE = 10**9  # bytes of a graph before Dask warns: the weights of a pass travel in it, once
@@ -76,9 +76,14 @@ def _task(work: Callable[..., Any], *args: Any) -> Any:
     return delayed(work, pure=False, traverse=False)(*args)
 
 
+def quiet() -> Any:
+    """Return a context in which Dask does not warn of the arrays in a graph: those of a pass are in it once."""
+    return dask.config.set({"distributed.admin.large-graph-warning-threshold": _LARGE})
+
+
 def computed(tasks: Sequence[Any], n_bytes: int = 0) -> list[Any]:
     """Compute tasks on the cluster of the current client, or by the scheduler that Dask is set to."""
-    with dask.config.set({"distributed.admin.large-graph-warning-threshold": _LARGE}):
+    with quiet():
         try:
             return list(dask.compute(*tasks, optimize_graph=False))
         except Exception as error:

@@ -16,7 +16,7 @@ from scipy.sparse import issparse, vstack
 
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.pieces import Array
-from softmargin.distributed.blocks import DaskBlocks, computed
+from softmargin.distributed.blocks import DaskBlocks, computed, quiet
 from softmargin.matrices.operator import canonical
 from softmargin.problems.summed_passes import Block
 
@@ -86,7 +86,8 @@ class DaskRows(NamedTuple):
         d = width or self.n_features
         n_bytes = self.n_bytes if features is None else [4 * d * n for n in self.n_rows]
         if sum(n_bytes) <= _KEPT * _memory():
-            parts = list(dask.persist(*parts))
+            with quiet():
+                parts = list(dask.persist(*parts))
         return DaskBlocks(parts, self.n_rows, d, n_bytes)
 
     def sample(self, size: int, rng: np.random.Generator) -> tuple[Any, Array, Array]:
