@@ -1,11 +1,14 @@
-"""Shared by all tests: a Numba cache that can never be stale, and hypothesis without a clock."""
+"""Shared by all tests: one thread of BLAS, a Numba cache that can never be stale, hypothesis without a clock."""
 
 import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 
-from softmargin.backends.disk_cache import own_folder
+# Tests run side by side: threads of BLAS would wait for each other. This must happen before NumPy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from softmargin.backends.disk_cache import own_folder  # noqa: E402
 
 # An edited struct method does not invalidate the cached loop of another file, so the cache folder is named by a hash
 # of all sources. This must happen before numba is imported. The folder is the user's own: what lies there is executed.

@@ -109,6 +109,8 @@ from softmargin.solvers import SoftmaxNewton as SoftmaxNewton
 from softmargin.solvers import Splitting as Splitting
 from softmargin.solvers import SquaredHingeDescent as SquaredHingeDescent
 from softmargin.solvers import Storc as Storc
+from softmargin.solvers import SummedNewton as SummedNewton
+from softmargin.solvers import SummedProxNewton as SummedProxNewton
 from softmargin.solvers import Svrg as Svrg
 from softmargin.solvers import TrustNewton as TrustNewton
 from softmargin.solvers import Wolfe as Wolfe

@@ -297,7 +297,7 @@ def test_an_output_never_overwrites_its_input(data, option, name, capsys):
     (data.parent / "sub").mkdir()
     (data.parent / "link").symlink_to(data)
     before = data.read_bytes()
-    assert called("train", data, option, data.parent / name) == 1
+    assert called("train", data, option, data.parent / name) == 2
     assert "would overwrite the input" in capsys.readouterr().err
     assert data.read_bytes() == before
 
@@ -316,7 +316,7 @@ def test_labels_test_rows_and_models_are_inputs_too(data, capsys):
         ("predict", data, folder / "m", "-o", data),
     ]
     for words in refused:
-        assert called(*words) == 1
+        assert called(*words) == 2
         assert "would overwrite the input" in capsys.readouterr().err
 
 

@@ -488,12 +488,10 @@ def test_what_a_stream_cannot_do_is_refused():
         clf.partial_fit(X[:, :1], y)
     with pytest.raises(ValueError, match="NaN"):
         clf.partial_fit(np.full_like(X, np.nan), y)
-    with pytest.raises(AttributeError, match="no attribute 'partial_fit'") as found:
+    with pytest.raises(AttributeError, match=r"no partial_fit .* use multiclass='one_vs_rest'"):
         KernelSVC().partial_fit(X, y, classes=[0, 1])
-    assert "use multiclass='one_vs_rest'" in str(found.value.__cause__)
-    with pytest.raises(AttributeError) as found:
+    with pytest.raises(AttributeError, match="needs all rows at once"):
         KernelSVC(class_weight="balanced", **OVR).partial_fit(X, y, classes=[0, 1])
-    assert "needs all rows at once" in str(found.value.__cause__)
     with pytest.raises(IncompatibleError, match="n_components must be an integer >= 1"):
         KernelSVC(n_components=0, **OVR).partial_fit(X, y, classes=[0, 1])
     assert not hasattr(KernelSVC(loss="squared_hinge", **OVR), "partial_fit")

@@ -12,6 +12,7 @@ from reference import ball_optimum
 from softmargin import solvers
 from softmargin.data import blobs
 from softmargin.kernels import Linear, Rbf
+from softmargin.losses.joint import JOINT
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.pair_gram import PairGram
 from softmargin.penalties import L1, L2, Box, ElasticNet, Group
@@ -25,6 +26,7 @@ from softmargin.problems import (
     OneVsRest,
     softmax_problem,
 )
+from softmargin.problems.summed import Block, Form, LocalBlocks, PenalizedSum
 from softmargin.solvers import (
     AcceleratedGradient,
     AwayFrankWolfe,
@@ -72,6 +74,8 @@ from softmargin.solvers import (
     Splitting,
     SquaredHingeDescent,
     Storc,
+    SummedNewton,
+    SummedProxNewton,
     Svrg,
     TrustNewton,
     Wolfe,
@@ -313,6 +317,21 @@ for fit_intercept in (False, True):
     make = lambda i=fit_intercept: ball_optimum.make("logistic", "trace", 1, fit_intercept=i)  # noqa: E731
     case(BallNewton(), make, f"trace-1-{'intercept' if fit_intercept else 'none'}")
 case(LowRankGradient(), lambda: ball_optimum.make("multinomial", "trace", fit_intercept=True), "trace-multinomial")
+
+# --- losses summed over blocks of rows -------------------------------------------------------------------------------
+
+
+def in_blocks(form, penalty):
+    X, y = blobs(60, 4, 3, seed=0)
+    return PenalizedSum(
+        LocalBlocks([Block(X[:25], y[:25], np.ones(25)), Block(X[25:], y[25:], np.ones(35))]), form, penalty
+    )
+
+
+for loss in ("multinomial", "weston_watkins"):
+    form = Form(JOINT[loss], 3, 1.0, loss == "multinomial")
+    case(SummedNewton(), lambda form=form: in_blocks(form, L2(1.0)), f"blocks-{loss}")
+case(SummedProxNewton(), lambda: in_blocks(Form(JOINT["multinomial"], 3, 1.0, True), L1(0.5)), "blocks-l1")
 
 
 @pytest.mark.parametrize(("solver", "make", "settings"), CASES)

@@ -48,7 +48,7 @@ def test_train_a_kernel_on_digits_tells_what_is_proven(softmargin_, tmp_path):
     assert float(found["test accuracy"].split()[0]) > 0.98
     model = load_model(path)
     assert isinstance(model, KernelExpansion)
-    assert found["support vectors"].strip() == f"{len(model.support)} of 1348 rows"
+    assert found["support vectors"].strip() == f"{len(model.support)} of the 1348 training rows"
     assert model.info["status"] == "converged"
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import types
 from typing import Any
 
 import softmargin
@@ -30,7 +31,7 @@ def skops_types(estimator: Any = None) -> list[str]:
         f"{name}.{kind.__name__}"
         for name in names
         if f"{name}.".startswith(_ROOMS)
-        for kind in vars(importlib.import_module(name)).values()
+        for kind in vars(_imported(name)).values()
         if isinstance(kind, type) and kind.__module__ == name
     ]
     if estimator is None:
@@ -38,3 +39,13 @@ def skops_types(estimator: Any = None) -> list[str]:
     from skops.io import dumps, get_untrusted_types
 
     return sorted({*ours} & {*get_untrusted_types(data=dumps(estimator))})
+
+
+def _imported(name: str) -> Any:
+    """Return a module of ours; an empty one where it needs an extra that is not installed: no file can hold of it."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as problem:
+        if (problem.name or "").partition(".")[0] == "softmargin":
+            raise
+        return types.ModuleType(name)

@@ -14,8 +14,8 @@ product with a row is a sum of vectors. The classes do not know of each other.
 
 The bias: b = theta (beta + rho y'a) while samples are visited, and beta <- b after a step, the method of multipliers.
 A free bias is the multiplier of y'a = 0, theta = 1. One with a price, that of a constant feature v, has
-theta = v^2 / (v^2 + rho): its term v^2 / 2 (y'a)^2 of the dual would make all variables slow. maths: eqs. 24 and 25.
-Each visit gives the gap of its sample, maths: squared hinge, eq. 8; their sum is the estimate.
+theta = v^2 / (v^2 + rho): its term v^2 / 2 (y'a)^2 of the dual would make all variables slow. Both: maths: squared
+hinge, eqs. 24 and 25. Each visit gives the gap of its sample, maths: squared hinge, eq. 8; their sum is the estimate.
 
 Shrinking. Variables at a bound whose gradients exceed a share of the largest violation of the last pass leave the set,
 where all of a tile of classes do. When the gap of the set has clearly fallen, all come back.

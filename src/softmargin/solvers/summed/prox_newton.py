@@ -66,7 +66,7 @@ class SummedProxNewton(Resumable):
         """Begin at zero, or at ``init``."""
         if not problem.is_smooth:
             raise IncompatibleError("SummedProxNewton needs a smooth loss; SummedNewton takes hinges with a ridge.")
-        W = problem.prox(problem.checked_point(init).weights, 1.0)
+        W = problem.prox(problem.checked_point(init).weights, 0.0)  # inside its set, and no shorter
         scale = problem.largest_curvature()
         scale = np.where(scale > 0.0, scale, 1.0)
         if not problem.takes_scales:
