@@ -8,7 +8,7 @@ from pathlib import Path
 # Tests run side by side: threads of BLAS would wait for each other. This must happen before NumPy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from softmargin.backends.disk_cache import own_folder  # noqa: E402
+from softmargin.backends.disk_cache import own_folder
 
 # An edited struct method does not invalidate the cached loop of another file, so the cache folder is named by a hash
 # of all sources. This must happen before numba is imported. The folder is the user's own: what lies there is executed.

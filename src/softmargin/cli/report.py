@@ -134,5 +134,5 @@ def _measured(args: Namespace, model: Any, data: str) -> Rows:
     is_vote = isinstance(model, Votes) and len(model.classes) > 2
     if not np.isin(y, model.classes).all():
         note(args, f"{int((~np.isin(y, model.classes)).sum())} rows have labels that the model does not know: errors.")
-    chances = np.exp(model.log_probabilities_of(scores)) if model.has_probabilities else None
+    chances = np.exp(rows.log_probabilities(model, X, scores, dataset.name)) if model.has_probabilities else None
     return Rows(which, X, y, rows.labels_of(model, scores), None if is_vote else scores, chances)
