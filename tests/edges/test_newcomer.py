@@ -75,6 +75,10 @@ def test_the_newcomers_hour(softmargin_of, people):
     certificate = json.loads(softmargin("certify", "people.model", table, "--json", "-q"))
     assert certificate["residual"] <= 1.1e-3
 
+    page = softmargin_of[1] / "people.html"
+    softmargin("report", "people.model", table, "-o", page)
+    assert "town=Ulm" in page.read_text()  # a weight by its name
+
 
 def test_models_for_others(softmargin_of, people):
     softmargin, home = softmargin_of
