@@ -13,7 +13,9 @@ from softmargin.losses.multinomial import one_hot
 from softmargin.losses.smoothed import bent, curvature_diagonal, curvature_times
 from softmargin.penalties import L1, L2, ElasticNet
 from softmargin.problems import Constrained, Penalized
-from softmargin.problems.summed import Block, ConstrainedSum, Form, LocalBlocks, PenalizedSum
+from softmargin.problems.blocks import LocalBlocks
+from softmargin.problems.summed import ConstrainedSum, PenalizedSum
+from softmargin.problems.summed_passes import Block, Form
 from softmargin.run import Stop, solve
 from softmargin.sets import L1Ball
 from softmargin.solvers import BallWorkingSet, PenalizedGradient, SummedNewton, SummedProxNewton

@@ -14,7 +14,7 @@ import numpy as np
 from dask import delayed
 
 from softmargin.core.errors import DataError
-from softmargin.problems.summed import added
+from softmargin.problems.blocks import added
 
 __all__ = ["DaskBlocks", "computed", "quiet"]
 

@@ -19,9 +19,8 @@ that a point is (W, width).
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
-from functools import cached_property, reduce
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -34,58 +33,16 @@ from softmargin.losses.smoothed import is_smooth
 from softmargin.penalties import checked
 from softmargin.penalties.rounding import OPERATIONS, outward, rounded_conjugate, rounded_value
 from softmargin.problems import summed_passes as passes
+from softmargin.problems.blocks import Blocks
 from softmargin.problems.constrained import INSIDE
 from softmargin.problems.linear_losses import Pulled
-from softmargin.problems.summed_passes import Balance, Block, Curvature, Form, Scored
+from softmargin.problems.summed_passes import Balance, Curvature, Form, Scored
 
-__all__ = ["Blocks", "ConstrainedSum", "LocalBlocks", "PenalizedSum", "SummedLosses", "SummedPoint", "added"]
+__all__ = ["ConstrainedSum", "PenalizedSum", "SummedLosses", "SummedPoint"]
 
-T = TypeVar("T", bound=tuple[Any, ...])
 _WIDTH = 1e-3  # of the corner of a hinge whose weights alone are known; by hand
 _BALANCED = 1e-10  # share of the dual variables that may be out of balance before the intercept is improved; by hand
 _MAX_STEPS = 20  # of Newton's method for the intercept; a guard
-
-
-class Blocks(Protocol):
-    """Rows in blocks."""
-
-    n: int
-    n_features: int
-    most_rows: int  # of a block
-    n_blocks: int
-
-    def total(self, work: Callable[..., T], *small: Any) -> T:
-        """Return the sum over all blocks of ``work(block, *small)``, added in a fixed order."""
-
-    def each(self, work: Callable[..., Any], *small: Any) -> list[Any]:
-        """Return ``work(block, *small)`` of every block, in their order."""
-
-
-def added(left: T, right: T) -> T:
-    """Add two tuples field by field."""
-    sums = [a + b for a, b in zip(left, right, strict=True)]
-    return type(left)(*sums) if hasattr(left, "_fields") else type(left)(sums)
-
-
-class LocalBlocks:
-    """Blocks in the memory of this process."""
-
-    def __init__(self, blocks: Sequence[Block]) -> None:
-        self.blocks = [block for block in blocks if len(block.y)] or list(blocks[:1])
-        rows = [len(block.y) for block in self.blocks]
-        self.n, self.most_rows, self.n_blocks = sum(rows), max(rows), len(rows)
-        self.n_features = int(self.blocks[0].X.shape[1])
-
-    def total(self, work: Callable[..., T], *small: Any) -> T:
-        """Return the sum over all blocks, two neighbours at a time: the order of a tree."""
-        sums: list[T] = self.each(work, *small)
-        while len(sums) > 1:
-            sums = [reduce(added, sums[i : i + 2]) for i in range(0, len(sums), 2)]
-        return sums[0]
-
-    def each(self, work: Callable[..., Any], *small: Any) -> list[Any]:
-        """Return what every block gives."""
-        return [work(block, *small) for block in self.blocks]
 
 
 class SummedPoint(NamedTuple):

@@ -1,0 +1,53 @@
+"""Rows in blocks, and sums over them in a fixed order: the same for any machine that holds them."""
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any, Protocol, TypeVar
+
+from softmargin.problems.summed_passes import Block
+
+__all__ = ["Blocks", "LocalBlocks", "added"]
+
+T = TypeVar("T", bound=tuple[Any, ...])
+
+
+class Blocks(Protocol):
+    """Rows in blocks."""
+
+    n: int
+    n_features: int
+    most_rows: int  # of a block
+    n_blocks: int
+
+    def total(self, work: Callable[..., T], *small: Any) -> T:
+        """Return the sum over all blocks of ``work(block, *small)``, added in a fixed order."""
+
+    def each(self, work: Callable[..., Any], *small: Any) -> list[Any]:
+        """Return ``work(block, *small)`` of every block, in their order."""
+
+
+def added(left: T, right: T) -> T:
+    """Add two tuples field by field."""
+    sums = [a + b for a, b in zip(left, right, strict=True)]
+    return type(left)(*sums) if hasattr(left, "_fields") else type(left)(sums)
+
+
+class LocalBlocks:
+    """Blocks in the memory of this process."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.blocks = [block for block in blocks if len(block.y)] or list(blocks[:1])
+        rows = [len(block.y) for block in self.blocks]
+        self.n, self.most_rows, self.n_blocks = sum(rows), max(rows), len(rows)
+        self.n_features = int(self.blocks[0].X.shape[1])
+
+    def total(self, work: Callable[..., T], *small: Any) -> T:
+        """Return the sum over all blocks, two neighbours at a time: the order of a tree."""
+        sums: list[T] = self.each(work, *small)
+        while len(sums) > 1:
+            sums = [reduce(added, sums[i : i + 2]) for i in range(0, len(sums), 2)]
+        return sums[0]
+
+    def each(self, work: Callable[..., Any], *small: Any) -> list[Any]:
+        """Return what every block gives."""
+        return [work(block, *small) for block in self.blocks]
