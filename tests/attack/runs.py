@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from softmargin.data import blobs
-from softmargin.estimators.posing.fit import find_solver
+from softmargin.estimators.posing.auto import find_solver
 from softmargin.kernels import Laplacian, Linear, Polynomial, Rbf
 from softmargin.losses.entrywise import ENTRYWISE, Hinge
 from softmargin.losses.joint import JOINT

@@ -29,7 +29,7 @@ from softmargin.core.certificate import Certificate
 from softmargin.core.deadline import OutOfTime, alarm, check_time, deadline, has_time_for, is_time_up, share_of_time
 from softmargin.core.errors import SoftmarginError
 from softmargin.data import blobs
-from softmargin.estimators.posing.fit import find_solver
+from softmargin.estimators.posing.auto import find_solver
 from softmargin.losses import multinomial
 from softmargin.losses.entrywise import ENTRYWISE
 from softmargin.penalties import L1, L2, MCP

@@ -16,8 +16,8 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.rounding import Rounded
 from softmargin.data import blobs
 from softmargin.estimators.frame.warnings import NotCertifiedWarning
+from softmargin.estimators.posing.auto import find_solver
 from softmargin.estimators.posing.finishers import finisher_of
-from softmargin.estimators.posing.fit import find_solver
 from softmargin.kernels import Rbf
 from softmargin.matrices.gram import Gram
 from softmargin.penalties import L2

@@ -8,7 +8,7 @@ from helpers import LOSS_NAMES, PROBLEM_NAMES, augmented, dense, infeasibility, 
 from reference.optimum import svm_optimum
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.data import blobs
-from softmargin.estimators.posing.fit import find_solver
+from softmargin.estimators.posing.auto import find_solver
 from softmargin.problems import DualPoint, MulticlassSVM, OneVsRest
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers import DualBlockDescent, InteriorPoint

@@ -13,7 +13,7 @@ from scipy.sparse import csc_matrix, csr_array, csr_matrix
 from softmargin import LinearSVC, SoftmaxRegression
 from softmargin.core.errors import DataError
 from softmargin.data import blobs
-from softmargin.estimators.frame import fit as frame
+from softmargin.estimators.frame import classifier as frame
 from softmargin.estimators.frame.data import encoded, is_ready, ready_labels
 
 X, y = blobs(60, 4, 3, seed=0)

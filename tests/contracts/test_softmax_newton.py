@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from reference.ridge_softmax import FORMS, PRICES, make, samples
 from softmargin.core.errors import IncompatibleError
-from softmargin.estimators.posing.fit import find_solver
+from softmargin.estimators.posing.auto import find_solver
 from softmargin.penalties import L2
 from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve

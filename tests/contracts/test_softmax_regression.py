@@ -25,7 +25,7 @@ from softmargin import (
     penalties,
 )
 from softmargin.data import blobs
-from softmargin.estimators.posing.fit import find_solver
+from softmargin.estimators.posing.auto import find_solver
 from softmargin.estimators.posing.softmax import convex_relative, described, read_penalty
 from softmargin.problems import softmax_problem
 from softmargin.solvers.names import SOLVERS, choices

@@ -11,7 +11,7 @@ from benchopt import BaseObjective
 
 from benchmark_utils.ours import ENDLESS
 from benchmark_utils.racing import GapReached
-from softmargin.estimators.posing.fit import find_solver
+from softmargin.estimators.posing.auto import find_solver
 from softmargin.problems import BallPoint
 from softmargin.run import Stop, solve
 

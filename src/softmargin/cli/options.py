@@ -201,8 +201,7 @@ def _export(parser: Any) -> None:
     parser.add_argument(
         "--float32", action="store_true", help="onnx: compute in float32, for runtimes that have no float64"
     )
-    parser.add_argument("--json", action="store_true", help="print one line of JSON")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing, unless it fails")
+    _file_options(parser)
 
 
 def _report(parser: Any) -> None:
@@ -214,8 +213,7 @@ def _report(parser: Any) -> None:
     )
     parser.add_argument("-o", "--output", metavar="PAGE", required=True, help="write the page here (.html)")
     _part_options(parser, "default: the test part where there is one, else all")
-    parser.add_argument("--json", action="store_true", help="print one line of JSON")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing, unless it fails")
+    _file_options(parser)
 
 
 def _data(parser: Any) -> None:
@@ -265,6 +263,12 @@ def _part_options(parser: Any, default: str) -> None:
     parser.add_argument("--seed", type=count, help="of the held-out rows (default: what the model says)")
     add_data_dir(parser)
     add_table(parser, is_learnt=False)
+
+
+def _file_options(parser: Any) -> None:
+    """Add how verbs talk whose result is a file."""
+    parser.add_argument("--json", action="store_true", help="print one line of JSON")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing, unless it fails")
 
 
 def _output_options(parser: Any) -> None:

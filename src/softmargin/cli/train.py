@@ -17,7 +17,8 @@ from softmargin.cli.show import in_options, note, status_line, wants_progress, w
 from softmargin.core.errors import DataError
 from softmargin.data import Dataset
 from softmargin.estimators.posing.advice import advice_for
-from softmargin.estimators.posing.fit import find_solver, fit_problem
+from softmargin.estimators.posing.auto import find_solver
+from softmargin.estimators.posing.fit import fit_problem
 from softmargin.estimators.posing.kernels import KernelTask
 from softmargin.models import LinearRegressor
 from softmargin.run import Result, Status, Stop

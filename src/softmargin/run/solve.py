@@ -7,10 +7,8 @@ always has its own certificate.
 
 import functools
 import math
-import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -20,10 +18,10 @@ from softmargin.core.deadline import is_time_up
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.parameters import check_all
 from softmargin.core.protocols import Progress, Watcher
-from softmargin.core.threads import interruption
 from softmargin.run.asked import ASKED, check_first, check_needs
 from softmargin.run.best import Best, unpacked_point
 from softmargin.run.budget import Clock, Stop
+from softmargin.run.interrupts import interrupts
 from softmargin.run.restored import kernel_matrices, recall
 from softmargin.run.result import Result, Status, Trace, TraceRow, name_at_work
 from softmargin.run.schedule import Schedule
@@ -77,7 +75,7 @@ def solve(
     run = _Run(problem, solver, stop, watchers)
     result = None
     # What overflows shows in the certificate: the run ends as failed, with advice.
-    with _interrupts() as interrupted, np.errstate(all="ignore"):
+    with interrupts() as interrupted, np.errstate(all="ignore"):
         for watcher in watchers:
             watcher.begin(problem, solver, stop)
         try:
@@ -324,38 +322,3 @@ class _Run:
             *(point, certificate, how, self.trace, self.iteration),
             *(self.clock.seconds, self.clock.certificate_seconds, self.is_torn),
         )
-
-
-@contextmanager
-def _interrupts() -> Iterator[threading.Event]:
-    """Turn Ctrl-C into a flag that is read between steps, so that no step is cut short; a second one is immediate.
-
-    So is SIGTERM where the program has made it raise KeyboardInterrupt, by a handler with ``may_wait = True``. Runs in
-    threads that work together have one flag.
-    """
-    handlers: dict[int, Any] = {}
-    if threading.current_thread() is threading.main_thread():  # only it receives signals
-        found = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
-        # A program with its own handler keeps it.
-        handlers = {signum: handler for signum, handler in found.items() if _may_wait(handler)}
-
-    def on_interrupt(signum: int, frame: Any) -> None:
-        try:
-            handlers[signum](signum, frame)
-        except KeyboardInterrupt:
-            if flag.is_set():
-                raise
-            flag.set()
-
-    with interruption() as flag:
-        for signum in handlers:
-            signal.signal(signum, on_interrupt)
-        try:
-            yield flag
-        finally:
-            for signum, handler in handlers.items():
-                signal.signal(signum, handler)
-
-
-def _may_wait(handler: Any) -> bool:
-    return handler is signal.default_int_handler or getattr(handler, "may_wait", False)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmark_utils.ball_solvers import BallSolver
-from softmargin.estimators.posing.fit import find_solver
+from softmargin.estimators.posing.auto import find_solver
 from softmargin.matrices.operator import row_squares
 from softmargin.run import Stop, solve
 from softmargin.solvers import PrimalDualBFW

@@ -3,7 +3,7 @@
 from typing import Any
 
 from benchmark_utils.softmax_solvers import SoftmaxSolver
-from softmargin.estimators.posing.fit import find_solver
+from softmargin.estimators.posing.auto import find_solver
 
 
 class Solver(SoftmaxSolver):

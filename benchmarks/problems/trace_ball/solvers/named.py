@@ -3,7 +3,7 @@
 from typing import Any
 
 from benchmark_utils.ball_solvers import BallSolver
-from softmargin.estimators.posing.fit import find_solver
+from softmargin.estimators.posing.auto import find_solver
 
 
 class Solver(BallSolver):

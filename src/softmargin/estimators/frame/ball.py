@@ -31,8 +31,9 @@ from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.parameters import OneOf
 from softmargin.core.sparse import checked_sparse
 from softmargin.core.threads import threads
+from softmargin.estimators.frame.classifier import CertifiedClassifier
 from softmargin.estimators.frame.data import FIT_KINDS, X_KINDS, Data, checked_weights, encoded
-from softmargin.estimators.frame.fit import CertifiedClassifier, CertifiedEstimator, Posed, at_one_moment
+from softmargin.estimators.frame.fit import CertifiedEstimator, Posed, at_one_moment
 from softmargin.estimators.frame.warnings import InactiveBallWarning, inactive_ball
 from softmargin.estimators.posing.ball import (
     MARGINS,

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from softmargin.core.errors import DataError
 from softmargin.core.parameters import shown
-from softmargin.estimators.posing.fit import find_solver
+from softmargin.estimators.posing.auto import find_solver
 from softmargin.run.watchers import Checkpoint, SavedState, load_checkpoint
 
 __all__ = ["Resumed", "resumed"]

@@ -19,33 +19,25 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from softmargin.backends.arrays import is_dask, on_host
 from softmargin.core.certificate import Certificate
 from softmargin.core.parameters import check_all
-from softmargin.core.sparse import checked_sparse
 from softmargin.core.threads import threads
 from softmargin.core.warn import warn_caller
 from softmargin.estimators.frame.callbacks import CallbackBridge, CallbackSupportMixin, with_callbacks
 from softmargin.estimators.frame.checkpoint import resumed
-from softmargin.estimators.frame.data import FIT_KINDS, X_KINDS, Data, checked_weights, encoded, is_ready, ready_labels
-from softmargin.estimators.frame.looks import ClassifierLooks, Looks
+from softmargin.estimators.frame.data import Data
+from softmargin.estimators.frame.looks import Looks
 from softmargin.estimators.frame.warnings import NotCertifiedWarning, interrupted_fit, not_certified
-from softmargin.estimators.posing.fit import (
-    demand_modest,
-    fit_problem,
-    loss_prices,
-    model_info,
-)
+from softmargin.estimators.posing.fit import fit_problem, model_info
 from softmargin.estimators.posing.parameters import PARAMETERS
-from softmargin.models import LinearModel
 from softmargin.run import Result, Status, Stop
 
 __all__ = [
-    "CertifiedClassifier",
     "CertifiedEstimator",
     "Posed",
     "at_one_moment",
@@ -340,53 +332,3 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
         from softmargin.export import to_onnx
 
         return to_onnx(self.model(), path, compute=compute)
-
-
-class CertifiedClassifier(ClassifierMixin, ClassifierLooks, CertifiedEstimator):
-    """A classifier that is trained to a certificate; a subclass also says which problem it solves (``_claim``)."""
-
-    def _checked(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        X = checked_sparse(X)
-        ready = self._ready_data(X, y, sample_weight)
-        if ready is not None:
-            return ready
-        X, y = validate_data(self, X, y, **FIT_KINDS)
-        labels = encoded(y)
-        demand_modest(X)
-        return Data(X, y, checked_weights(sample_weight, X), *labels)
-
-    def _ready_data(self, X: Any, y: Any, sample_weight: Any) -> Data | None:
-        """Return data that need no conversion; None where scikit-learn's checks have the last word."""
-        labels = ready_labels(y)
-        if labels is None or not is_ready(X) or len(y) != X.shape[0]:
-            return None
-        # As scikit-learn's validate_data does: the features of an array have no names.
-        self.n_features_in_ = X.shape[1]
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        return Data(X, y, checked_weights(sample_weight, X), *labels)
-
-    def _prices(self, data: Data, C: Any) -> Array:
-        return loss_prices(data.codes, data.classes, C, self.class_weight, data.sample_weight)
-
-    def _predictor(self, info: dict[str, Any]) -> Any:
-        return LinearModel(self.classes_, self.coef_, self.intercept_, info)
-
-    @at_one_moment
-    def decision_function(self, X: Any) -> Array:
-        """Return the scores: (n, k), or (n,) for two classes (above zero means ``classes_[1]``)."""
-        X = self._rows_like_fitted(X)
-        with threads(self.n_jobs):
-            return self._predictor({}).decision_function(X)
-
-    def _rows_like_fitted(self, X: Any) -> Any:
-        """Return X after a check that it has the columns of the training data."""
-        check_is_fitted(self)
-        is_alike = is_ready(X) and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_")
-        return X if is_alike else validate_data(self, checked_sparse(X), reset=False, **X_KINDS)
-
-    @at_one_moment
-    def predict(self, X: Any) -> Array:
-        """Return the label with the highest score for every row of X."""
-        scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]

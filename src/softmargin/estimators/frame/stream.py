@@ -14,8 +14,8 @@ from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
 from softmargin.core.sparse import checked_sparse
 from softmargin.core.threads import threads
+from softmargin.estimators.frame.classifier import CertifiedClassifier
 from softmargin.estimators.frame.data import FIT_KINDS, Data, checked_labels, checked_weights, is_ready
-from softmargin.estimators.frame.fit import CertifiedClassifier
 from softmargin.estimators.posing.fit import codes_of, demand_modest
 from softmargin.estimators.posing.linear_stream import LinearStream
 from softmargin.run import Result, Status, Trace

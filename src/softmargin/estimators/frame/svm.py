@@ -10,8 +10,9 @@ from sklearn.utils.metaestimators import available_if
 from softmargin.backends.arrays import to_numpy
 from softmargin.core.threads import threads
 from softmargin.estimators.frame.calibration import TUNING, fitted_calibration, held_out_scores
+from softmargin.estimators.frame.classifier import CertifiedClassifier
 from softmargin.estimators.frame.data import Data
-from softmargin.estimators.frame.fit import CertifiedClassifier, Posed, at_one_moment
+from softmargin.estimators.frame.fit import Posed, at_one_moment
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.svm import FIT_INTERCEPT, SvmData, SvmSettings
 from softmargin.models.probabilities import calibrated_logs

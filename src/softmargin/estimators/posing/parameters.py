@@ -23,7 +23,8 @@ from softmargin.core.parameters import (
     Whole,
 )
 from softmargin.core.threads import N_JOBS
-from softmargin.estimators.posing.fit import CLASS_WEIGHT, SOLVER
+from softmargin.estimators.posing.auto import SOLVER
+from softmargin.estimators.posing.fit import CLASS_WEIGHT
 from softmargin.estimators.posing.kernels import APPROXIMATIONS
 from softmargin.estimators.posing.svm import HINGES, INTERCEPT_SCALING, MULTICLASS
 from softmargin.kernels import GAMMA, KERNEL

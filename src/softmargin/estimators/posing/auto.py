@@ -1,0 +1,193 @@
+"""The solver by its name, and "auto": the fastest for a problem, by thresholds that were measured."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin import solvers
+from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import (
+    SOLVER_OBJECT,
+    Given,
+    checked,
+)
+from softmargin.core.protocols import ManyProblems, PairsProblem
+from softmargin.core.threads import n_threads
+from softmargin.estimators.posing.finishers import finisher_of
+from softmargin.losses.observed import Observed
+from softmargin.matrices.operator import SCATTERED, row_squares
+from softmargin.problems import EveryPair, KernelOneVsOne, OneVsRest
+from softmargin.run.asked import check_needs
+from softmargin.sets import L1Ball
+from softmargin.solvers.names import SAMPLING, SOLVERS, choices
+
+__all__ = ["SOLVER", "TUNING", "AutoTuning", "find_solver"]
+
+Array = NDArray[Any]
+
+
+class AutoTuning(NamedTuple):
+    """The thresholds by which ``solver="auto"`` chooses, found on the data sets of docs/results."""
+
+    many_features: int = 3000  # above, a sparse ridge problem goes to its dual: docs/results/softmax.md
+    most_multiplied: float = 5.5e7  # multiplications up to which a whole Hessian is fastest: docs/results/softmax.md
+    most_modelled: float = 2e7  # the same for one column in a trace ball: as fast on wdbc and splice, not on a1a
+    # Mean C_i |x_i|^2 / ridge from which on primal-dual steps go further, and the features up to which newton_cg is as
+    # good, as it has a matrix per class; by hand, on mnist and isolet, avila and poker.
+    steep: float = 5e4
+    few_features: int = 50
+    # The same up to which dual descent is faster than both, with three and more classes; three to ten times on mnist,
+    # isolet and smoothed digits at C = 0.01 .. 1.
+    gentle: float = 1e3
+    scattered: float = SCATTERED  # BLAS multiplications in the time of one that scatters its result
+    heavy: float = 3.0  # largest p_i |x_i|^2 / l2 at which dual coordinates are the fastest: docs/results/balls.md
+    loose_tol: float = 1e-2  # tolerance of the convex relative, where a run starts; by hand
+
+
+TUNING = AutoTuning()
+NAME = Given("a name ('auto' is the fastest)", lambda value: isinstance(value, str))
+SOLVER = (NAME, SOLVER_OBJECT)
+
+
+def find_solver(solver: Any, problem: Any) -> Any:
+    """Return the solver of that name, or the solver object itself, made ready for ``problem``.
+
+    The parts of a one-vs-rest problem are solved one by one; where a model is made of dual variables, a solver that
+    finds weights is certified at its dual variables. "auto" hands over to another one where the fastest stalls.
+    """
+    checked("solver", solver, *SOLVER)
+    if isinstance(problem, KernelOneVsOne) and isinstance(solver, str) and solver in choices(problem.kind):
+        return _by_name(_name_of_fastest(problem) if solver == "auto" else solver, problem)
+    part, n_parts = (problem.parts[0], len(problem.parts)) if isinstance(problem, OneVsRest) else (problem, 1)
+    if not isinstance(solver, str):
+        return _made_ready(solver, problem, part)
+    is_auto = solver == "auto"
+    name = _name_of_fastest(part) if is_auto else solver
+    first = _made_ready(_by_name(name, part), problem, part)
+    if is_auto and part is not problem and part.kind == "linear hinge" and is_wide(part.X):
+        first = solvers.OneVsRestDescent()  # on rows of text, one pass for all classes takes less than block steps
+    finisher = finisher_of(part, name, n_parts) if is_auto else None
+    if finisher is None:
+        return first
+    then = _made_ready(_by_name(finisher.name, part), problem, part)
+    return then if finisher.is_hopeless else solvers.HandOver(first, then, patience=finisher.patience)
+
+
+def _made_ready(chosen: Any, problem: Any, part: Any) -> Any:
+    """Return a solver for all parts of a problem."""
+    if part is problem or ManyProblems in chosen.needs or PairsProblem in chosen.needs:
+        return chosen
+    if hasattr(chosen, "all_classes") and not isinstance(problem, EveryPair):
+        together = chosen.all_classes()
+        n_groups = min(n_threads(), len(problem.parts))
+        return together if n_groups == 1 else solvers.EachGroup(together, n_groups=n_groups)
+    check_needs(part, chosen, f"It is a part of a one-vs-rest problem. Choose one of {', '.join(choices(part.kind))}.")
+    has_weights = part.kind == "linear squared_hinge" and part.is_expansion
+    return solvers.EachClass(solvers.AtDualPoint(chosen) if has_weights else chosen)
+
+
+def _solvers_of(problem: Any) -> Mapping[str, Any]:
+    table = SOLVERS.get(problem.kind)
+    if table is None:
+        raise IncompatibleError(f"no solver here solves {problem.kind} problems; pass a solver object of your own.")
+    return table
+
+
+def _name_of_fastest(problem: Any) -> str:
+    rule = RULES.get(problem.kind)
+    return next(iter(_solvers_of(problem))) if rule is None else rule(problem)
+
+
+def _by_name(name: str, problem: Any) -> Any:
+    kind, table = problem.kind, _solvers_of(problem)
+    if name not in table:
+        fits = [other for other, names in SOLVERS.items() if name in names]
+        near = [other for other in fits if ("hinge" in other) == ("hinge" in kind)] or fits
+        found = f"solves {' and '.join(near)} problems, not {kind} ones" if fits else "is unknown"
+        more = SOLVERS[SAMPLING] if kind == "kernel hinge" else ()
+        raise IncompatibleError(f"solver={name!r} {found}; choose one of {', '.join([*choices(kind), *more])}.")
+    home, settings = table[name]
+    return getattr(solvers, home)(**settings)
+
+
+def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
+    """Name the solver for a ridge: Newton's method, with the whole Hessian where it is small; the dual where X is wide.
+
+    Dense features go to the dual as well where C is modest, as passes over it then are few.
+    Raw features and large C, which make Newton's method stall, go to primal and dual together (mnist as 0..255: 1e7,
+    where standardised sets have 10 to 1e4 at C = 1). The Hessian takes n unknowns^2 multiplications, or with two
+    classes and sparse rows n times their nonzero numbers squared; solving takes unknowns^3 / 3. There are no more
+    unknowns per class than samples.
+    """
+    n, d = problem.X.shape
+    is_sparse = not isinstance(problem.X, np.ndarray)
+    unknowns = problem.n_columns * (min(n, d) + 1.0)
+    making = n * unknowns**2
+    if is_sparse and problem.is_pinned and d <= n:
+        making = min(making, tuning.scattered * problem.X.nnz**2 / max(n, 1))
+    if problem.ridge > 0.0 and making + unknowns**3 / 3.0 <= tuning.most_multiplied:
+        return "newton"
+    if is_sparse and d > tuning.many_features and problem.ridge > 0.0:
+        return "dual_descent"
+    if min(n, d) <= tuning.few_features or problem.ridge == 0.0:
+        return "newton_cg"
+    steepness = problem.C @ row_squares(problem.X) / (problem.ridge * n)
+    if steepness <= tuning.gentle and not (is_sparse or problem.is_pinned):
+        return "dual_descent"
+    return "primal_dual_newton" if steepness >= tuning.steep else "newton_cg"
+
+
+def fastest_kernel_hinge(problem: Any) -> str:
+    """Name the solver for a kernel hinge: by pairs of samples where each has one variable, else by blocks.
+
+    Both are compiled loops over single rows; on a device whole arrays are fast.
+    """
+    if problem.gram.is_on_device:
+        return "splitting"
+    return "pair_descent" if problem.n_classes == 2 else "block_descent"
+
+
+def fastest_in_l1_ball(problem: Any, tuning: AutoTuning = TUNING) -> str:
+    """Name the solver for an l1 ball: on the dual where the ridge outweighs every sample, else on a working set."""
+    if not isinstance(problem.ball, L1Ball):
+        return "accelerated_gradient"
+    is_smooth = problem.l2 > 0.0 and not (problem.fit_intercept or problem.loss.is_joint)
+    is_smooth = is_smooth and not isinstance(problem.loss, Observed)
+    if is_smooth and (problem.weights * row_squares(problem.X)).max() <= tuning.heavy * problem.l2:
+        return "dual_descent"
+    return "working_set"
+
+
+def fastest_in_trace_ball(problem: Any, tuning: AutoTuning = TUNING) -> str:
+    """Name the solver for a trace ball: Newton's method where there is one column and a small Hessian."""
+    from softmargin.solvers.ball.newton import step_work
+
+    is_small = problem.shape[1] == 1 and step_work(*problem.X.shape) <= tuning.most_modelled
+    return "newton" if is_small else "accelerated_gradient"
+
+
+def fastest_squared_hinge(problem: Any, tuning: AutoTuning = TUNING) -> str:
+    """Name the solver for a linear squared hinge: on the dual where X is sparse and wide, else Newton's method."""
+    return "dual_descent" if is_wide(problem.gram.X, tuning) else "newton"
+
+
+def is_wide(X: Any, tuning: AutoTuning = TUNING) -> bool:
+    """Say whether X is sparse and has many features."""
+    return not isinstance(X, np.ndarray) and X.shape[1] > tuning.many_features
+
+
+def fastest_kernel_squared_hinge(problem: Any) -> str:
+    """Name the solver for a squared hinge with a kernel: by pairs of samples, by whole arrays on a device."""
+    return "dual_prox_gradient" if problem.gram.is_on_device else "smo"
+
+
+RULES: dict[str, Callable[[Any], str]] = {
+    "softmax ridge": fastest_ridge,
+    "linear squared_hinge": fastest_squared_hinge,
+    "kernel hinge": fastest_kernel_hinge,
+    "kernel squared_hinge": fastest_kernel_squared_hinge,
+    "l1 ball": fastest_in_l1_ball,
+    "trace ball": fastest_in_trace_ball,
+}

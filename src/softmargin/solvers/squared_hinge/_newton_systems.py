@@ -1,0 +1,168 @@
+"""The Newton system of a piece of the linear L2-SVM, solved in the cheapest way (maths: squared hinge, section 7).
+
+few in I    Cholesky with one unknown per sample of I: with A the rows sqrt(C_i) (x_i - mu)' of I,
+(rho + A'A)^-1 r = (r - A' (rho + A A')^-1 A r) / rho ,    rho = 1 + lambda
+modest d    Cholesky in d unknowns; columns of a dense X are centred, so that a large offset costs no digits. The
+sum over I follows the samples that enter and leave I, as late pieces differ in few of them
+large d     conjugate gradients, with a mild diagonal preconditioner, only as exact as g is small; where they take
+more work than Cholesky in the samples of I, that finishes
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dposv
+
+from softmargin.core.deadline import check_time
+from softmargin.matrices.operator import FEW, is_thin
+from softmargin.matrices.rows import add_squares, as_rows, weighted_squares
+from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
+from softmargin.solvers.squared_hinge._newton_loop import fill_scaled
+from softmargin.solvers.squared_hinge._newton_state import NewtonState, Piece, PrimalNewtonTuning
+
+__all__ = ["has_long_rows", "newton_move"]
+
+Array = NDArray[Any]
+
+
+def newton_move(state: NewtonState, piece: Piece, tuning: PrimalNewtonTuning) -> Array:
+    """Return the Newton move of w, in the cheapest way."""
+    m, d = int(np.count_nonzero(piece.prices)), len(state.weights)
+    if 0 < m < d and m * d <= FEW:
+        return _solve_by_samples(state, piece)
+    if d <= tuning.dense_features:
+        return _solve_dense(state, piece, tuning)
+    may_factor = 0 < m <= tuning.most_samples and not isinstance(state.X, np.ndarray)
+    if state.is_hard and may_factor:
+        return _solve_by_sparse_samples(state, piece)
+    move, is_exact = _solve_by_products(state, piece, tuning, may_factor=may_factor)
+    if is_exact:
+        return move
+    state.is_hard = True
+    return _solve_by_sparse_samples(state, piece) if may_factor else move
+
+
+def _solve_by_samples(state: NewtonState, piece: Piece) -> Array:
+    """Return the Newton move of w from a system with one unknown per sample of I."""
+    m, d = int(np.count_nonzero(piece.prices)), len(state.weights)
+    check_time(float(m) ** 2 * (d + m / 3.0))
+    A = np.empty((m, d))
+    fill_scaled(as_rows(state.X), state.mean + piece.centre, piece.prices, 0, A)
+    rho, gram = 1.0 + state.damping, A @ A.T
+    gram.flat[:: m + 1] += rho
+    return (piece.right - A.T @ _solve_positive(gram, A @ piece.right)) / rho
+
+
+def _solve_by_sparse_samples(state: NewtonState, piece: Piece) -> Array:
+    """Return the same, for sparse rows that are never centred one by one."""
+    active = np.flatnonzero(piece.prices)
+    m, rows, roots = len(active), state.X[active].astype(np.float64, copy=False), np.sqrt(piece.prices[active])
+    check_time(m**3.0 / 3.0)
+    along = rows @ piece.centre
+    gram = (rows @ rows.T).toarray()
+    gram -= along[:, None] + (along - piece.centre @ piece.centre)
+    gram *= np.multiply.outer(roots, roots)
+    rho = 1.0 + state.damping
+    gram.flat[:: m + 1] += rho
+    u = roots * _solve_positive(gram, roots * (rows @ piece.right - float(piece.centre @ piece.right)))
+    return np.asarray(piece.right - rows.T @ u + float(u.sum()) * piece.centre) / rho
+
+
+def _solve_dense(state: NewtonState, piece: Piece, tuning: PrimalNewtonTuning) -> Array:
+    """Return the Newton move of w from a system with one unknown per feature."""
+    d, prices = len(state.weights), piece.prices
+    m = int(np.count_nonzero(prices))
+    check_time(d**3.0 / 3.0)
+    is_first = d > 0 and not state.weights.any() and has_long_rows(state.X, tuning)
+    stride = m // (2 * tuning.sampled * d) if is_first else 0
+    if stride > 1:  # the first piece is a poor model of P: some rows tell as much of it, and the diagonal of all
+        few = np.zeros_like(prices)
+        few[np.flatnonzero(prices)[::stride]] = stride * prices[np.flatnonzero(prices)[::stride]]
+        squares = _squares(state, few, tuning)
+        diagonal = np.zeros(d)
+        weighted_squares(as_rows(state.X), prices, diagonal)
+        diagonal -= state.mean * (2.0 * piece.total * piece.centre + piece.total * state.mean)
+        squares.flat[:: d + 1] = np.maximum(squares.flat[:: d + 1], diagonal)
+    elif len(state.held):
+        change = prices - state.held
+        state.drift += int(np.count_nonzero(change))
+        if state.drift > m or not state.held.any():
+            state.squares, state.drift, change = np.zeros((d, d)), 0, prices
+        state.squares += _squares(state, change, tuning)
+        state.held[:] = prices
+        squares = state.squares.copy()
+    else:
+        squares = _squares(state, prices, tuning)
+    squares -= np.multiply.outer(piece.total * piece.centre, piece.centre)
+    squares.flat[:: d + 1] += 1.0 + state.damping
+    return _solve_positive(squares, piece.right)
+
+
+def has_long_rows(X: Any, tuning: PrimalNewtonTuning) -> bool:
+    """Say whether the squares of the rows take most of a step."""
+    return bool(X.shape[1] > tuning.long if isinstance(X, np.ndarray) else X.nnz > tuning.long * X.shape[0])
+
+
+def _squares(state: NewtonState, prices: Array, tuning: PrimalNewtonTuning) -> Array:
+    """Return the upper triangle of sum_i c_i (x_i - mean)(x_i - mean)'; prices may be negative."""
+    rows, d = as_rows(state.X), len(state.weights)
+    squares = np.zeros((d, d))
+    if is_thin(state.X, short=tuning.short):
+        check_time(tuning.scattered * state.X.nnz**2 / max(len(prices), 1))
+        add_squares(rows, prices, squares)
+        return squares
+    for sign in (1.0, -1.0) if prices.min(initial=0.0) < 0.0 else (1.0,):
+        one_sided = np.maximum(sign * prices, 0.0)
+        first, left = 0, int(np.count_nonzero(one_sided))
+        # Every block adds a whole (d, d) product, so blocks are larger than that.
+        block = np.empty((min(left, max(tuning.block, 2 * d * d) // max(d, 1)), d))
+        while left > 0:
+            check_time(len(block) * float(d) ** 2)
+            first, m = fill_scaled(rows, state.mean, one_sided, first, block)
+            squares += sign * (block[:m].T @ block[:m])
+            left -= m
+    return squares
+
+
+def _solve_positive(hessian: Array, right: Array) -> Array:
+    """Solve by Cholesky, from the upper triangle alone; by eigenvalues where rounding has lost the identity."""
+    if not len(right):
+        return right
+    x: Array
+    _, x, failed = dposv(hessian.T, right, lower=True)  # the upper triangle by rows is the lower one by columns
+    if failed:
+        values, vectors = np.linalg.eigh(hessian, UPLO="U")
+        x = vectors @ ((vectors.T @ right) / np.maximum(values, 1.0))
+    return x
+
+
+def _solve_by_products(
+    state: NewtonState, piece: Piece, tuning: PrimalNewtonTuning, *, may_factor: bool
+) -> tuple[Array, bool]:
+    """Return the Newton move of w approximately, by conjugate gradients, and whether it is as exact as asked for."""
+    active = piece.prices > 0.0
+    rows, prices = state.X[active].astype(np.float64, copy=False), piece.prices[active]
+    total, centre, right, rho = piece.total, piece.centre, piece.right, 1.0 + state.damping
+    squares = np.square(rows) if isinstance(rows, np.ndarray) else rows.multiply(rows)
+    scale = rho + tuning.diagonal_share * np.maximum(squares.T @ prices - total * centre**2, 0.0)
+
+    columns, pull, inverse = rows.T, total * centre, 1.0 / scale
+
+    def product(v: Array, out: Array) -> None:
+        np.multiply(v, rho, out=out)
+        out += columns @ (prices * (rows @ v))
+        if total > 0.0:
+            out -= float(centre @ v) * pull
+
+    # The gap is about |g|^2 / 2, so this is the root of the relative gap: the solution is as exact as w is near.
+    primal = max(piece.primal, np.finfo(float).tiny)
+    exactness = float(np.clip(np.linalg.norm(right) / np.sqrt(2.0 * primal), tuning.most_exact, tuning.least_exact))
+    budget = tuning.max_products
+    if may_factor:  # as much work as Cholesky in the samples
+        factor = len(prices) ** 3.0 / (3.0 * tuning.scattered)
+        budget = int(np.clip(factor / (2.0 * rows.nnz + 1.0), min(tuning.fewest_products, budget), budget))
+    solved = conjugate_gradients(
+        product, right, lambda V: V * inverse, exactness, is_euclidean=True, max_products=budget
+    )
+    return solved.x, float(np.linalg.norm(solved.residual)) <= exactness * float(np.linalg.norm(right))
