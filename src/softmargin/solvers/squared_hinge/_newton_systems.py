@@ -1,11 +1,13 @@
 """The Newton system of a piece of the linear L2-SVM, solved in the cheapest way (maths: squared hinge, section 7).
 
-few in I    Cholesky with one unknown per sample of I: with A the rows sqrt(C_i) (x_i - mu)' of I,
-(rho + A'A)^-1 r = (r - A' (rho + A A')^-1 A r) / rho ,    rho = 1 + lambda
-modest d    Cholesky in d unknowns; columns of a dense X are centred, so that a large offset costs no digits. The
-sum over I follows the samples that enter and leave I, as late pieces differ in few of them
-large d     conjugate gradients, with a mild diagonal preconditioner, only as exact as g is small; where they take
-more work than Cholesky in the samples of I, that finishes
+Which way, by the samples in I and the features d:
+
+    few in I    Cholesky with one unknown per sample of I: with A the rows sqrt(C_i) (x_i - mu)' of I,
+                (rho + A'A)^-1 r = (r - A' (rho + A A')^-1 A r) / rho ,    rho = 1 + lambda
+    modest d    Cholesky in d unknowns; columns of a dense X are centred, so that a large offset costs no digits. The
+                sum over I follows the samples that enter and leave I, as late pieces differ in few of them
+    large d     conjugate gradients, with a mild diagonal preconditioner, only as exact as g is small; where they take
+                more work than Cholesky in the samples of I, that finishes
 """
 
 from typing import Any
