@@ -297,14 +297,14 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "kernels.points:add_product": _simply(
         lambda a, k: (2.0 * a.tile.size * a.weights.shape[1], a.tile.nbytes + 2.0 * a.out.nbytes)
     ),
-    "solvers.squared_hinge.newton:_solve_dense": _simply(_by_features),
-    "solvers.squared_hinge.newton:_solve_positive": _simply(
+    "solvers.squared_hinge._newton_systems:_solve_dense": _simply(_by_features),
+    "solvers.squared_hinge._newton_systems:_solve_positive": _simply(
         lambda a, k: (len(a.right) ** 3 / 3.0, 8.0 * len(a.right) ** 2)
     ),
-    "solvers.squared_hinge.newton:_solve_by_samples": _simply(_by_samples),
+    "solvers.squared_hinge._newton_systems:_solve_by_samples": _simply(_by_samples),
     "solvers.squared_hinge.newton:evaluate_piece": _piece,
     "solvers.squared_hinge.newton:minimise_along": _simply(lambda a, k: _rows_once(a.samples.rows, len(a.scores))),
-    "solvers.squared_hinge.newton:conjugate_gradients": _products_of_rows,
+    "solvers.squared_hinge._newton_systems:conjugate_gradients": _products_of_rows,
     "solvers.softmax.newton:fill_hessian": _simply(
         lambda a, k: (
             a.objective.n * len(a.H) ** 2 + len(a.H) ** 3 / 3.0,
