@@ -10,6 +10,7 @@ from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import is_thin
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems import L2SVM
+from softmargin.solvers.squared_hinge import _newton_systems as systems
 from softmargin.solvers.squared_hinge import newton
 from softmargin.solvers.squared_hinge._newton_loop import (
     CentredSamples,
@@ -162,13 +163,13 @@ def test_all_ways_to_solve_give_the_same_move(rng, has_bias, density):
     # A tiny gradient beside the objective makes conjugate gradients exact.
     right = 1e-12 * piece.right
     piece = piece._replace(prices=few, total=float(few.sum()), centre=centre, right=right)
-    newton._solve_dense(state, piece._replace(prices=np.where(rng.random(N) < 0.9, few, C)), solver.tuning)
-    first = newton._solve_dense(state, piece, solver.tuning)  # rows have entered and left the sum that is kept
+    systems._solve_dense(state, piece._replace(prices=np.where(rng.random(N) < 0.9, few, C)), solver.tuning)
+    first = systems._solve_dense(state, piece, solver.tuning)  # rows have entered and left the sum that is kept
     assert 0 < state.drift < np.count_nonzero(few)
-    others = [newton._solve_by_samples(state, piece)]
+    others = [systems._solve_by_samples(state, piece)]
     if is_sparse:
-        others.append(newton._solve_by_sparse_samples(state, piece))
-    move, is_exact = newton._solve_by_products(state, piece, solver.tuning, may_factor=False)
+        others.append(systems._solve_by_sparse_samples(state, piece))
+    move, is_exact = systems._solve_by_products(state, piece, solver.tuning, may_factor=False)
     assert is_exact
     others.append(move)
     rows = (X.toarray() if is_sparse else X) - centre
