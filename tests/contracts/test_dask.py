@@ -17,7 +17,7 @@ from softmargin import (
     certify,
 )
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.data import blobs, read_dask, write_libsvm
+from softmargin.data import blobs
 
 dask = pytest.importorskip("dask", reason="the extra dask is not installed")
 da = pytest.importorskip("dask.array")
@@ -189,30 +189,3 @@ def test_a_warm_start_goes_on_and_the_same_fit_has_the_same_bits():
     first, steps = model.coef_.copy(), model.n_iter_
     np.testing.assert_array_equal(LinearSVC(tol=1e-4).fit(dX, dy).coef_, first)
     assert model.fit(dX, dy).n_iter_ < steps
-
-
-def test_files_are_partitions(tmp_path):
-    for i, rows in enumerate(np.array_split(np.arange(240), 3)):
-        write_libsvm(tmp_path / f"part-{i}.libsvm", SPARSE[rows], CODES[rows])
-        np.save(tmp_path / f"X{i}.npy", X[rows])
-        np.save(tmp_path / f"y{i}.npy", CODES[rows])
-        pd.DataFrame(X[rows], columns=list("vwxyz")).assign(label=CODES[rows]).to_parquet(tmp_path / f"p{i}.parquet")
-    sparse, y = read_dask(tmp_path / "part-*.libsvm")
-    assert sparse.shape == (240, 5)
-    assert sparse.numblocks == (3, 1)
-    np.testing.assert_array_equal(y.compute(), CODES)
-    found = SoftmaxRegression(tol=1e-6).fit(sparse, y)
-    np.testing.assert_allclose(found.coef_, SoftmaxRegression(tol=1e-6).fit(SPARSE, CODES).coef_, atol=1e-3)
-    dense, y = read_dask(f"{tmp_path}/X*.npy", labels=f"{tmp_path}/y*.npy")
-    np.testing.assert_array_equal(dense.compute(), X)
-    frame, label = read_dask(tmp_path / "p*.parquet", labels="label")
-    assert list(frame.columns) == list("vwxyz")
-    np.testing.assert_array_equal(label.compute(), CODES)
-    with pytest.raises(DataError, match="no file matches"):
-        read_dask(tmp_path / "nothing-*")
-    with pytest.raises(IncompatibleError, match="say where the labels are"):
-        read_dask(tmp_path / "X*.npy")
-    with pytest.raises(DataError, match="as many of both"):
-        read_dask(f"{tmp_path}/X*.npy", labels=f"{tmp_path}/y0.npy")
-    with pytest.raises(DataError, match="several formats"):
-        read_dask(tmp_path / "p*")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from softmargin.core.errors import DataError
 from softmargin.core.files import blaming, open_binary
 from softmargin.core.sparse import checked_sparse
 
-__all__ = ["read_npy", "read_npz"]
+__all__ = ["npy_labels", "npy_length", "npy_rows", "read_npy", "read_npz"]
 
 _CSR_PARTS = ("data", "indices", "indptr", "shape")
 _WHAT_TO_SAVE = (
@@ -66,14 +65,29 @@ def read_npy(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray]:
     if source.endswith(".y.npy"):
         matrix = source.removesuffix(".y.npy") + ".npy"
         raise DataError(f"{source} holds labels. Give the matrix, {matrix!r}; its labels are found beside it.")
-    labels = Path(source.removesuffix(".npy") + ".y.npy")
-    X = _as_floats(_open_npy(path, source, is_mapped=True), source)
-    if not labels.exists():
+    X = npy_rows(source)
+    return X, npy_labels(source, X.shape[0])
+
+
+def npy_rows(source: str, rows: slice = slice(None)) -> np.ndarray:
+    """Open some rows of a matrix as a memory map, or as a copy where they are not of float32 or float64."""
+    return _as_floats(_open_npy(source, is_mapped=True), source, rows)
+
+
+def npy_length(source: str) -> int:
+    """Return how many rows a file has."""
+    return len(_open_npy(source, is_mapped=True))
+
+
+def npy_labels(source: str, n: int, path: str | None = None) -> np.ndarray:
+    """Read the labels of a matrix of n rows: from a path, or from the file beside it."""
+    labels = source.removesuffix(".npy") + ".y.npy" if path is None else path
+    if not os.path.exists(labels):
         raise DataError(
-            f"{source}: no labels found. Save them beside it, np.save({str(labels)!r}, y), "
+            f"{source}: no labels found. Save them beside it, np.save({labels!r}, y), "
             "or put both in one file, np.savez(path, X=X, y=y)."
         )
-    return X, _as_labels(_open_npy(labels, str(labels), is_mapped=False), X.shape[0], str(labels))
+    return _as_labels(_open_npy(labels, is_mapped=False), n, labels)
 
 
 def _members(path: str | os.PathLike[str], source: str) -> dict[str, np.ndarray]:
@@ -94,8 +108,8 @@ def _member(archive: Any, info: Any, name: str, source: str) -> np.ndarray:
         raise DataError(f"{source}: {name!r} cannot be read, {problem}. {_WHAT_TO_SAVE}") from problem
 
 
-def _open_npy(path: str | os.PathLike[str], source: str, *, is_mapped: bool) -> np.ndarray:
-    with open_binary(path, error=DataError) as file, blaming(source, error=DataError):
+def _open_npy(source: str, *, is_mapped: bool) -> np.ndarray:
+    with open_binary(source, error=DataError) as file, blaming(source, error=DataError):
         if file.read(6) != npy.MAGIC:
             raise DataError(f"{source}: not a .npy file. Write it with np.save.")
         file.seek(0)
@@ -111,12 +125,12 @@ def _open_npy(path: str | os.PathLike[str], source: str, *, is_mapped: bool) -> 
         return np.memmap(file, header.dtype, "r", start, header.shape, order)
 
 
-def _as_floats(X: np.ndarray, source: str) -> np.ndarray:
+def _as_floats(X: np.ndarray, source: str, rows: slice = slice(None)) -> np.ndarray:
     if X.ndim != 2:
         raise DataError(f"{source}: X has shape {X.shape}; a matrix (n, d) is needed.")
     if X.dtype.kind not in "biuf":
         raise DataError(f"{source}: X has type {X.dtype}; real numbers are needed.")
-    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+    return X[rows] if X.dtype in (np.float32, np.float64) else X[rows].astype(np.float64)
 
 
 def _as_labels(y: np.ndarray, n: int, source: str) -> np.ndarray:

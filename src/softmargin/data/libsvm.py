@@ -17,13 +17,13 @@ from softmargin.core.threads import n_threads, spread
 from softmargin.data.compressed import COMPRESSIONS, READ_ERRORS, compressed, decompressed, peekable
 from softmargin.data.libsvm_text import Rows, checked, is_text_label, parse
 
-__all__ = ["read_libsvm", "read_libsvm_chunks", "read_libsvm_noted", "write_libsvm"]
+__all__ = ["assembled", "parsed_blocks", "read_libsvm", "read_libsvm_chunks", "read_libsvm_noted", "write_libsvm"]
 
 _Source = str | os.PathLike[str] | IO[bytes]
 # Small enough that the arrays of a block stay in the cache, large enough that the calls of NumPy cost nothing.
 _BLOCK_BYTES = 1 << 19
 # A million entries. Without a limit, a small compressed file of one line takes as many gigabytes as it likes.
-_LONGEST_LINE = 1 << 24
+LONGEST_LINE = 1 << 24
 _ROWS_PER_WRITE = 4096
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NOT_TEXT = {
@@ -76,8 +76,8 @@ def read_libsvm_noted(
 ) -> tuple[Any, np.ndarray, tuple[str, ...]]:
     """Read as `read_libsvm` does, and return also what a user should know of the file."""
     notes, source = list[str](), _name(path_or_file)
-    blocks = list(_parsed_blocks(path_or_file, n_features, dtype, zero_based, notes))
-    return *_assemble(blocks, n_features, source), tuple(dict.fromkeys(notes))
+    blocks = list(parsed_blocks(path_or_file, n_features, dtype, zero_based, notes))
+    return *assembled(blocks, n_features, source), tuple(dict.fromkeys(notes))
 
 
 def read_libsvm_chunks(
@@ -98,17 +98,18 @@ def read_libsvm_chunks(
     if n_rows < 1:
         raise DataError(f"n_rows must be at least 1; found {n_rows}.")
     source, waiting = _name(path_or_file), list[Rows]()
-    n_waiting, width = 0, n_features or 1
-    for block in _parsed_blocks(path_or_file, n_features, dtype, False):
+    n_waiting, n_seen, width = 0, 0, n_features or 1
+    for block in parsed_blocks(path_or_file, n_features, dtype):
         for rows in _cut(block, n_rows - n_waiting, n_rows):
             waiting.append(rows)
             n_waiting += len(rows.labels)
+            n_seen += len(rows.labels)
             width = max(width, int(rows.indices.max(initial=-1)) + 1)
             if n_waiting == n_rows:
-                yield _assemble(waiting, width, source)
+                yield assembled(waiting, width, source)
                 waiting, n_waiting = [], 0
-    if waiting:
-        yield _assemble(waiting, width, source)
+    if waiting or not n_seen:
+        yield assembled(waiting, width, source)
 
 
 def _cut(rows: Rows, first: int, size: int) -> Iterator[Rows]:
@@ -162,18 +163,17 @@ def _blocks_of_lines(stream: IO[bytes], source: str) -> Iterator[bytes]:
             unfinished, n_unfinished = [], 0
         unfinished.append(block[cut:])
         n_unfinished += len(block) - cut
-        if n_unfinished > _LONGEST_LINE:
+        if n_unfinished > LONGEST_LINE:
             raise DataError(
-                f"{source}, line {n_lines + 1}: the line has more than {_LONGEST_LINE >> 20} MiB. LIBSVM files have "
+                f"{source}, line {n_lines + 1}: the line has more than {LONGEST_LINE >> 20} MiB. LIBSVM files have "
                 "one row per line; save rows of so many entries with np.savez."
             )
     if any(unfinished):
         yield b"".join(unfinished)
 
 
-def _numbered_blocks(stream: IO[bytes], source: str) -> Iterator[tuple[int, bytes]]:
+def _numbered_blocks(stream: IO[bytes], source: str, line: int) -> Iterator[tuple[int, bytes]]:
     """Yield the number of the first line of every block, and the block with line ends of Unix."""
-    line = 1
     for text in _blocks_of_lines(stream, source):
         if b"\r" in text:  # line ends of Windows
             text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -181,9 +181,15 @@ def _numbered_blocks(stream: IO[bytes], source: str) -> Iterator[tuple[int, byte
         line += text.count(b"\n")
 
 
-def _parsed_blocks(
-    path_or_file: _Source, n_features: int | None, dtype: Any, zero_based: bool, notes: list[str] | None = None
+def parsed_blocks(
+    path_or_file: _Source,
+    n_features: int | None,
+    dtype: Any = np.float64,
+    zero_based: bool = False,
+    notes: list[str] | None = None,
+    first_line: int = 1,
 ) -> Iterator[Rows]:
+    """Yield the rows of a file, block by block; the text may begin at a later line of the file that it is named for."""
     source, kind = _name(path_or_file), ""
     opened: contextlib.AbstractContextManager[IO[bytes]] = (
         open_binary(path_or_file, error=DataError)
@@ -191,7 +197,7 @@ def _parsed_blocks(
         else contextlib.nullcontext(path_or_file)
     )
     with opened as file:
-        texts = _numbered_blocks(_text_of(file, source), source)
+        texts = _numbered_blocks(_text_of(file, source), source, first_line)
         while some := list(islice(texts, n_threads())):
             if notes is not None and any(b" qid:" in text for _, text in some):
                 notes.append(f"{source}: `qid:` groups are left out; nothing here ranks within groups.")
@@ -204,11 +210,12 @@ def _parsed_blocks(
                         )
                     kind = rows.labels.dtype.kind
                     yield checked(rows, source, n_features, dtype, zero_based)
-    if not kind:
+
+
+def assembled(blocks: list[Rows], n_features: int | None, source: str) -> tuple[Any, np.ndarray]:
+    """Return X and y of the blocks of a file; without ``n_features``, X is as wide as the highest index."""
+    if not blocks:
         raise DataError(f"{source}: no rows found; the file is empty or holds only comments.")
-
-
-def _assemble(blocks: list[Rows], n_features: int | None, source: str) -> tuple[Any, np.ndarray]:
     from scipy.sparse import csr_matrix
 
     indices = np.concatenate([rows.indices for rows in blocks])

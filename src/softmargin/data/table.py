@@ -15,13 +15,23 @@ from softmargin.core.files import open_binary
 from softmargin.data.columns import Columns, fit_columns, listed
 from softmargin.data.compressed import READ_ERRORS, decompressed, peekable
 
-__all__ = ["STDIN", "TABLE_SUFFIXES", "TableOptions", "TableRows", "is_table", "looks_like_libsvm", "read_table"]
+__all__ = [
+    "LABEL_NAMES",
+    "STDIN",
+    "TABLE_SUFFIXES",
+    "TableOptions",
+    "TableRows",
+    "is_table",
+    "looks_like_libsvm",
+    "named_column",
+    "read_table",
+]
 
 STDIN = "-"
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".feather", ".arrow")
 _PACKED = (".gz", ".bz2", ".xz")
 _SEPARATORS = ",;\t|"
-_LABEL_NAMES = ("label", "target", "class", "y")
+LABEL_NAMES = ("label", "target", "class", "y")
 _NO_VALUES = ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None"]
 _PARQUET, _FEATHER = b"PAR1", b"ARROW1"
 _LIBSVM_LINE = re.compile(rb"\s*\S+(\s+(qid|\d+):\S+)+\s*(#.*)?")
@@ -237,16 +247,21 @@ def _label(names: list[str], options: TableOptions, source: str, notes: list[str
     if asked is None:
         if options.n_features is not None and len(names) == options.n_features:
             return None
-        found = next((name for word in _LABEL_NAMES for name in names if name.lower() == word), names[-1])
+        found = next((name for word in LABEL_NAMES for name in names if name.lower() == word), names[-1])
         notes.append(f"{source}: the column {found!r} is taken for the label. Give --label to choose another.")
         return found
+    return named_column(names, asked, source, "--label")
+
+
+def named_column(names: list[str], asked: str, source: str, option: str) -> str:
+    """Return the name of the column that an option asks for, by its name or its number."""
     if asked in names:
         return asked
     try:
         return names[int(asked)]
     except (ValueError, IndexError) as problem:
         raise DataError(
-            f"{source}: --label asks for the column {asked!r}; there are {len(names)}: {listed(names)}."
+            f"{source}: {option} asks for the column {asked!r}; there are {len(names)}: {listed(names)}."
         ) from problem
 
 

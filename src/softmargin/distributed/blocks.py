@@ -5,6 +5,7 @@ worker computes it, how often, and in which order, changes no bit. So a worker t
 computes its partitions and its tasks again, somewhere else.
 """
 
+import importlib.util
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -78,6 +79,9 @@ def _task(work: Callable[..., Any], *args: Any) -> Any:
 
 def quiet() -> Any:
     """Return a context in which Dask does not warn of the arrays in a graph: those of a pass are in it once."""
+    # Imported first: what it sets when it is imported in such a context is gone after it.
+    if importlib.util.find_spec("distributed") is not None:
+        importlib.import_module("distributed")
     return dask.config.set({"distributed.admin.large-graph-warning-threshold": _LARGE})
 
 

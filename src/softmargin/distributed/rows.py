@@ -144,7 +144,8 @@ def _partitions(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, Any, Any]
             X = X.rechunk({1: -1})
         rows, own = list(X.to_delayed()[:, 0]), X.chunks[0]
     else:
-        rows, own = list(X.to_delayed()), (np.nan,) * X.npartitions
+        # As they stand: Dask may read more files at once where few of their columns are used, y alone, say.
+        rows, own = X.to_delayed(optimize_graph=False), (np.nan,) * X.npartitions
     others = [_aligned(name, each, own) for name, each in (("y", y), ("sample_weight", sample_weight))]
     return list(zip(rows, *others, strict=True))
 
@@ -183,7 +184,7 @@ def _aligned(name: str, values: Any, chunks: tuple[Any, ...]) -> list[Any]:
             f"X has {len(chunks)} partitions and {name} has {len(own)}, some of unknown size; give both the same "
             "partitions, or call compute_chunk_sizes() on arrays first."
         )
-    return [part.ravel()[0] if isinstance(part, np.ndarray) else part for part in np.ravel(values.to_delayed())]
+    return list(np.ravel(values.to_delayed(optimize_graph=hasattr(values, "chunks"))))
 
 
 def _matrix(X: Any) -> Any:
