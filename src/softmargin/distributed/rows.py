@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import dask
 import numpy as np
-from dask import delayed
 from scipy.sparse import issparse, vstack
 
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.pieces import Array
-from softmargin.distributed.blocks import DaskBlocks, computed, quiet
+from softmargin.distributed.blocks import DaskBlocks
+from softmargin.distributed.tasks import Shared, computed, quiet, shared, task
 from softmargin.matrices.operator import canonical
 from softmargin.problems.summed_passes import Block
 
@@ -60,11 +60,16 @@ class DaskRows(NamedTuple):
         """How many rows and features."""
         return sum(self.n_rows), self.n_features
 
+    @property
+    def largest(self) -> str:
+        """The size of the largest partition, in words."""
+        return f"partition of about {max(self.n_bytes) / 1e6:.0f} MB"
+
     def variance(self) -> float:
         """Return the variance of all numbers of X, by the weights of their rows: one pass."""
         count = self.sums[0] * self.n_features
         mean = self.sums[1] / count
-        found = computed([delayed(_spread, pure=False)(X, w, mean) for X, _, w in self.parts])
+        found = computed([task(_spread, X, w, mean) for X, _, w in self.parts], self.largest)
         return float(sum(found) / count)
 
     def with_labels(self, labels: Array) -> "DaskRows":
@@ -81,8 +86,8 @@ class DaskRows(NamedTuple):
         ``features`` maps rows to others, ``width`` columns wide.
         """
         labels = self.labels if len(self.labels) else None
-        shared = delayed(features, pure=False, traverse=False)  # once in the graph, however large
-        parts = [delayed(_prepared, pure=False, traverse=False)(*part, labels, prices, shared) for part in self.parts]
+        own = shared((labels, prices, features))
+        parts = [task(_prepared, *part, own) for part in self.parts]
         d = width or self.n_features
         n_bytes = self.n_bytes if features is None else [4 * d * n for n in self.n_rows]
         if sum(n_bytes) <= _KEPT * _memory():
@@ -97,11 +102,11 @@ class DaskRows(NamedTuple):
         ends = np.cumsum(self.n_rows)
         cut = np.searchsorted(drawn, ends)
         tasks = [
-            delayed(_taken, pure=False)(*part[:2], drawn[a:b] - (end - m))
+            task(_taken, *part[:2], drawn[a:b] - (end - m))
             for part, a, b, end, m in zip(self.parts, [0, *cut], cut, ends, self.n_rows, strict=False)
             if b > a
         ]
-        taken, labels = zip(*computed(tasks), strict=True)
+        taken, labels = zip(*computed(tasks, self.largest), strict=True)
         codes = np.searchsorted(self.labels, np.concatenate(labels))
         is_dense = isinstance(taken[0], np.ndarray)
         return np.concatenate(taken) if is_dense else canonical(vstack(taken, format="csr")), codes, drawn
@@ -110,7 +115,7 @@ class DaskRows(NamedTuple):
 def checked_rows(X: Any, y: Any, sample_weight: Any, *, is_classifier: bool, largest: dict[Any, float]) -> DaskRows:
     """Check Dask collections, and return their partitions; ``largest`` bounds the sum of squares by type."""
     parts = _partitions(X, y, sample_weight)
-    looked = computed([delayed(_look, pure=False)(*part, is_classifier) for part in parts])
+    looked = computed([task(_look, *part, is_classifier) for part in parts], _largest(X))
     for i, each in enumerate(looked):
         _check_partition(i, each, looked[0], sample_weight is not None)
     n = sum(each.n for each in looked)
@@ -128,6 +133,15 @@ def checked_rows(X: Any, y: Any, sample_weight: Any, *, is_classifier: bool, lar
     if not sums[0] > 0.0:
         raise DataError("sample_weight is zero for every sample; at least one must be positive.")
     return DaskRows(parts, *sizes, columns, labels, mass, sums)
+
+
+def _largest(X: Any) -> str:
+    """Return what is known of the size of the largest partition before any of them is looked at, in words."""
+    if not hasattr(X, "chunks") or np.isnan(X.chunks[0]).any():
+        return f"partition of {getattr(X, 'npartitions', 1)}"
+    n, d = max(X.chunks[0]), X.shape[1]
+    size = f" ({n * d * X.dtype.itemsize / 1e6:.0f} MB)" if isinstance(X._meta, np.ndarray) else ""
+    return f"partition of {n} rows and {d} columns{size}"
 
 
 def _partitions(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, Any, Any]]:
@@ -250,16 +264,16 @@ def _all_labels(looked: list[_Looked]) -> tuple[Array, Array]:
     return labels, mass
 
 
-def _prepared(X: Any, y: Any, weights: Any, labels: Array | None, prices: Array, features: Any) -> Block:
+def _prepared(X: Any, y: Any, weights: Any, own: Shared) -> Block:
     """Return a partition as a block: labels as codes, and the price of every row."""
-    X, y = _matrix(X), _vector(y)
+    (labels, prices, features), X, y = own.value, _matrix(X), _vector(y)
     w = np.ones(len(y)) if weights is None else np.asarray(_vector(weights), dtype=np.float64)
     if labels is None:
-        target, own = y.astype(np.float64), prices[0] * w
+        target, price = y.astype(np.float64), prices[0] * w
     else:
         target = np.searchsorted(labels, y)
-        own = prices[target] * w
-    return Block(X if features is None else features(X), target, own)
+        price = prices[target] * w
+    return Block(X if features is None else features(X), target, price)
 
 
 def _taken(X: Any, y: Any, rows: Array) -> tuple[Any, Array]:
