@@ -54,6 +54,7 @@ class DaskRows(NamedTuple):
     labels: Array  # (k,) sorted classes; of a regressor nothing
     mass: Array  # (k,) the weight of every class
     sums: Array  # (2,) of the weights, and of all numbers, each times the weight of its row
+    n_outputs: int = 0  # columns of y; none where it has one value per row
 
     @property
     def shape(self) -> tuple[int, int]:

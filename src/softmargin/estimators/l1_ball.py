@@ -27,7 +27,7 @@ class EntryWeights(BallEstimator):
         return {"coef_": coef}
 
     def _pose_rows(self, rows: Any) -> Posed:
-        from softmargin.estimators.frame.cluster import pose_ball
+        from softmargin.estimators.frame.summed import pose_ball
 
         return pose_ball(self, rows, getattr(self, "loss", "squared"))
 

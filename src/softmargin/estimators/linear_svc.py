@@ -122,7 +122,7 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
         return linear_problem(self._svm(data))
 
     def _pose_rows(self, rows: Any) -> Posed:
-        from softmargin.estimators.frame.cluster import pose_svm
+        from softmargin.estimators.frame.summed import pose_svm
 
         return pose_svm(self, rows)
 

@@ -137,7 +137,7 @@ class SoftmaxRegression(LinearStreamClassifier):
         )
 
     def _pose_rows(self, rows: Any) -> Posed:
-        from softmargin.estimators.frame.cluster import pose_softmax
+        from softmargin.estimators.frame.summed import pose_softmax
 
         return pose_softmax(self, rows, *priced_penalty(*self._chosen(), self.penalty))
 

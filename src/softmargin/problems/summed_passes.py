@@ -16,7 +16,7 @@ from softmargin.core.pieces import Array
 from softmargin.core.rounding import Rounded, norms
 from softmargin.losses.joint import labels_of
 from softmargin.losses.multinomial import one_hot
-from softmargin.losses.smoothed import bent, curvature_diagonal, curvature_times, has_star, is_smooth
+from softmargin.losses.smoothed import Bent, bent, curvature_diagonal, curvature_times, has_star, is_smooth
 from softmargin.matrices.operator import numbers_per_row, row_slices, with_constant
 from softmargin.problems.checks import digest_of
 from softmargin.problems.linear_losses import BallPoint, LinearLosses, PullSums
@@ -47,8 +47,18 @@ class Block(NamedTuple):
     """Some of the rows."""
 
     X: Any  # (n, d) array or CSR matrix, float32 or float64
-    y: Array  # (n,) class codes, or numbers for a regressor
+    y: Array  # (n,) class codes; numbers of a regressor, or 0 and 1 for several labels, also (n, k)
     weights: Array  # (n,) price of each row's loss
+
+    def pieces(self, form: "Form", width: int = 1) -> Iterator["Rows"]:
+        """Yield some rows after the others; ``width`` is how many numbers a row has while it is processed."""
+        X, y, weights = self
+        for rows in row_slices(X.shape[0], max(form.n_columns, numbers_per_row(X), width), numbers=_NUMBERS):
+            yield Rows(X[rows].astype(np.float64, copy=False), form.targets(y[rows]), weights[rows])
+
+    def digest(self) -> str:
+        """Return a hash of the rows."""
+        return digest_of("block", self.X, np.asarray(self.y), self.weights)
 
 
 class Form(NamedTuple):
@@ -65,6 +75,8 @@ class Form(NamedTuple):
             return one_hot(y, self.n_columns)
         if not self.loss.is_margin:
             return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        if y.ndim == 2:
+            return np.where(y > 0, 1.0, -1.0)
         codes = np.arange(self.n_columns) if self.n_columns > 1 else np.ones(1)
         return np.where(y[:, None] == codes, 1.0, -1.0)
 
@@ -78,8 +90,8 @@ class Form(NamedTuple):
         return W if self.is_penalised else W[:-1]
 
 
-class _Rows(NamedTuple):
-    """Some rows of a block, in float64."""
+class Rows(NamedTuple):
+    """Some rows of a block, in float64: what a pass asks of them; ``device_rows`` has the same elsewhere."""
 
     X: Any
     target: Array  # (n, k)
@@ -93,12 +105,69 @@ class _Rows(NamedTuple):
         """Return [X, constant]' V; (d + 1, k)."""
         return np.vstack([np.asarray(self.X.T @ V), constant * V.sum(axis=0)])
 
+    def square_sums(self, V: Array, constant: float) -> Array:
+        """Return the sums of squares of [X, constant], times V; (d + 1, k)."""
+        squares = self.X**2 if isinstance(self.X, np.ndarray) else self.X.power(2)
+        return np.vstack([np.asarray(squares.T @ V), constant**2 * V.sum(axis=0)])
 
-def _pieces(block: Block, form: Form, width: int = 1) -> Iterator[_Rows]:
-    """Yield some rows after the others; ``width`` is how many numbers a row has while it is processed."""
-    X, y, weights = block
-    for rows in row_slices(X.shape[0], max(form.n_columns, numbers_per_row(X), width), numbers=_NUMBERS):
-        yield _Rows(X[rows].astype(np.float64, copy=False), form.targets(y[rows]), weights[rows])
+    def dot(self, left: Array, right: Any) -> float:
+        """Return the sum of all products."""
+        return float(np.vdot(left, right))
+
+    def bent(self, loss: Any, width: float, scores: Array) -> Bent:
+        """Return the loss of scores up to second order."""
+        return bent(loss, width, scores, self.target)
+
+    def values(self, loss: Any, scores: Array) -> Array:
+        """Return the loss of scores, corners included; (n,)."""
+        return np.asarray(loss.value(scores, self.target).sum(axis=1))
+
+    def curvature_times(self, loss: Any, bends: Array, moves: Array) -> Array:
+        """Return the second derivative times a move of the scores; (n, k)."""
+        return curvature_times(loss, bends, moves, self.target)
+
+    def mean_curvature(self, loss: Any, bends: Array) -> Array:
+        """Return the diagonal of the second derivative, its mean over the columns; (n, 1)."""
+        return np.asarray(self.curvature_diagonal(loss, bends).mean(axis=1, keepdims=True))
+
+    def curvature_diagonal(self, loss: Any, bends: Array) -> Array:
+        """Return the diagonal of the second derivative; (n, k)."""
+        return curvature_diagonal(loss, bends, self.target)
+
+    def curved(self, bends: Array, constant: float, features: Array | None = None) -> "Curved":
+        """Return [X, constant], or some of its columns, of rows with curvature, as an array."""
+        is_bent = bends.any(axis=1)
+        X, labels = self.X[is_bent], labels_of(self.target[is_bent])
+        if features is not None:
+            X = X[:, features[features < X.shape[1]]]
+        dense = X if isinstance(X, np.ndarray) else X.toarray()
+        return Curved(np.hstack([dense, np.full((len(dense), 1), constant)]), bends[is_bent], labels)
+
+    def problem(self, form: Form) -> LinearLosses:
+        """Return the losses of these rows, for a certificate."""
+        X = with_constant(self.X, form.constant) if form.is_penalised else self.X
+        return LinearLosses(X, self.target, form.loss, self.weights, form.is_free)
+
+
+class Curved(NamedTuple):
+    """Rows with curvature, and Gram matrices of them."""
+
+    A: Array  # (n, d)
+    bends: Array  # (n, k)
+    labels: Array  # (n,)
+
+    def gram(self, column: int, label: int | None = None) -> Array:
+        """Return A' diag(b_c) A, of all rows or of those with a label."""
+        weights = self.bends[:, column]
+        is_used = weights > 0.0 if label is None else (weights > 0.0) & (self.labels == label)
+        A, weights = (self.A, weights) if is_used.all() else (self.A[is_used], weights[is_used])
+        return np.asarray(A.T @ (A * weights[:, None]))
+
+    def shared(self) -> Array:
+        """Return sum_i a_i a_i' (x) b b' / sum(b); (d k, d k)."""
+        shares = self.bends / np.sqrt(self.bends.sum(axis=1, keepdims=True))
+        M = (self.A[:, :, None] * shares[:, None, :]).reshape(len(self.A), -1)
+        return np.asarray(M.T @ M)
 
 
 class Scored(NamedTuple):
@@ -112,7 +181,7 @@ class Scored(NamedTuple):
 def scored(block: Block, form: Form, W: Array, width: float) -> Scored:
     """Return the losses and their gradient."""
     sums = _nothing(form, W)
-    for rows in _pieces(block, form):
+    for rows in block.pieces(form):
         sums = _with_rows(sums, rows, form, rows.times(W, form.constant), width)[0]
     return sums
 
@@ -121,15 +190,16 @@ def _nothing(form: Form, W: Array) -> Scored:
     return Scored(np.zeros(4), np.zeros(W.shape), np.zeros((0 if is_smooth(form.loss) else len(W), W.shape[1])))
 
 
-def _with_rows(sums: Scored, rows: _Rows, form: Form, scores: Array, width: float) -> tuple[Scored, Array]:
+def _with_rows(sums: Scored, rows: Rows, form: Form, scores: Array, width: float) -> tuple[Scored, Array]:
     """Return the sums with some rows more, and the bends of these times p."""
-    values, U, bends, entropies, drifts = bent(form.loss, width, scores, rows.target)
+    values, U, bends, entropies, drifts = rows.bent(form.loss, width, scores)
     p = rows.weights
-    soft = p @ values
-    hard = soft if drifts is None else p @ form.loss.value(scores, rows.target).sum(axis=1)
     V = p[:, None] * U
-    own = np.array([soft, hard, np.vdot(V, scores), np.sum(p * entropies)])
-    drift = sums.drift if drifts is None else sums.drift + rows.adjoint(p[:, None] * drifts, form.constant)
+    soft = rows.dot(p, values)
+    own, drift = [soft, soft, rows.dot(V, scores), 0.0], sums.drift
+    if drifts is not None:
+        own[1], own[3] = rows.dot(p, rows.values(form.loss, scores)), rows.dot(p, entropies)
+        drift = drift + rows.adjoint(p[:, None] * drifts, form.constant)
     return Scored(sums.values + own, sums.gradient + rows.adjoint(V, form.constant), drift), p[:, None] * bends
 
 
@@ -147,64 +217,39 @@ def curvature(block: Block, form: Form, W: Array, width: float, features: Array 
     (d, k), loss, sums = W.shape, form.loss, _nothing(form, W)
     d = d if features is None else len(features)
     H = np.zeros((d, k, d, k) if loss.is_joint else (k, d, d))
-    for rows in _pieces(block, form, d * k if loss.is_joint else d):
+    for rows in block.pieces(form, d * k if loss.is_joint else d):
         sums, bends = _with_rows(sums, rows, form, rows.times(W, form.constant), width)
-        is_bent = bends.any(axis=1)
-        A, bends = _augmented(rows.X[is_bent], form.constant, features), bends[is_bent]
+        curved = rows.curved(bends, form.constant, features)
         if not loss.is_joint:
             for c in range(k):
-                H[c] += _gram(A, bends[:, c])
+                H[c] += curved.gram(c)
         elif has_star(loss):
-            _add_stars(A, bends, labels_of(rows.target[is_bent]), H)
+            _add_stars(curved, H)
         else:
-            _add_shared(A, bends, H)
+            for c in range(k):
+                H[:, c, :, c] += curved.gram(c)
+            H -= curved.shared().reshape(H.shape)
     return Curvature(*sums, H.reshape(d * k, d * k) if loss.is_joint else H)
 
 
-def _gram(A: Array, weights: Array) -> Array:
-    """Return A' diag(weights) A."""
-    is_used = weights > 0.0
-    A, weights = (A, weights) if is_used.all() else (A[is_used], weights[is_used])
-    return np.asarray(A.T @ (A * weights[:, None]))
-
-
-def _add_shared(A: Array, bends: Array, H: Array) -> None:
-    """Add sum_i a_i a_i' (x) (diag(b) - b b' / sum(b)) to H, (d, k, d, k)."""
-    d, k = H.shape[:2]
-    for c in range(k):
-        H[:, c, :, c] += _gram(A, bends[:, c])
-    shares = bends / np.sqrt(bends.sum(axis=1, keepdims=True))
-    M = (A[:, :, None] * shares[:, None, :]).reshape(len(A), d * k)
-    H -= (M.T @ M).reshape(H.shape)
-
-
-def _add_stars(A: Array, bends: Array, y: Array, H: Array) -> None:
+def _add_stars(curved: Curved, H: Array) -> None:
     """Add sum_i a_i a_i' (x) sum_c b_c (e_c - e_y)(e_c - e_y)' to H, (d, k, d, k): the rows of one label share E."""
-    for label in np.unique(y):
-        mine = y == label
+    for label in np.unique(curved.labels):
         for c in range(H.shape[1]):
             if c != label:
-                G = _gram(A[mine], bends[mine, c])
+                G = curved.gram(c, label)
                 H[:, c, :, c] += G
                 H[:, label, :, label] += G
                 H[:, c, :, label] -= G
                 H[:, label, :, c] -= G
 
 
-def _augmented(X: Any, constant: float, features: Array | None = None) -> Array:
-    """Return [X, constant], or some of its columns, as an array."""
-    if features is not None:
-        X = X[:, features[features < X.shape[1]]]
-    dense = X if isinstance(X, np.ndarray) else X.toarray()
-    return np.hstack([dense, np.full((len(dense), 1), constant)])
-
-
 def hessian_times(block: Block, form: Form, W: Array, V: Array, width: float) -> tuple[Array]:
     """Return the Hessian at W times V."""
     out = np.zeros(V.shape)
-    for rows in _pieces(block, form):
-        bends = bent(form.loss, width, rows.times(W, form.constant), rows.target).bends
-        T = curvature_times(form.loss, bends, rows.times(V, form.constant), rows.target)
+    for rows in block.pieces(form):
+        bends = rows.bent(form.loss, width, rows.times(W, form.constant)).bends
+        T = rows.curvature_times(form.loss, bends, rows.times(V, form.constant))
         out += rows.adjoint(rows.weights[:, None] * T, form.constant)
     return (out,)
 
@@ -213,37 +258,30 @@ def metric(block: Block, form: Form, W: Array, width: float, has_gram: bool) -> 
     """Return a matrix like the Hessian: one Gram matrix for all columns, by their mean curvature, or the diagonal."""
     d, k = W.shape
     out = np.zeros((d, d) if has_gram else (d, k))
-    for rows in _pieces(block, form):
-        bends = bent(form.loss, width, rows.times(W, form.constant), rows.target).bends
-        diagonal = rows.weights[:, None] * curvature_diagonal(form.loss, bends, rows.target)
+    for rows in block.pieces(form):
+        bends, p = rows.bent(form.loss, width, rows.times(W, form.constant)).bends, rows.weights[:, None]
         if has_gram:
-            mean = diagonal.mean(axis=1)
-            A = _augmented(rows.X[mean > 0.0], form.constant)
-            out += A.T @ (A * mean[mean > 0.0, None])
+            out += rows.curved(p * rows.mean_curvature(form.loss, bends), form.constant).gram(0)
         else:
-            squares = rows.X**2 if isinstance(rows.X, np.ndarray) else rows.X.power(2)
-            out[:-1] += squares.T @ diagonal
-            out[-1] += form.constant**2 * diagonal.sum(axis=0)
+            out += rows.square_sums(p * rows.curvature_diagonal(form.loss, bends), form.constant)
     return (out,)
 
 
 def squares(block: Block, form: Form) -> tuple[Array]:
     """Return the sums of p x_j^2, the constant feature included; (d + 1,)."""
-    X, out = block.X, np.zeros(block.X.shape[1] + 1)
-    for rows in _pieces(block, form):
-        each = rows.X**2 if isinstance(X, np.ndarray) else rows.X.power(2)
-        out[:-1] += rows.weights @ each
-        out[-1] += form.constant**2 * rows.weights.sum()
+    out = np.zeros(block.X.shape[1] + 1)
+    for rows in block.pieces(form):
+        out += rows.square_sums(rows.weights[:, None], form.constant)[:, 0]
     return (out,)
 
 
 def along(block: Block, form: Form, W: Array, D: Array, lengths: Array, width: float) -> tuple[Array]:
     """Return the losses, with rounded corners, at W + t D for several lengths t."""
     out = np.zeros(len(lengths))
-    for rows in _pieces(block, form):
+    for rows in block.pieces(form):
         scores, moves = rows.times(W, form.constant), rows.times(D, form.constant)
         for m, t in enumerate(lengths):
-            out[m] += rows.weights @ bent(form.loss, width, scores + t * moves, rows.target).values
+            out[m] += rows.dot(rows.weights, rows.bent(form.loss, width, scores + float(t) * moves).values)
     return (out,)
 
 
@@ -258,11 +296,6 @@ class Balance(NamedTuple):
     losses: Rounded
     sums: Array  # (2, k) as LinearLosses.balance_sums has them
     bends: Array  # (k, k) second derivatives by the intercepts
-
-
-def _problem_of(rows: _Rows, form: Form) -> LinearLosses:
-    X = with_constant(rows.X, form.constant) if form.is_penalised else rows.X
-    return LinearLosses(X, rows.target, form.loss, rows.weights, form.is_free)
 
 
 def _slopes(form: Form, W: Array, width: float, mine: LinearLosses) -> tuple[Array, Array, Array]:
@@ -280,13 +313,13 @@ def balance(block: Block, form: Form, W: Array, width: float, mass: Array, exces
     weights = np.ascontiguousarray(form.penalised(W))
     point = BallPoint(weights, W[-1] * form.constant if form.is_free else np.zeros(k))
     sizes = np.where(weights.any(axis=0), norms(weights, axis=0), 0.0)
-    for rows in _pieces(block, form):
-        mine = _problem_of(rows, form)
+    for rows in block.pieces(form):
+        mine = rows.problem(form)
         scores, U, bends = _slopes(form, W, width, mine)
         # Of a joint loss only the multinomial one has a free intercept; one of hinges is not improved.
-        second = np.diag(rows.weights @ bends)
+        second = np.diag(mine.weights @ bends)
         if form.loss.is_joint and is_smooth(form.loss):
-            second -= (rows.weights[:, None] * bends).T @ bends
+            second -= (mine.weights[:, None] * bends).T @ bends
         losses = mine.losses_at(point, scores, sizes, _OPERATIONS, excess)
         found = Balance(found.losses + losses, found.sums + mine.balance_sums(U, mass), found.bends + second)
     return found
@@ -299,8 +332,8 @@ def pull(block: Block, form: Form, W: Array, width: float, sums: Array, scale: f
     costs = 1 if form.loss.is_joint else k
     nothing = (np.zeros(shape) for shape in ((d, k), (3, k), (3, costs), (2, joint), 2))
     found = PullSums(*nothing)
-    for rows in _pieces(block, form):
-        mine = _problem_of(rows, form)
+    for rows in block.pieces(form):
+        mine = rows.problem(form)
         U = _slopes(form, W, width, mine)[1]
         U = mine.balanced_by(U, sums) if form.is_free else U
         found = PullSums(*(a + b for a, b in zip(found, mine.pull_sums(scale * U), strict=True)))
@@ -309,4 +342,4 @@ def pull(block: Block, form: Form, W: Array, width: float, sums: Array, scale: f
 
 def block_digest(block: Block) -> str:
     """Return a hash of the rows."""
-    return digest_of("block", block.X, np.asarray(block.y), block.weights)
+    return block.digest()

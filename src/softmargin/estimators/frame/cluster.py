@@ -1,4 +1,4 @@
-"""Estimators on Dask collections: what a fit checks before its first pass, and the problems of every kind of estimator.
+"""Estimators on Dask collections: what a fit checks before its first pass, and the problem of landmarks.
 
 A fitted model is one of NumPy arrays, as of any fit; what has a number for every row, as dual variables have, is not
 kept.
@@ -15,15 +15,13 @@ from softmargin.distributed.rows import DaskRows
 from softmargin.distributed.rows import checked_rows as rows_of
 from softmargin.estimators.frame.data import Data
 from softmargin.estimators.frame.fit import Posed
-from softmargin.estimators.posing.ball import make_ball
 from softmargin.estimators.posing.fit import LARGEST_SQUARES
 from softmargin.estimators.posing.kernels import KernelTask, kernel_of
-from softmargin.estimators.posing.summed import ball_prices, ball_sum, class_prices, softmax_sum, svm_sum
+from softmargin.estimators.posing.summed import class_prices, svm_sum
 from softmargin.features.landmarks import choose_landmarks
 from softmargin.kernels import scaled_gamma
-from softmargin.models.shapes import dense
 
-__all__ = ["checked_rows", "pose_ball", "pose_landmarks", "pose_softmax", "pose_svm"]
+__all__ = ["checked_rows", "pose_landmarks"]
 
 _OF_ROWS = ("support_", "dual_coef_")  # attributes that only a fit of local rows has
 
@@ -48,59 +46,6 @@ def checked_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
     for name in _OF_ROWS:
         estimator.__dict__.pop(name, None)
     return Data(rows, rows.labels, None, rows.labels if has_classes else None)
-
-
-def _posed_weights(estimator: Any, problem: Any, more: dict[str, Any]) -> Posed:
-    def attributes(point: Any) -> dict[str, Any]:
-        coef, intercept = problem.coef_and_intercept(point)
-        return {"coef_": coef, "intercept_": intercept, **more}
-
-    def warm_point() -> Any:
-        has_model = hasattr(estimator, "coef_")
-        return problem.warm_point(dense(estimator.coef_), estimator.intercept_) if has_model else None
-
-    return Posed(problem, attributes, warm_point)
-
-
-def pose_svm(estimator: Any, rows: DaskRows) -> Posed:
-    """Pose a ``LinearSVC``."""
-    prices = class_prices(rows, estimator.C, estimator.class_weight)
-    problem = svm_sum(rows, prices, estimator._settings())
-    return _posed_weights(estimator, problem, {"_stream": None, "_has_pairs": False})
-
-
-def pose_softmax(estimator: Any, rows: DaskRows, C: Any, penalty: Any) -> Posed:
-    """Pose a ``SoftmaxRegression``."""
-    if estimator.pinned is not None:
-        raise IncompatibleError("pinned= is not posed on Dask collections; leave it out, or compute() X and y.")
-    prices = class_prices(rows, C, estimator.class_weight)
-    problem = softmax_sum(rows, prices, penalty, bool(estimator.fit_intercept))
-    return _posed_weights(estimator, problem, {"_stream": None})
-
-
-def pose_ball(estimator: Any, rows: DaskRows, loss: str) -> Posed:
-    """Pose a classifier or a regressor over an l1 ball."""
-    prices = ball_prices(rows, getattr(estimator, "class_weight", None))
-    ball = make_ball("l1", estimator.radius)
-    problem = ball_sum(rows, prices, loss, ball, float(estimator.l2), bool(estimator.fit_intercept))
-    is_flat = not len(rows.labels)
-
-    def attributes(point: Any) -> dict[str, Any]:
-        coef, intercept = problem.coef_and_intercept(point)
-        return {
-            "coef_": coef[0] if is_flat else coef,
-            "intercept_": float(intercept[0]) if is_flat else intercept,
-            "is_on_boundary_": not problem.is_inactive(point),
-            "_is_flat": is_flat,
-            "_is_multilabel": False,
-        }
-
-    def warm_point() -> Any:
-        if not hasattr(estimator, "coef_"):
-            return None
-        return problem.warm_point(np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_))
-
-    return Posed(problem, attributes, warm_point)
 
 
 def pose_landmarks(estimator: Any, rows: DaskRows) -> Posed:

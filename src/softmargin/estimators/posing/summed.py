@@ -6,7 +6,7 @@
     squared_hinge, one_vs_rest or two classes       squared hinge, 2 C                      free, or not   1/2 |W|^2
     hinge, weston_watkins or crammer_singer         the joint hinge, also of two classes    not            1/2 |W|^2
     hinge, one_vs_rest                              hinge                                   not, or free   1/2 |W|^2
-    an l1 ball                                      that of the estimator                   free           l2, the ball
+    a ball                                          that of the estimator                   free           l2, the ball
 
 Objectives are those of the local problems, so that values and certificates can be compared.
 """
@@ -30,7 +30,7 @@ from softmargin.problems.summed_passes import Form
 __all__ = ["ball_prices", "ball_sum", "class_prices", "softmax_sum", "svm_sum"]
 
 Array = NDArray[Any]
-Rows = Any  # distributed.rows.DaskRows, which this layer does not import
+Rows = Any  # distributed.rows.DaskRows or one of rows on a device, which this layer does not import
 
 
 def class_prices(rows: Rows, C: float, class_weight: Any) -> Array:
@@ -61,8 +61,8 @@ def svm_sum(
     settings.check(k)
     if settings.multiclass == "one_vs_one" and k > 2:
         raise IncompatibleError(
-            "multiclass='one_vs_one' has a problem for every pair of classes on its rows, which Dask collections are "
-            "not cut into; use 'one_vs_rest' or a joint loss, or compute() X and y."
+            "multiclass='one_vs_one' has a problem for every pair of classes on its rows, which data on a cluster or a "
+            "device are not cut into; use 'one_vs_rest' or a joint loss, or pass X as a NumPy array."
         )
     columns, is_free = (k if k > 2 else 1), settings.has_free_bias
     constant = 1.0 if is_free else settings.bias
@@ -73,7 +73,7 @@ def svm_sum(
         form = Form(JOINT[settings.multiclass], k, constant)
     elif settings.is_joint:
         raise IncompatibleError(
-            f"fit_intercept='free' with multiclass={settings.multiclass!r} is not posed on Dask collections; use "
+            f"fit_intercept='free' with multiclass={settings.multiclass!r} is not posed on a cluster or a device; use "
             "multiclass='one_vs_rest' (of two classes the same model, with 2 C), or fit_intercept=True."
         )
     else:
@@ -85,10 +85,10 @@ def ball_sum(rows: Rows, prices: Array, loss: str, ball: Any, l2: float, fit_int
     """Pose a linear model in a ball; ``prices`` are the shares of the rows of a class, or of all rows."""
     k = len(rows.labels)
     if loss in ("weston_watkins", "crammer_singer"):
-        raise IncompatibleError(f"loss={loss!r} has corners; in a ball, Dask collections need another loss.")
+        raise IncompatibleError(f"loss={loss!r} has corners; in a ball, rows on a cluster or a device need another.")
     if k > 2 and loss in JOINT:
         form = Form(JOINT[loss], k, float(fit_intercept), fit_intercept)
     else:
         entrywise = ENTRYWISE["logistic" if loss in JOINT else loss]
-        form = Form(entrywise, k if k > 2 else 1, float(fit_intercept), fit_intercept)
+        form = Form(entrywise, rows.n_outputs or (k if k > 2 else 1), float(fit_intercept), fit_intercept)
     return ConstrainedSum(rows.blocks(prices), form, ball, l2)
