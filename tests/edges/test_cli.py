@@ -386,7 +386,7 @@ def test_bad_data_is_one_line_that_names_the_trouble(refused, tmp_path):
         file("text.libsvm", b"hello world\n"): "line 1",
         file("cut.libsvm.xz", packed.read_bytes()[:-40]): "truncated",
         file("table.csv", b"1,2\n"): "no rows",
-        file("table.arff", b"1,2\n"): "Convert it",
+        file("table.arff", b"1,2\n"): "Save it as CSV",
         arrays("nan.npz", holed(np.nan), [0, 1, 0]): "nan in row 2, column 1",
         arrays("inf.npz", holed(-np.inf), [0, 1, 0]): "-inf in row 2, column 1",
         arrays("no_rows.npz", np.empty((0, 3)), np.empty(0)): "0 rows",

@@ -117,7 +117,7 @@ def test_array_files_are_read_by_path_and_their_columns_checked(folder):
 def test_a_format_that_is_not_read_says_how_to_convert(tmp_path):
     path = tmp_path / "a.arff"
     path.write_text("1,2\n")
-    with pytest.raises(DataError, match=r"\.arff files are not read. Convert it: np.savez"):
+    with pytest.raises(DataError, match=r"\.arff files are not read. Save it as CSV"):
         load(path)
 
 

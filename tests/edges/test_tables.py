@@ -35,7 +35,8 @@ def table(tmp_path):
 
 
 def read(text, **options):
-    return read_table(io.BytesIO(text.encode()), TableOptions(**options))
+    content = text if isinstance(text, bytes) else text.encode()
+    return read_table(io.BytesIO(content), TableOptions(**options))
 
 
 def test_text_becomes_one_column_per_category_as_scikit_learn_has_it(table):
@@ -128,6 +129,11 @@ def test_a_category_of_digits_stays_one():
         ("a,b,y\n,1,2\n,3,4\n", {"missing": "mean"}, "no row has a value of 'a'"),
         ("a,b,y\n1,,2\n,3,4\n", {"missing": "drop"}, "every row misses a value"),
         ("a,y\n2020-01-01,2\n2020-01-02,2\n", {}, "column 'a' holds date32.*--ignore a"),
+        ("a,y\ninf,2\n", {}, "column 'a' is infinite in row 0"),
+        ("a,y\n1,\n", {}, "the column 'y' holds no labels. Give --label: there are 'a', 'y'"),
+        ("\ufeffa,y\n1,2\n".encode("utf-16"), {}, "UTF-16"),
+        ("a,y\ngröße,2\n".encode("latin-1"), {}, "column 'a' holds text that is not UTF-8"),
+        ("a,y\n1,größe\n".encode("latin-1"), {}, "column 'y' holds binary, which is no label"),
         ("a,y\n1,2\n", {"missing": "guess"}, "missing must be one of error, mean, drop"),
     ],
 )
@@ -141,6 +147,40 @@ def test_guesses_are_announced():
     assert "'b' is taken for the label" in read("a,b\n1,2\n0,3\n").notes[0]
     assert "Give --no-header" in read("1,2\n3,4\n").notes[0]
     assert read("1,2\n3,4\n", has_header=False).X.tolist() == [[1.0], [3.0]]
+
+
+def test_columns_that_may_be_no_features_get_a_note():
+    rows = "".join(f"{i / 8},n{i},{'ab'[i % 2]},{i % 3}\n" for i in range(9))
+    (note,) = read("length,name,kind,y\n" + rows, label="y").notes
+    assert "'name' has 9 categories in 9 rows" in note
+    assert "--ignore name" in note
+    (note,) = read("0.5,a,kind,y\n" + rows, label="y", ignore=("a",)).notes
+    assert "read as names ('0.5')" in note
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_decimal_commas_are_read(separator):
+    lines = ["a,b", "c", "y"], ["1,5", "2", "u"], ['"-0,25"', "3", "v"]
+    found = read("\r\n".join(map(separator.join, lines)), label="y")
+    np.testing.assert_array_equal(found.X, [[1.5, 2.0], [-0.25, 3.0]])
+    assert "decimal commas" in found.notes[0]
+    assert not read("a;c;y\n1.5;x,2;u\n2.5;x,2;v\n", label="y").notes
+
+
+def test_lines_may_end_with_a_separator_and_quoted_text_hold_anything():
+    assert read("a,y,\n1,2,\n3,4,\n").columns.names == ("a",)
+    line = '"two\nlines, and ""quotes"""'
+    found = read("".join(["a,b,y\n", *(f"{i},{line if i % 2 else 'x'},{i % 3}\n" for i in range(60_000))]), label="y")
+    assert found.columns.categories == {"b": ('two\nlines, and "quotes"', "x")}
+
+
+def test_binary_files_that_are_none_and_labels_that_are_lists(tmp_path):
+    (tmp_path / "a.parquet").write_text("a,y\n1,2\n")
+    with pytest.raises(DataError, match="neither a Parquet nor a Feather file"):
+        read_table(tmp_path / "a.parquet")
+    pd.DataFrame({"a": [1, 2], "y": [[1], [2]]}).to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(DataError, match=r"which is no label\. Give --label"):
+        read_table(tmp_path / "b.parquet")
 
 
 def test_labels_are_text_or_numbers():

@@ -114,8 +114,7 @@ class Columns(NamedTuple):
         n_rows = int(np.any(list(missing.values()), axis=0).sum())
         return (
             f"{source}: column {name!r} has no value in row {int(np.argmax(missing[name]))} (counted from 0), and "
-            f"{n_rows} of {n} rows miss one. Give --missing mean or --missing drop to `train` (in Python "
-            "missing='mean'), or fill them in."
+            f"{n_rows} of {n} rows miss one. Give --missing mean or --missing drop to `train`, or fill them in."
         )
 
     @property

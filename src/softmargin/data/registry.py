@@ -245,8 +245,7 @@ def _read(path: Path, n_features: int | None) -> tuple[Any, np.ndarray, tuple[st
     suffix = path.suffix.lower()
     if suffix in _OTHER_FORMATS:
         raise DataError(
-            f"{path}: {suffix} files are not read. Convert it: np.savez('data.npz', X=X, y=y), "
-            "or softmargin.data.write_libsvm('data.libsvm', X, y)."
+            f"{path}: {suffix} files are not read. Save it as CSV, Parquet, LIBSVM text or .npz (with arrays X and y)."
         )
     if suffix not in (".npz", ".npy"):
         return read_libsvm_noted(path, n_features)

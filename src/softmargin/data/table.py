@@ -28,7 +28,8 @@ __all__ = [
 ]
 
 STDIN = "-"
-TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".feather", ".arrow")
+_BINARY_SUFFIXES = (".parquet", ".feather", ".arrow")
+TABLE_SUFFIXES = (".csv", ".tsv", *_BINARY_SUFFIXES)
 _PACKED = (".gz", ".bz2", ".xz")
 _SEPARATORS = ",;\t|"
 LABEL_NAMES = ("label", "target", "class", "y")
@@ -37,6 +38,10 @@ _PARQUET, _FEATHER = b"PAR1", b"ARROW1"
 _LIBSVM_LINE = re.compile(rb"\s*\S+(\s+(qid|\d+):\S+)+\s*(#.*)?")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _PEEKED = 1 << 16
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+# A part of a line that is a number with a decimal comma; the separator is another character.
+_DECIMAL_COMMA = rb'(?:^|%s|")[+-]?\d+,\d+(?:"|%s|\r?$)'
+_OWN_SHARE = 0.5  # of the rows have a category to themselves: a note says that the column may be no feature; by hand
 
 
 class TableOptions(NamedTuple):
@@ -99,43 +104,55 @@ def read_table(
     if isinstance(path_or_file, str | os.PathLike):
         source = name or os.fspath(path_or_file)
         with open_binary(path_or_file, error=DataError) as file:
-            table = _arrow_table(file, source, options.has_header)
+            table, notes = _arrow_table(file, source, options.has_header)
     else:
         source = name or str(getattr(path_or_file, "name", "the file given"))
-        table = _arrow_table(path_or_file, source, options.has_header)
-    return _rows(table, options, source)
+        table, notes = _arrow_table(path_or_file, source, options.has_header)
+    return _rows(table, options, source, notes)
 
 
 # --- Arrow -----------------------------------------------------------------------------------------------------------
 
 
-def _arrow_table(file: IO[bytes], source: str, has_header: bool) -> Any:
+def _arrow_table(file: IO[bytes], source: str, has_header: bool) -> tuple[Any, list[str]]:
+    """Return the table of Arrow, and what a user should know of how it was read."""
     try:
         import pyarrow
         from pyarrow import csv, feather, parquet
     except ImportError as problem:
         raise IncompatibleError(
-            f"{source}: tables are read by pyarrow, which is not installed. pip install 'softmargin[table]', or save "
-            "the rows with np.savez or softmargin.data.write_libsvm."
+            f"{source}: tables are read by pyarrow, which is not installed. pip install 'softmargin[table]', or give "
+            "the rows as LIBSVM text or .npz."
         ) from problem
     buffered = peekable(file, source)
     magic = buffered.peek(8)[:8]
     try:
         if magic.startswith(_PARQUET):
-            return parquet.read_table(_seekable(buffered))
+            return parquet.read_table(_seekable(buffered)), []
         if magic.startswith(_FEATHER):
-            return feather.read_table(_seekable(buffered))
+            return feather.read_table(_seekable(buffered)), []
         text: Any = decompressed(buffered)
         start = text.peek(_PEEKED)
         if not start.strip():
             raise DataError(f"{source}: the file is empty.")
+        if source.lower().endswith(_BINARY_SUFFIXES):
+            raise DataError(f"{source}: by its first bytes this is neither a Parquet nor a Feather file.")
+        if start.startswith(_UTF16):
+            raise DataError(f"{source}: the text is UTF-16. Save it as UTF-8.")
+        separator = _separator(start)
+        has_commas = separator != "," and _has_decimal_commas(start, separator)
         table = csv.read_csv(
             text,
             read_options=csv.ReadOptions(autogenerate_column_names=not has_header),
-            parse_options=csv.ParseOptions(delimiter=_separator(start)),
-            convert_options=csv.ConvertOptions(null_values=_NO_VALUES, strings_can_be_null=True),
+            parse_options=csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+            convert_options=csv.ConvertOptions(
+                null_values=_NO_VALUES, strings_can_be_null=True, decimal_point="," if has_commas else "."
+            ),
         )
-        return table.rename_columns(table.column_names)  # a name that is no text is found here
+        notes = [f"{source}: numbers are read with decimal commas, as in 1,5."] if has_commas else []
+        fields = [(i, field) for i, field in enumerate(table.schema) if field.name or field.type != pyarrow.null()]
+        table = table.select([i for i, _ in fields])  # without what follows a separator at the ends of lines
+        return table.rename_columns([field.name for _, field in fields]), notes  # names that are no text are found here
     except (pyarrow.ArrowException, UnicodeDecodeError, *READ_ERRORS) as problem:
         cause = str(problem) or type(problem).__name__
         raise DataError(f"{source}: not a table that can be read ({cause[:300].rstrip('.')}).") from problem
@@ -152,6 +169,12 @@ def _separator(start: bytes) -> str:
     return max(_SEPARATORS, key=line.count)
 
 
+def _has_decimal_commas(start: bytes, separator: str) -> bool:
+    """Say whether a line of the text has a number such as 1,5 between its separators."""
+    other = re.escape(separator.encode())
+    return re.search(_DECIMAL_COMMA % (other, other), start, re.MULTILINE) is not None
+
+
 def _values(column: Any, name: str, source: str) -> Any:
     """Return numbers as float64 with NaN, text as a list with None."""
     from pyarrow import compute, types
@@ -165,26 +188,33 @@ def _values(column: Any, name: str, source: str) -> Any:
         column = column.cast("int8")
     elif types.is_string(kind) or types.is_large_string(kind):
         return column.to_pylist()
+    elif types.is_binary(kind):
+        raise DataError(f"{source}: column {name!r} holds text that is not UTF-8. Save the file as UTF-8.")
     elif not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
         raise DataError(
             f"{source}: column {name!r} holds {kind}; numbers, bools and text become features. Turn it into one of "
             f"these, or leave it out: --ignore {name}."
         )
-    return np.asarray(compute.cast(column, "float64", safe=False).to_numpy(), dtype=np.float64)
+    numbers = np.asarray(compute.cast(column, "float64", safe=False).to_numpy(), dtype=np.float64)
+    if np.isinf(numbers).any():
+        row = int(np.argmax(np.isinf(numbers)))
+        raise DataError(f"{source}: column {name!r} is infinite in row {row} (counted from 0). Drop such rows.")
+    return numbers
 
 
 # --- labels and features ---------------------------------------------------------------------------------------------
 
 
-def _rows(table: Any, options: TableOptions, source: str) -> TableRows:
-    names, notes = list(table.column_names), list[str]()
+def _rows(table: Any, options: TableOptions, source: str, notes: list[str]) -> TableRows:
+    names = list(table.column_names)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise DataError(f"{source}: the column {twice[0]!r} is there twice. Give every column a name of its own.")
     if table.num_rows == 0:
         raise DataError(f"{source}: the table has {len(names)} columns and no rows.")
-    if options.has_header and all(_NUMBER.fullmatch(name) for name in names):
-        notes.append(f"{source}: the first line holds only numbers and was read as the names. Give --no-header.")
+    numbers = [name for name in names if _NUMBER.fullmatch(name)]
+    if options.has_header and (len(numbers) == len(names) or any("." in name for name in numbers)):
+        notes.append(f"{source}: the first line was read as names ({numbers[0]!r}). Give --no-header if it is a row.")
     known = options.columns
     label = _label(names, options, source, notes)
     if known is None:
@@ -201,8 +231,10 @@ def _rows(table: Any, options: TableOptions, source: str) -> TableRows:
             raise DataError(
                 f"{source}: the model needs the column {lost[0]!r}, which is not there; found {listed(names)}."
             )
-    y, has_label = (None, np.ones(table.num_rows, dtype=bool)) if label is None else _labels(table[label])
+    y, has_label = _labels(table, label, source)
     missing = options.missing if known is None else known.missing
+    if not has_label.any():
+        raise DataError(f"{source}: the column {label!r} holds no labels. Give --label: there are {listed(names)}.")
     if not has_label.all():
         if missing != "drop" or not options.may_drop:
             row = int(np.argmin(has_label))
@@ -223,6 +255,12 @@ def _rows(table: Any, options: TableOptions, source: str) -> TableRows:
             )
     else:
         columns, encoded = known, known.encode(_as_learnt(values, known, source), n, source)
+    notes += [
+        f"{source}: {name!r} has {len(values)} categories in {n} rows. Each becomes a feature; where they are names or "
+        f"numbers written in another way, leave the column out: --ignore {name}."
+        for name, values in columns.categories.items()
+        if known is None and len(values) > _OWN_SHARE * n
+    ]
     n_dropped = n - int(encoded.is_kept.sum())
     if n_dropped:
         if not options.may_drop:
@@ -265,10 +303,13 @@ def named_column(names: list[str], asked: str, source: str, option: str) -> str:
         ) from problem
 
 
-def _labels(column: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the labels as text, whole numbers or numbers, and which rows have one."""
+def _labels(table: Any, name: str | None, source: str) -> tuple[np.ndarray | None, np.ndarray]:
+    """Return the labels as text, whole numbers or numbers, and which rows have one; all do where no column is named."""
     from pyarrow import types
 
+    if name is None:
+        return None, np.ones(table.num_rows, dtype=bool)
+    column = table[name]
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
     has_label = np.asarray(column.is_valid().to_numpy(), dtype=bool)
     if types.is_integer(kind):
@@ -280,6 +321,8 @@ def _labels(column: Any) -> tuple[np.ndarray, np.ndarray]:
         whole = np.where(has_label, numbers, 0.0)
         is_whole = bool((np.floor(whole) == whole).all() and (np.abs(whole) <= 2**53).all())
         return (whole.astype(np.int64) if is_whole else numbers), has_label
+    if types.is_nested(kind) or types.is_binary(kind):
+        raise DataError(f"{source}: column {name!r} holds {kind}, which is no label. Give --label to choose another.")
     # Bools and dates too: as a table shows them.
     return np.array(["" if text is None else text for text in column.cast("string").to_pylist()], dtype=str), has_label
 
