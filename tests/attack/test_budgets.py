@@ -14,6 +14,7 @@ import pytest
 from helpers import Clock
 from softmargin import (
     DualBlockDescent,
+    KernelMulticlassSVM,
     KernelSVC,
     L1BallClassifier,
     L1BallRegressor,
@@ -30,8 +31,10 @@ from softmargin.core.deadline import OutOfTime, alarm, check_time, deadline, has
 from softmargin.core.errors import SoftmarginError
 from softmargin.data import blobs
 from softmargin.estimators.posing.auto import find_solver
+from softmargin.kernels import Rbf
 from softmargin.losses import multinomial
 from softmargin.losses.entrywise import ENTRYWISE
+from softmargin.matrices.gram import Gram
 from softmargin.penalties import L1, L2, MCP
 from softmargin.problems import BallPoint, Constrained, softmax_problem
 from softmargin.run import Status, Stop, budget, solve
@@ -410,16 +413,42 @@ def test_the_alarm_rings_while_a_compiled_loop_runs():
     assert alarm()[0] == 0
 
 
+def test_an_alarm_follows_the_clock_of_its_deadline(monkeypatch):
+    """Benchmarks count the seconds of the processor, which pass more slowly."""
+    real = time.perf_counter
+    monkeypatch.setattr(time, "perf_counter", lambda: real() / 8.0)
+    with deadline(0.02):
+        flag = alarm()
+        time.sleep(0.05)
+        assert flag[0] == 0
+        time.sleep(0.3)
+        assert flag[0] == 1
+
+
+def test_little_time_is_kept_for_a_kernel_certificate():
+    """Its work is known as soon as there is a point: cached values cost the sum alone."""
+    X, y = blobs(200, 4, 3, seed=0)
+    problem = KernelMulticlassSVM(Gram(Rbf(1.0), X), y)
+    point, clock = problem.point(problem.loss.at_zero_scores(problem.y, problem.C, 3)), budget.Clock(20.0, problem)
+    assert clock.left() < 11.0
+    clock.expect(point)
+    unknown = clock.work
+    assert clock.left() > 19.0
+    problem.gram.keep(np.arange(200))
+    clock.expect(point)
+    assert clock.work < unknown / 10.0
+
+
 def test_a_budget_costs_one_thread_and_not_one_a_step(monkeypatch):
     began, before = [], set(threading.enumerate())
-    start = threading.Timer.start
-    monkeypatch.setattr(threading.Timer, "start", lambda timer: (began.append(timer), start(timer)))
+    start = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: (began.append(thread), start(thread)))
     X, y = blobs(60, 4, 3, seed=0)
     result = solve(MulticlassSVM(X, y), DualBlockDescent(), stop=Stop(1e-9, max_seconds=1e4), rng=0)
     assert result.n_iter > 20
     assert 1 <= len(began) <= 3  # no certificate was timed before the first
-    for timer in began:
-        timer.join(timeout=5.0)
+    for thread in began:
+        thread.join(timeout=5.0)
     assert not (set(threading.enumerate()) - before)
 
 

@@ -56,7 +56,8 @@ class _Deadline:
     def __init__(self, seconds: float) -> None:
         self.end = time.perf_counter() + seconds
         self.flag: Array = np.zeros(1, dtype=np.int64)
-        self._timer: threading.Timer | None = None
+        self._watch: threading.Thread | None = None
+        self._is_over = threading.Event()
         self._lock = threading.Lock()
 
     def left(self) -> float:
@@ -64,15 +65,20 @@ class _Deadline:
 
     def set_alarm(self) -> Array:
         with self._lock:  # threads that work for one another share a deadline
-            if self._timer is None:
-                self._timer = threading.Timer(min(max(self.left(), 0.0), threading.TIMEOUT_MAX), self.flag.fill, (1,))
-                self._timer.daemon = True
-                self._timer.start()
+            if self._watch is None:
+                self._watch = threading.Thread(target=self._ring, daemon=True)
+                self._watch.start()
         return self.flag
 
+    def _ring(self) -> None:
+        """Set the alarm at the deadline, by the clock that all others read, which need not be that of ``wait``."""
+        while (left := self.left()) > 0.0:
+            if self._is_over.wait(min(left, threading.TIMEOUT_MAX)):
+                return
+        self.flag.fill(1)
+
     def cancel(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._is_over.set()
 
 
 _NOW: ContextVar[_Deadline | None] = ContextVar("softmargin_deadline", default=None)

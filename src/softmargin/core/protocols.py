@@ -55,8 +55,9 @@ class Problem(Protocol):
     must be of their ``point_type``.
 
     Two more help where seconds are limited. ``certificate_work(point)`` is about how many multiplications of BLAS take
-    as long as a certificate; point is None for zero. ``can_skip_bound = True`` says that a certificate needs only the
-    primal value by the deadline of its thread (``core.deadline``): a bound that takes longer is the trivial one.
+    as long as a certificate, 0 where that is not known; point is None for zero. ``can_skip_bound = True`` says that a
+    certificate needs only the primal value by the deadline of its thread (``core.deadline``): a bound that takes longer
+    is the trivial one.
     """
 
     @property

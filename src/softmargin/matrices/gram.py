@@ -45,6 +45,11 @@ class GramTuning(NamedTuple):
     kept_share: float = 0.4  # the same, where they are some rows of K; by hand: squares have half of the budget
     tile_rows: int = 256  # of a tile, at most: its values stay in the processor's cache between operations; by hand
     probe_rows: int = 400  # on which a kernel of unknown kind is tested for symmetry and negative eigenvalues; by hand
+    # Multiplications of BLAS in the time that a value takes in a sum of few columns, that a kernel value takes beside
+    # its numbers, and that one of these takes: twice what was measured on ARM, as BLAS is faster elsewhere.
+    thin: float = 5.0
+    entry: float = 400.0
+    number: float = 5.0
 
 
 class Gram(TiledMatrix):
@@ -75,6 +80,23 @@ class Gram(TiledMatrix):
     def is_stored(self) -> bool:
         """Whether memory may hold all of K: it is given, or fits into the store."""
         return self.is_given or self._store_bytes <= self.tuning.store_share * self.budget
+
+    def scores_work(self, index: Array, k: int) -> float:
+        """Return how many multiplications of BLAS take as long as ``wide_scores`` of k columns at most does.
+
+        Only the rows at ``index`` of these columns are not zero.
+        """
+        t: GramTuning = self.tuning
+        numbers = float(self.points.numbers_per_row)
+        if self.is_linear:
+            return 2.0 * t.number * self.n * numbers * k
+        is_known = self.is_given | (self.dtype == np.float64) & self._store.has(index)
+        missing = len(index) - np.count_nonzero(is_known)
+        return float(self.n) * (t.thin * len(index) * k + (t.entry + t.number * numbers) * missing)
+
+    def is_kept(self, index: Array) -> bool:
+        """Say whether no values of the rows at ``index`` must be computed any more."""
+        return self.is_given or self.is_linear or bool(self._store.has(index).all())
 
     def has_room_for(self, index: Array) -> bool:
         """Say whether the rows at ``index`` are cached or can be: then their values are computed once."""

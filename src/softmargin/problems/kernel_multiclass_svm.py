@@ -10,6 +10,7 @@ The gap of a row is also its Frank-Wolfe gap: the most that any feasible row cou
     K alpha                 scores         (n, k)
 """
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -102,6 +103,12 @@ class KernelMulticlassSVM(JointSVM):
         is_near = (np.abs(nearest - point.alpha) <= gamma(self._operations) * np.abs(nearest)).all()
         square = judged.square if is_near else self.gram.energy(nearest, self._operations)
         return margin_gap(self._primal(point, judged), self.linear_term(nearest) - square.times(0.5))
+
+    @property
+    def certificate_work(self) -> Callable[[KernelPoint | None], float]:
+        """How long a certificate takes, where the kernel matrix tells it; that of the zero point is not known."""
+        work_of, k = self.gram.scores_work, self.n_classes
+        return lambda point: 0.0 if point is None else work_of(np.flatnonzero(point.alpha.any(axis=1)), k)
 
     def _primal(self, point: KernelPoint, judged: Judged) -> Rounded:
         """Return P at a model: that of its dual variables, with the intercept they imply or another."""

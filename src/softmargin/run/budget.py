@@ -5,7 +5,8 @@ certificate. A step that passes it ends early, or is given up: the run then retu
 step after which the certificate would take too long.
 
 How long a certificate takes is known by its work, where the problem tells it (``certificate_work``), and by the last
-one that was timed. Problems whose certificate can leave out the bound (``can_skip_bound``) have a deadline for it, too.
+one that was timed; before anything is known of it, half of the time is kept. Problems whose certificate can leave out
+the bound (``can_skip_bound``) have a deadline for it, too.
 """
 
 import math
@@ -109,7 +110,7 @@ class Clock:
             return math.inf
         left = self.max_seconds - (time.perf_counter() - self.began)
         needed = self.tuning.reserve * left if math.isnan(self.last_certificate) else self.last_certificate
-        if self.work_of is not None:
+        if self.work > 0.0:
             pace = self.last_certificate / self.last_work if self.last_work > 0.0 else seconds_for(1.0)
             needed = pace * self.work
         return left - (min(needed, self.tuning.most * self.max_seconds) if self.can_skip_bound else needed)

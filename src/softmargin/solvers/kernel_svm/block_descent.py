@@ -66,8 +66,8 @@ class KernelBlockDescentTuning(NamedTuple):
     deep_target: float = 0.04  # the same where updating all scores costs far more than the descent: by hand
     crawl_target: float = 0.01  # the same after a round of more than ``patience`` epochs: momentum needs time; by hand
     small: int = 8  # n is so many times the set where it does: by hand
-    share: float = 0.5  # of the time left, for the epochs over a set; the rest updates the scores; by hand
-    update: float = 4.0  # where kernel rows are cached, time for so many times its multiplications is left: by hand
+    share: float = 0.5  # of the time left, for the epochs over a set; the rest computes kernel rows; by hand
+    update: float = 2.0  # where these are cached, time for so many updates of the scores is left: by hand
     max_epochs: int = 200  # over one working set: by hand; maths: kernel SVM, section 8 has 40, without momentum
     piece: int = 512  # rows: 512 x 512 kernel values are 1 or 2 MB, a second cache
     alone: int = 1024  # rows up to which a set is one piece, as gathering costs more than it saves: by hand
@@ -179,7 +179,7 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         part = _WorkingSquare(problem, state, rows, self)
         target = share * float(state.gaps[rows].sum())
         patience, is_single, before = self.tuning.patience, epochs == 1, math.inf
-        with self._time_of_epochs(problem, state, rows):
+        with self._time_of_epochs(problem, rows):
             for n_epochs in range(1, epochs + 1):
                 state.credit += part.epoch_work
                 found = part.epoch(rng, is_single=is_single)
@@ -201,11 +201,10 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         problem.gram.add_change(state.scores, rows, change)
         return int(change.any(axis=1).sum())
 
-    def _time_of_epochs(self, problem: KernelBlockProblem, state: KernelDescentState, rows: Array) -> Any:
+    def _time_of_epochs(self, problem: KernelBlockProblem, rows: Array) -> Any:
         """Return the time that epochs over some rows may take, as a context: the rest is for the update of scores."""
-        if state.epochs > self.tuning.patience and problem.gram.has_room_for(rows):  # they are cached by now
-            work = self.tuning.update * float(problem.gram.n) * len(rows) * problem.n_classes
-            return leaving(seconds_for(work))
+        if problem.gram.is_kept(rows):
+            return leaving(self.tuning.update * seconds_for(problem.gram.scores_work(rows, problem.n_classes)))
         return share_of_time(self.tuning.share)
 
 
