@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit
 
 from helpers import block_kkt, block_optimum, block_value
 from reference.optimum import block_minimiser
 from softmargin.blocks import BLOCKS, WestonWatkinsGreedy, minimise_block
+from softmargin.blocks.softmax import solve_logit
 from softmargin.core.errors import IncompatibleError
 from softmargin.problems import MulticlassSVM
 from softmargin.solvers import DualBlockDescent
@@ -202,3 +204,11 @@ def test_a_broken_block_is_caught(multiclass):
         check_block(next(iter(BLOCKS[other].values())), multiclass)
     with pytest.raises(AssertionError, match="violates its optimality conditions"):
         check_block(WestonWatkinsGreedy(1e-2), "weston_watkins")
+
+
+@given(u=st.floats(-1e3, 1e3), Q=st.floats(1e-6, 1e6), start=st.floats(-800.0, 800.0))
+def test_logit_of_two_classes_is_found_from_any_start(u, Q, start):
+    """Newton's plain steps go back and forth for ever where Q is large, as from t = 5.4 at u = 5.4, Q = 37."""
+    t, p = solve_logit(u, Q, start, 1e-6)
+    assert abs(t + Q * expit(t) - u) <= 1e-5 * (1.0 + Q) * max(abs(t), 1.0)
+    assert p == pytest.approx(expit(t), abs=1e-9)

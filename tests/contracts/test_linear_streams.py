@@ -13,8 +13,8 @@ from softmargin.data import blobs
 from softmargin.estimators.posing.linear_stream import LinearStream
 from softmargin.estimators.posing.svm import SvmData, SvmSettings, linear_problem
 from softmargin.penalties import L1, L2
-from softmargin.problems import softmax_problem
-from softmargin.problems.seen import SeenHinge, SeenSoftmax
+from softmargin.problems import MulticlassSVM, softmax_problem
+from softmargin.problems.seen import SeenHinge, SeenSoftmax, losses_of_pairs
 
 MODELS = {
     "weston_watkins": sm.LinearSVC(C=0.1),
@@ -57,6 +57,32 @@ def test_bound_holds_for_all_rows_seen(name, k):
             assert model.certificate_.primal == pytest.approx(own.primal, rel=1e-12)
 
 
+@pytest.mark.parametrize("X_type", [np.asarray, csr_matrix])
+def test_sums_of_two_classes_are_those_of_both_columns(X_type):
+    """The compiled sums over pairs against NumPy's over the two columns, at any model and dual point."""
+    rng = np.random.default_rng(0)
+    X, y = blobs(5000, 6, 2, seed=5, separation=1.0)
+    C, share = rng.random(5000) * (np.arange(5000) % 5 > 0), rng.random(5000) * 1.5 - 0.25
+    w, inside = rng.standard_normal(7), np.clip(share, 0.0, 1.0)
+    hinge = MulticlassSVM(X_type(X), y, C=C, bias=0.5)
+    signed = inside * C * (2.0 * y - 1.0)
+    logistic = softmax_problem(X_type(X), y, C=C, penalty=L2(0.5), n_classes=2)
+    other = np.column_stack([inside, inside])
+    other[np.arange(5000), y] = 1.0 - inside
+    for problem, seen, columns, point, factor in (
+        (hinge, SeenHinge, np.column_stack([-signed, signed]), np.column_stack([-w, w]), 2.0),
+        (logistic, SeenSoftmax, other, logistic.model_point(w[None, :-1], w[-1:]), 1.0),
+    ):
+        one, both = seen(problem), seen(problem)
+        one.add(problem, share)
+        both.add(problem, columns)
+        assert one.bound().value == pytest.approx(both.bound().value, rel=1e-11)
+        assert 0.0 < one.bound().error < 1e-8 * one.bound().value
+        own = losses_of_pairs(problem, problem.bias, w, factor=factor, is_logistic=problem is logistic)
+        known = problem.losses(point)
+        assert abs(own.value - known.value) <= own.error + known.error < 1e-9 * known.value
+
+
 def test_hinge_bound_is_the_dual_value_of_all_rows(monkeypatch):
     kept, add = [], SeenHinge.add
     monkeypatch.setattr(
@@ -78,10 +104,14 @@ def test_hinge_bound_is_the_dual_value_of_all_rows(monkeypatch):
 @pytest.mark.parametrize("k", [2, 4])
 def test_softmax_bound_is_that_of_a_balanced_point(monkeypatch, k):
     kept, add = [], SeenSoftmax.add
-    monkeypatch.setattr(SeenSoftmax, "add", lambda self, problem, P: (kept.append(P), add(self, problem, P)))
+    monkeypatch.setattr(
+        SeenSoftmax, "add", lambda self, problem, P: (kept.append((problem.y, P)), add(self, problem, P))
+    )
     X, y = blobs(240, 3, k, seed=2, separation=1.5)
     model = streamed(sm.SoftmaxRegression(C=0.5), X, y, 60)
-    C, Y, P = 0.5, np.eye(k)[y], np.vstack(kept)
+    if k == 2:  # what is kept is the probability of the other class
+        kept = [(labels, np.abs(np.eye(2)[labels] - q[:, None])) for labels, q in kept]
+    C, Y, P = 0.5, np.eye(k)[y], np.vstack([rows for _, rows in kept])
     assert P.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
     off, mass = C * (P - Y).sum(axis=0), C * Y.sum(axis=0)
     share = np.max(np.maximum(off, 0.0) / (mass + np.maximum(off, 0.0)))

@@ -13,7 +13,7 @@ where Q is large t falls by about one a step until Q q is about one, so that a s
 
 Two classes have one variable, the probability of the second; t is its logit:
 
-    t + Q / (1 + exp(-t)) = s + Q old,    the left side grows with t: Newton's method within the bracket [u - Q, u]
+    t + Q / (1 + exp(-t)) = u = s + Q old,    the left side grows with t: Newton's method within the bracket [u - Q, u]
 
 The gap of the row before the step is C (log sum exp(s) + sum old log old - <old, s>), by Fenchel and Young. C is in
 units of the ridge. The label matters only as the place where ``descend`` has subtracted one from the scores.
@@ -26,7 +26,7 @@ import numpy as np
 from softmargin.backends.jit import compiled_struct, inline
 from softmargin.backends.lanes import WIDTH, exp, largest, load, log1p_exp, maximum, splat, store, total, where_greater
 
-__all__ = ["SURE", "LogisticBlock", "SoftmaxBlock"]
+__all__ = ["SURE", "LogisticBlock", "SoftmaxBlock", "solve_logit"]
 
 SURE = -800.0  # the log-probability of a class that has none: its exponential is zero
 MAX_STEPS = 100  # from the highest start, Q = 1e8 needs about 25; NaN would never end
@@ -154,6 +154,34 @@ def _share(t: float) -> float:
     return (1.0 if t > 0.0 else e) / (1.0 + e)
 
 
+@inline
+def solve_logit(u: float, Q: float, start: float, accuracy: float) -> tuple[float, float]:
+    """Return the t of t + Q p = u, and its probability p = 1 / (1 + exp(-t)), the last step to first order.
+
+    A step that is more than half as long as the one before gives way to bisection: Newton's may go back and forth.
+    """
+    low, high = u - Q, u
+    t = min(max(start, low), high)
+    p, last = 0.0, np.inf
+    for _ in range(MAX_STEPS):
+        p = _share(t)
+        bend = p * (1.0 - p)
+        r = u - t - Q * p
+        if r > 0.0:
+            low = t
+        else:
+            high = t
+        move = r / (1.0 + Q * bend)
+        if not (low <= t + move <= high and abs(move) <= 0.5 * last):
+            move = 0.5 * (low + high) - t
+        t += move
+        last = abs(move)
+        p += bend * move
+        if last <= accuracy * max(abs(t), 1.0):
+            break
+    return t, min(max(p, 0.0), 1.0)
+
+
 @compiled_struct("block_step")
 class LogisticBlock(NamedTuple):
     """Newton's method in the logit of the second of two classes."""
@@ -169,22 +197,7 @@ class LogisticBlock(NamedTuple):
         t = alpha[first]
         old = _share(t)
         gap = C * (log1p_exp(s) - log1p_exp(t) - old * (s - t))
-        high = s + Q * old
-        low = high - Q
-        for _ in range(MAX_STEPS):
-            p = _share(t)
-            r = s + Q * (old - p) - t
-            if r > 0.0:
-                low = max(low, t)
-            else:
-                high = min(high, t)
-            new = t + r / (1.0 + Q * p * (1.0 - p))
-            if not low <= new <= high:
-                new = 0.5 * (low + high)
-            move = abs(new - t)
-            t = new
-            if move <= self.accuracy * max(abs(t), 1.0):
-                break
+        t, _ = solve_logit(s + Q * old, Q, t, self.accuracy)
         alpha[first] = t
         work.step[0] = C * (old - _share(t))
         work.changed[0] = 0

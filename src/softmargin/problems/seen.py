@@ -9,8 +9,12 @@ the value s L - s^2 Q for the two terms L and Q of D; the best s costs nothing. 
 
 A free intercept of the softmax asks for sum_i C_i (q_i - y_i) = 0. The rows are gone, but one rho for all of them makes
 q_i <- (1 - share) q_i + share rho balanced, and needs only the sums of x over the classes (maths: streams, eq. 6).
+
+Rows of two classes have one variable each, and a compiled pass sums them (``_pair_sums``): NumPy's passes over small
+chunks would take longer than learning from them.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,11 +22,13 @@ from numpy.typing import NDArray
 
 from softmargin.core.rounding import SLACK, UNIT, Rounded, gamma, norms, squared_norm, total
 from softmargin.losses.multinomial import entropy, off_label
-from softmargin.matrices.operator import adjoint_product, column_norms, rmatmul
+from softmargin.matrices.operator import SUMMED_ROWS, adjoint_product, column_norms, rmatmul, row_slices
+from softmargin.matrices.rows import as_rows
+from softmargin.problems._pair_sums import PairSums, pair_losses, pair_sums
 from softmargin.problems.composite import RidgeComposite
 from softmargin.problems.multiclass_svm import MulticlassSVM
 
-__all__ = ["SeenHinge", "SeenSoftmax"]
+__all__ = ["SeenHinge", "SeenSoftmax", "losses_of_pairs"]
 
 Array = NDArray[Any]
 
@@ -52,6 +58,23 @@ def _best_multiple(linear: Rounded, square: Rounded) -> Rounded:
     return value if value.lower > 0.0 else Rounded(0.0)
 
 
+def losses_of_pairs(problem: Any, bias: float, w: Array, *, factor: float, is_logistic: bool) -> Rounded:
+    """Return the losses of rows of two classes by the scores factor <w, [x, bias]>."""
+    size = float(np.sqrt(squared_norm(w).upper))
+    return Rounded(*pair_losses(as_rows(problem.X, bias), problem.y, problem.C, w, factor, size, is_logistic))
+
+
+def _blocks_of_pairs(
+    problem: Any, bias: float, shares: Array, *, is_logistic: bool
+) -> Iterator[tuple[int, Array, Array, PairSums]]:
+    """Yield the number of rows, V, X'C Y and other sums of blocks of rows: sums of sums have fewer roundings."""
+    rows, d = as_rows(problem.X, bias), problem.X.shape[1]
+    for some in row_slices(len(problem.y), 1, numbers=SUMMED_ROWS):
+        V, classes = np.zeros(d + 1), np.zeros(2 * d if is_logistic else 0)
+        sums = pair_sums(rows, problem.y, problem.C, shares, V, classes, some.start, some.stop)
+        yield some.stop - some.start, V, classes, sums
+
+
 class SeenHinge:
     """The sums of a joint hinge loss.
 
@@ -66,7 +89,12 @@ class SeenHinge:
         self.linear = Rounded(0.0)
 
     def add(self, problem: MulticlassSVM, alpha: Array) -> None:
-        """Add rows and their dual variables, (n, k)."""
+        """Add rows and their dual variables: (n, k), or those of two classes as shares of C, (n,)."""
+        if alpha.ndim == 1:
+            for m, v, _, sums in _blocks_of_pairs(problem, problem.bias, alpha, is_logistic=False):
+                self.V.add(np.column_stack([-v, v]), np.full(2, SLACK * gamma(m + 4) * sums.reach))
+                self.linear += Rounded(sums.duals, SLACK * gamma(m + 4) * sums.duals)
+            return
         alpha = problem.feasible(alpha)
         self.V.add(rmatmul(problem.X, alpha, problem.bias), problem.weight_errors(alpha))
         self.linear += problem.linear_term(alpha)
@@ -93,21 +121,34 @@ class SeenSoftmax:
         self.classes = _Sum(d, k if self.fit_intercept else 0)  # sum of C_i x_i over each class
 
     def add(self, problem: RidgeComposite, P: Array) -> None:
-        """Add rows and their probabilities, (n, k); those of the labels are 1 less the sums of the others."""
+        """Add rows and their probabilities, (n, k); those of the labels are 1 less the sums of the others.
+
+        Of two classes, (n,) are the probabilities that are not the label's.
+        """
+        self.n += len(P)
+        if self.fit_intercept:
+            self.mass = self.mass + np.bincount(problem.y, weights=problem.C, minlength=len(self.mass))
+        if P.ndim == 1:
+            for m, v, classes, sums in _blocks_of_pairs(problem, 0.0, P, is_logistic=True):
+                share = SLACK * gamma(m + 8)
+                self.V.add(-v[:-1, None], np.full(1, share * sums.reach))
+                self.entropies += Rounded(sums.entropy, SLACK * sums.entropy_error + share * sums.entropy)
+                if self.fit_intercept:
+                    self.pulls.add(np.array([[sums.pull, -sums.pull]]), np.full(2, share * sums.duals))
+                    self.classes.add(classes.reshape(2, -1).T, np.full(2, share * sums.prices))
+            return
         n, k = P.shape
         off, rest = off_label(P, problem.y)
         off *= (1.0 - gamma(2 * k + 8)) / max(float(rest.max()), 1.0)
         rest = off.sum(axis=1)
         values, errors = entropy(off, rest)
         self.entropies += total(problem.C * values, problem.C * errors)
-        self.n += n
         U = off * problem.C[:, None]
         U[np.arange(n), problem.y] = -problem.C * rest
         own, length, share = U[:, -self.n_columns :], norms(column_norms(problem.X), axis=0), SLACK * gamma(n + k + 2)
         self.V.add(adjoint_product(problem.X, own), share * length * norms(own, axis=0))
         if self.fit_intercept:
             self.pulls.add(U.sum(axis=0, keepdims=True), share * np.abs(U).sum(axis=0))
-            self.mass = self.mass + np.bincount(problem.y, weights=problem.C, minlength=k)
             prices = np.zeros((n, k))
             prices[np.arange(n), problem.y] = problem.C
             self.classes.add(adjoint_product(problem.X, prices), share * length * norms(prices, axis=0))

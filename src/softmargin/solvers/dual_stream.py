@@ -10,6 +10,8 @@ W alone is as noisy as its last rows; the mean is not. ``problems.seen`` keeps D
 The softmax's intercept is the weight of a constant feature v here, which makes sum_i alpha_i = b ridge / v^2 and not
 zero: against the mass of all rows that vanishes, and the bound makes up for it.
 
+Two classes have one variable a row and one column of weights: the loops of ``_pair_ascent``, a fraction as long.
+
 Source: where a chunk is one row and k = 2, this is the passive-aggressive method PA-I (Crammer et al. 2006); the mean
 of its iterates is ours.
 """
@@ -23,14 +25,16 @@ from numpy.typing import NDArray
 
 from softmargin.core.deadline import alarm
 from softmargin.core.rounding import Rounded, squared_norm
+from softmargin.matrices.rows import as_rows, squared_norms
 from softmargin.problems.composite import CompositePoint, RidgeComposite
 from softmargin.problems.multiclass_svm import DualPoint, MulticlassSVM
-from softmargin.problems.seen import SeenHinge, SeenSoftmax
-from softmargin.solvers.linear_svm._block_loop import descend
+from softmargin.problems.seen import SeenHinge, SeenSoftmax, losses_of_pairs
+from softmargin.solvers._pair_ascent import ascend_pairs
+from softmargin.solvers.linear_svm._block_loop import demand_finite, descend
 from softmargin.solvers.linear_svm.block_descent import DualBlockDescent
 from softmargin.solvers.softmax.dual_descent import SoftmaxDualDescent
 
-__all__ = ["DualStreamTuning", "HingeStream", "SoftmaxStream", "stream_for"]
+__all__ = ["DualStreamTuning", "HingeStream", "PairStream", "SoftmaxStream", "Stream", "stream_for"]
 
 Array = NDArray[Any]
 
@@ -41,6 +45,7 @@ class DualStreamTuning(NamedTuple):
     passes: int = 2  # over a chunk
     every: int = 1000  # visits after which W enters the mean
     power: int = 3  # of the number of visits, in the weights of the mean
+    accuracy: float = 0.1  # of two classes: length of a last step of Newton's method; its square is neglected
 
 
 TUNING = DualStreamTuning()
@@ -48,13 +53,18 @@ TUNING = DualStreamTuning()
 
 @dataclass
 class _Stream:
-    """What the two streams share: where they began, W now, the mean, and the sums over all rows."""
+    """What streams share: where they began, W now, the mean, and the sums over all rows."""
 
-    first: Array  # (d + 1, k) W before any row, the intercept last
-    weights: Array  # (d + 1, k)
-    mean: Array  # (d + 1, k)
+    first: Array  # (d + 1, k) W before any row, the intercept last; two classes have one column, (d + 1,)
+    weights: Array  # the same shape
+    mean: Array  # the same shape
     seen: Any
     n_visits: int = 0
+
+
+@dataclass
+class _BlockStream(_Stream):
+    """A stream of three and more classes, by exact steps of whole dual rows."""
 
     def _ascend(
         self, solver: Any, problem: Any, state: Any, rows: Array, scales: Any, rng: np.random.Generator
@@ -72,7 +82,7 @@ class _Stream:
 
 
 @dataclass
-class HingeStream(_Stream):
+class HingeStream(_BlockStream):
     """A stream of a joint hinge loss, Weston-Watkins or Crammer-Singer."""
 
     solver: ClassVar[Any] = DualBlockDescent(working_set=False)
@@ -107,7 +117,7 @@ class HingeStream(_Stream):
 
 
 @dataclass
-class SoftmaxStream(_Stream):
+class SoftmaxStream(_BlockStream):
     """A stream of ridge multinomial regression; the last row of its weights is the intercept."""
 
     constant: float = 0.0  # v, chosen by the first chunk
@@ -135,14 +145,13 @@ class SoftmaxStream(_Stream):
         rows[:] = np.divide(self.weights, scales, out=np.zeros_like(self.weights), where=scales > 0.0)
         self._ascend(self.solver, problem, state, rows, scales, rng)
         logs = state.alpha.reshape(n, -1)[:, :k]
-        self.seen.add(problem, _probabilities(logs))
+        self.seen.add(problem, np.exp(logs))
         self.weights = scales * rows
         self.weights[:-1] = self.first[:-1] - self.seen.V.value / problem.ridge
 
     def point(self) -> CompositePoint:
-        """Return the mean; the intercepts of three and more classes have mean zero."""
-        intercept = self.mean[-1] - (self.mean[-1].mean() if self.mean.shape[1] > 1 else 0.0)
-        return CompositePoint(self.mean[:-1], intercept)
+        """Return the mean; its intercepts have mean zero."""
+        return CompositePoint(self.mean[:-1], self.mean[-1] - self.mean[-1].mean())
 
     def losses(self, problem: RidgeComposite) -> Rounded:
         """Return the losses of some rows by the mean."""
@@ -153,19 +162,79 @@ class SoftmaxStream(_Stream):
         return squared_norm(self.mean[:-1]).times(0.5).times(self.seen.ridge)
 
 
-def _probabilities(logs: Array) -> Array:
-    """Return the probabilities of all classes: of log q (n, k), or of the logits (n, 1) of the second of two."""
-    if logs.shape[1] > 1:
-        P: Array = np.exp(logs)
-        return P
-    small = np.exp(-np.abs(logs))
-    shares = np.hstack([small, np.ones_like(small)]) / (1.0 + small)
-    return np.where(logs > 0.0, shares, shares[:, ::-1])
+@dataclass
+class PairStream(_Stream):
+    """A stream of two classes: the column of the second; that of a hinge's first class is its opposite."""
+
+    is_logistic: bool = False
+    constant: float = 0.0  # v of the softmax, chosen by the first chunk; the hinge's is given
+
+    @classmethod
+    def begin(cls, problem: Any, point: Any) -> "PairStream":
+        """Begin at zero, or at the weights of a point."""
+        is_logistic = isinstance(problem, RidgeComposite)
+        weights = np.zeros(problem.X.shape[1] + 1)
+        if point is not None and is_logistic:
+            weights[:-1], weights[-1] = point.weights[:, 0], point.intercept[0]
+        elif point is not None:
+            weights[:] = point.weights[:, 1]
+        seen = SeenSoftmax(problem) if is_logistic else SeenHinge(problem)
+        return cls(
+            weights, weights, weights, seen, is_logistic=is_logistic, constant=0.0 if is_logistic else problem.bias
+        )
+
+    def learn(self, problem: Any, rng: np.random.Generator) -> None:
+        """Learn from a chunk of rows."""
+        n, ridge = len(problem.y), problem.ridge if self.is_logistic else 1.0
+        squares, prices = np.empty(n), problem.C / ridge
+        squared_norms(as_rows(problem.X, 0.0), squares)
+        demand_finite(squares)
+        order = np.flatnonzero(prices)
+        if self.is_logistic and problem.fit_intercept:
+            share = SoftmaxDualDescent().tuning.rho_share
+            self.constant = self.constant or math.sqrt(share * (squares[order].mean() + 4.0 / prices[order].mean()))
+        squares += self.constant**2
+        scale = self.constant if self.is_logistic and self.constant else 1.0  # the loop's last weight is b / scale
+        weights, mean = self.weights.copy(), self.mean.copy()
+        weights[-1], mean[-1] = weights[-1] / scale, mean[-1] / scale
+        shares, random = np.zeros(n), rng.integers(1, 2**63, size=1, dtype=np.uint64)
+        rows, duals = as_rows(problem.X, self.constant), (self.is_logistic, shares, np.zeros(n), weights, mean)
+        self.n_visits = ascend_pairs(
+            rows, problem.y, prices, squares, *duals, order, random, tuple(TUNING), self.n_visits, alarm()
+        )
+        mean[-1] *= scale
+        self.seen.add(problem, shares)
+        if self.is_logistic:
+            weights[-1] *= scale
+            weights[:-1] = self.first[:-1] - self.seen.V.value[:, 0] / ridge
+        else:
+            weights = self.first + self.seen.V.value[:, 1]
+        self.weights, self.mean = weights, mean
+
+    def point(self) -> DualPoint | CompositePoint:
+        """Return the mean; its dual variables are forgotten."""
+        if self.is_logistic:
+            return CompositePoint(self.mean[:-1, None], self.mean[-1:])
+        return DualPoint(np.empty((0, 2)), np.column_stack([-self.mean, self.mean]))
+
+    def losses(self, problem: Any) -> Rounded:
+        """Return the losses of some rows by the mean."""
+        factor = 1.0 if self.is_logistic else 2.0
+        return losses_of_pairs(problem, problem.bias, self.mean, factor=factor, is_logistic=self.is_logistic)
+
+    def regulariser(self) -> Rounded:
+        """Return ridge / 2 |w|^2 of the mean, or 1/2 |W|^2 of both columns of a hinge."""
+        if self.is_logistic:
+            return squared_norm(self.mean[:-1]).times(0.5).times(self.seen.ridge)
+        return squared_norm(self.mean)
 
 
-def stream_for(problem: Any, point: Any = None, n_seen: int = 0) -> HingeStream | SoftmaxStream:
+Stream = HingeStream | SoftmaxStream | PairStream
+
+
+def stream_for(problem: Any, point: Any = None, n_seen: int = 0) -> Stream:
     """Begin the stream of a problem, at zero or at a point that has seen so many rows."""
     kind: Any = SoftmaxStream if isinstance(problem, RidgeComposite) else HingeStream
-    stream: HingeStream | SoftmaxStream = kind.begin(problem, point)
+    stream: Stream = (PairStream if problem.n_classes == 2 else kind).begin(problem, point)
     stream.n_visits = TUNING.passes * n_seen
     return stream

@@ -22,7 +22,7 @@ from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.rounding import Rounded
 from softmargin.problems import MulticlassSVM, OneVsRest, RidgeComposite
 from softmargin.run import Status
-from softmargin.solvers.dual_stream import HingeStream, SoftmaxStream, stream_for
+from softmargin.solvers.dual_stream import Stream, stream_for
 
 __all__ = ["LinearStream", "check_streamed"]
 
@@ -60,7 +60,7 @@ class LinearStream:
     n_chunks: int = field(default=0, init=False)
     losses: Rounded = field(default=Rounded(0.0), init=False)
     scale: float = field(default=1.0, init=False)  # of the objectives of the parts
-    streams: list[HingeStream | SoftmaxStream] = field(default_factory=list, init=False)
+    streams: list[Stream] = field(default_factory=list, init=False)
     coef: Any = field(default=None, init=False)  # (k, d), or (1, d) for two classes
     intercept: Any = field(default=None, init=False)  # (k,) or (1,)
 
