@@ -342,6 +342,7 @@ class SummedProblem(Problem, Protocol):
     ridge: float  # strength of a penalty ridge / 2 |W|^2; 0 where it is another
     is_smooth: bool
     takes_scales: bool  # ``prox`` takes one t per row
+    n_rows: int
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -355,6 +356,9 @@ class SummedProblem(Problem, Protocol):
 
     def prox(self, V: Array, t: Any) -> Array:
         """Return the minimiser of that function plus |W - V|^2 / (2 t); t is a number, or (d + 1, 1)."""
+
+    def sampled(self, every: int) -> "SummedProblem":
+        """Return the problem of one in so many rows, which come here."""
 
     def scored(self, W: Array, width: float) -> Any:
         """Return the losses (4 sums) and their gradient."""

@@ -11,11 +11,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from softmargin.distributed.tasks import Shared, computed, shared, task
-from softmargin.problems.blocks import added
+from softmargin.problems.blocks import summed
 
 __all__ = ["DaskBlocks"]
 
 T = TypeVar("T", bound=tuple[Any, ...])
+_ADDED = 16  # sums that one task adds, a power of two; a task costs Dask 4 ms of a core, their addition nothing
+_MODEST = 1 << 20  # bytes of a sum of which a task may hold that many; larger ones are added two at a time; by hand
 
 
 class DaskBlocks:
@@ -36,14 +38,17 @@ class DaskBlocks:
         self.parts = [part for part, n in zip(parts, n_rows, strict=True) if n]
         self.n, self.most_rows, self.n_blocks = sum(n_rows), max(n_rows, default=0), len(self.parts)
         self.n_features, self.what = n_features, f"partition of about {max(n_bytes, default=0) / 1e6:.0f} MB"
+        self._n_bytes: dict[Any, int] = {}  # of the last sum of every kind of pass
 
     def total(self, work: Callable[..., T], *small: Any) -> T:
-        """Return the sum over all partitions, two neighbours at a time."""
+        """Return the sum over all partitions, two neighbours at a time; a task adds some levels of that tree."""
         sums = self._tasks(work, small)
+        at_once = _ADDED if self._n_bytes.get(work, _MODEST + 1) <= _MODEST else 2
         while len(sums) > 1:
-            pairs = [sums[i : i + 2] for i in range(0, len(sums), 2)]
-            sums = [task(added, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
+            some = [sums[i : i + at_once] for i in range(0, len(sums), at_once)]
+            sums = [task(_summed, *each) if len(each) > 1 else each[0] for each in some]
         found: T = computed(sums, self.what)[0]
+        self._n_bytes[work] = sum(np.asarray(each).nbytes for each in found)
         return found
 
     def each(self, work: Callable[..., Any], *small: Any) -> list[Any]:
@@ -58,3 +63,7 @@ class DaskBlocks:
 def _worked(work: Callable[..., Any], block: Any, small: Shared) -> Any:
     with np.errstate(all="ignore"):  # what overflows shows in the certificate
         return work(block, *small.value)
+
+
+def _summed(*sums: T) -> T:
+    return summed(sums)

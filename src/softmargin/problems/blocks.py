@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 from softmargin.problems.summed_passes import Block
 
-__all__ = ["Blocks", "LocalBlocks", "added"]
+__all__ = ["Blocks", "LocalBlocks", "summed"]
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
@@ -26,8 +26,14 @@ class Blocks(Protocol):
         """Return ``work(block, *small)`` of every block, in their order."""
 
 
-def added(left: T, right: T) -> T:
-    """Add two tuples field by field."""
+def summed(sums: Sequence[T]) -> T:
+    """Add tuples field by field, two neighbours at a time: the order of a tree."""
+    while len(sums) > 1:
+        sums = [reduce(_added, sums[i : i + 2]) for i in range(0, len(sums), 2)]
+    return sums[0]
+
+
+def _added(left: T, right: T) -> T:
     sums = [a + b for a, b in zip(left, right, strict=True)]
     return type(left)(*sums) if hasattr(left, "_fields") else type(left)(sums)
 
@@ -42,11 +48,8 @@ class LocalBlocks:
         self.n_features = int(self.blocks[0].X.shape[1])
 
     def total(self, work: Callable[..., T], *small: Any) -> T:
-        """Return the sum over all blocks, two neighbours at a time: the order of a tree."""
-        sums: list[T] = self.each(work, *small)
-        while len(sums) > 1:
-            sums = [reduce(added, sums[i : i + 2]) for i in range(0, len(sums), 2)]
-        return sums[0]
+        """Return the sum over all blocks, in the order of a tree."""
+        return summed(self.each(work, *small))
 
     def each(self, work: Callable[..., Any], *small: Any) -> list[Any]:
         """Return what every block gives."""

@@ -19,8 +19,9 @@ that a point is (W, width).
 
 import hashlib
 import math
+from copy import copy
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from softmargin.losses.smoothed import is_smooth
 from softmargin.penalties import checked
 from softmargin.penalties.rounding import OPERATIONS, outward, rounded_conjugate, rounded_value
 from softmargin.problems import summed_passes as passes
-from softmargin.problems.blocks import Blocks
+from softmargin.problems.blocks import Blocks, LocalBlocks
 from softmargin.problems.constrained import INSIDE
 from softmargin.problems.linear_losses import Pulled
 from softmargin.problems.summed_passes import Balance, Curvature, Form, Scored
@@ -75,9 +76,22 @@ class SummedLosses:
         return self.blocks.n_features + 1, self.form.n_columns
 
     @property
+    def n_rows(self) -> int:
+        """How many rows all blocks have."""
+        return self.blocks.n
+
+    @property
     def is_smooth(self) -> bool:
         """Whether the loss has no corners."""
         return is_smooth(self.form.loss)
+
+    def sampled(self, every: int) -> Self:
+        """Return the problem of one in so many rows, each at the price of all of them: one pass brings them here."""
+        check_time()
+        new = copy(self)
+        new.__dict__.pop("_mass", None)
+        new.blocks = LocalBlocks(self.blocks.each(passes.thinned, every))
+        return new
 
     def scored(self, W: Array, width: float) -> Scored:
         """Return the losses and their gradient: one pass."""
@@ -125,15 +139,11 @@ class SummedLosses:
         """Return the point that the weights of a model, (k, d) and (k,), are; None where they have another shape."""
         constant = self.form.constant
         columns = np.vstack([coef.T, intercept / constant if constant else np.zeros(len(intercept))])
-        if columns.shape[1] == 1 and self.form.n_columns == 2:
-            columns = columns * np.array([-0.5, 0.5])  # of all with this difference, the shortest
         return SummedPoint(columns, 0.0 if self.is_smooth else _WIDTH) if columns.shape == self.shape else None
 
     def coef_and_intercept(self, point: SummedPoint) -> tuple[Array, Array]:
-        """Return the weights in scikit-learn's shapes: (k, d) and (k,), or one row for two classes."""
+        """Return the weights in scikit-learn's shapes: (k, d) and (k,)."""
         W = point.weights
-        if self.form.loss.is_joint and W.shape[1] == 2:
-            W = W[:, 1:] - W[:, :1]
         intercept = self.form.constant * W[-1]
         if self.form.loss.is_joint and self.form.is_free:
             intercept = intercept - intercept.mean()

@@ -37,6 +37,7 @@ __all__ = [
     "pull",
     "scored",
     "squares",
+    "thinned",
 ]
 
 _NUMBERS = 1 << 18  # of X, or of the scores, that are processed at once: 2 MB, about a processor's cache
@@ -54,11 +55,21 @@ class Block(NamedTuple):
         """Yield some rows after the others; ``width`` is how many numbers a row has while it is processed."""
         X, y, weights = self
         for rows in row_slices(X.shape[0], max(form.n_columns, numbers_per_row(X), width), numbers=_NUMBERS):
-            yield Rows(X[rows].astype(np.float64, copy=False), form.targets(y[rows]), weights[rows])
+            yield Rows(_laid_out(X[rows]), form.targets(y[rows]), _laid_out(weights[rows]))
 
     def digest(self) -> str:
         """Return a hash of the rows."""
         return digest_of("block", self.X, np.asarray(self.y), self.weights)
+
+
+def _laid_out(values: Any) -> Any:
+    """Return numbers in float64, those of an array in one order and where BLAS expects them.
+
+    Numbers that came from another machine may begin at any byte: BLAS would add them in another order.
+    """
+    if isinstance(values, np.ndarray):
+        return np.require(values, np.float64, ["C", "A"])
+    return values.astype(np.float64, copy=False)
 
 
 class Form(NamedTuple):
@@ -137,11 +148,13 @@ class Rows(NamedTuple):
     def curved(self, bends: Array, constant: float, features: Array | None = None) -> "Curved":
         """Return [X, constant], or some of its columns, of rows with curvature, as an array."""
         is_bent = bends.any(axis=1)
-        X, labels = self.X[is_bent], labels_of(self.target[is_bent])
+        X, labels = self.X, labels_of(self.target)
+        if not is_bent.all():
+            X, labels, bends = X[is_bent], labels[is_bent], bends[is_bent]
         if features is not None:
             X = X[:, features[features < X.shape[1]]]
         dense = X if isinstance(X, np.ndarray) else X.toarray()
-        return Curved(np.hstack([dense, np.full((len(dense), 1), constant)]), bends[is_bent], labels)
+        return Curved(np.hstack([dense, np.full((len(dense), 1), constant)]), bends, labels)
 
     def problem(self, form: Form) -> LinearLosses:
         """Return the losses of these rows, for a certificate."""
@@ -161,7 +174,8 @@ class Curved(NamedTuple):
         weights = self.bends[:, column]
         is_used = weights > 0.0 if label is None else (weights > 0.0) & (self.labels == label)
         A, weights = (self.A, weights) if is_used.all() else (self.A[is_used], weights[is_used])
-        return np.asarray(A.T @ (A * weights[:, None]))
+        B = A * np.sqrt(weights)[:, None]
+        return np.asarray(B.T @ B)  # of one array: BLAS computes half of it
 
     def shared(self) -> Array:
         """Return sum_i a_i a_i' (x) b b' / sum(b); (d k, d k)."""
@@ -338,6 +352,15 @@ def pull(block: Block, form: Form, W: Array, width: float, sums: Array, scale: f
         U = mine.balanced_by(U, sums) if form.is_free else U
         found = PullSums(*(a + b for a, b in zip(found, mine.pull_sums(scale * U), strict=True)))
     return found
+
+
+def thinned(block: Block, every: int) -> Block:
+    """Return one in so many rows, at regular distances, each at the price of all of them; none of rows on a device."""
+    X, y, weights = block[:3]
+    if not isinstance(block, Block):
+        return Block(np.empty((0, X.shape[1])), y[:0], weights[:0])
+    rows = every // 2 + every * np.arange(len(y) // every)
+    return Block(X[rows], y[rows], every * weights[rows])
 
 
 def block_digest(block: Block) -> str:

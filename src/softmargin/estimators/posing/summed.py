@@ -4,7 +4,8 @@
     softmax, k > 2                                  multinomial                             free           the penalty
     softmax, k = 2                                  logistic, one column                    free           the penalty
     squared_hinge, one_vs_rest or two classes       squared hinge, 2 C                      free, or not   1/2 |W|^2
-    hinge, weston_watkins or crammer_singer         the joint hinge, also of two classes    not            1/2 |W|^2
+    hinge, weston_watkins or crammer_singer         the joint hinge                         not            1/2 |W|^2
+    the same, k = 2                                 hinge of w, the difference              not            1/4 |w|^2
     hinge, one_vs_rest                              hinge                                   not, or free   1/2 |W|^2
     a ball                                          that of the estimator                   free           l2, the ball
 
@@ -69,7 +70,11 @@ def svm_sum(
     if settings.is_squared:
         form = Form(ENTRYWISE["squared_hinge"], columns, constant, is_free)
         return PenalizedSum(rows.blocks(2.0 * prices, features, width), form, L2(1.0))
-    if settings.is_joint and not is_free:
+    ridge = 1.0
+    if settings.is_joint and not is_free and k == 2:
+        # The best columns with the difference w are -w / 2 and w / 2: 1/2 |W|^2 = 1/4 |w|^2.
+        form, ridge = Form(Hinge(), 1, constant), 0.5
+    elif settings.is_joint and not is_free:
         form = Form(JOINT[settings.multiclass], k, constant)
     elif settings.is_joint:
         raise IncompatibleError(
@@ -78,7 +83,7 @@ def svm_sum(
         )
     else:
         form = Form(Hinge(), columns, constant, is_free)
-    return PenalizedSum(rows.blocks(prices, features, width), form, L2(1.0))
+    return PenalizedSum(rows.blocks(prices, features, width), form, L2(ridge))
 
 
 def ball_sum(rows: Rows, prices: Array, loss: str, ball: Any, l2: float, fit_intercept: bool) -> ConstrainedSum:

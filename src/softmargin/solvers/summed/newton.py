@@ -31,6 +31,7 @@ from softmargin.core.protocols import SummedProblem
 from softmargin.problems.summed import SummedPoint
 from softmargin.solvers.common.conjugate_gradients import Metric, conjugate_gradients
 from softmargin.solvers.common.resumable import Resumable
+from softmargin.solvers.summed.sampled_start import SampleTuning, from_sample, objective
 
 __all__ = ["SummedNewton", "SummedNewtonState", "SummedNewtonTuning"]
 
@@ -67,14 +68,18 @@ class SummedNewton(Resumable):
     """Newton's method; it has no settings. One step is one direction."""
 
     tuning: SummedNewtonTuning = SummedNewtonTuning()
+    sample: SampleTuning = SampleTuning()
 
     needs: ClassVar[tuple[type, ...]] = (SummedProblem,)
     state_type: ClassVar[type] = SummedNewtonState
 
     def start(self, problem: SummedProblem, init: SummedPoint | None, rng: np.random.Generator) -> SummedNewtonState:
-        """Begin at zero, or at ``init``."""
+        """Begin at ``init``, at the optimum of a sample of many rows, or at zero."""
         if not problem.ridge > 0.0:
             raise IncompatibleError("SummedNewton needs a ridge; use SummedProxNewton for other penalties.")
+        begun: SummedNewtonState | None = from_sample(self, problem, rng) if init is None else None
+        if begun is not None:
+            return begun
         W, width = problem.checked_point(init)
         return self._at(problem, W, width)
 
@@ -105,9 +110,9 @@ class SummedNewton(Resumable):
         slope = float(np.vdot(G, D))
         if not slope < 0.0:
             return state
-        before = _value(problem, state)
+        before = objective(problem, state)
         new = self._at(problem, W + D, state.width)
-        if not _value(problem, new) <= before + self.tuning.enough * slope + JITTER * abs(before):
+        if not objective(problem, new) <= before + self.tuning.enough * slope + JITTER * abs(before):
             new = self._shortened(problem, state, D, before)
         new.first_size = first_size
         return new
@@ -169,10 +174,6 @@ class SummedNewton(Resumable):
     def estimate(self, problem: SummedProblem, state: SummedNewtonState) -> float:
         """Estimate the residual from the last pass."""
         return problem.rough_residual(state.weights, state.values, state.gradient, state.width)
-
-
-def _value(problem: SummedProblem, state: SummedNewtonState) -> float:
-    return float(state.values[0]) + problem.value(state.weights)
 
 
 def _seen(problem: SummedProblem, W: Array) -> Array:

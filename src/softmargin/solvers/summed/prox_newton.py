@@ -22,6 +22,7 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import SummedProblem
 from softmargin.problems.summed import SummedPoint
 from softmargin.solvers.common.resumable import Resumable
+from softmargin.solvers.summed.sampled_start import SampleTuning, from_sample, objective
 
 __all__ = ["SummedProxNewton", "SummedProxState", "SummedProxTuning"]
 
@@ -58,14 +59,18 @@ class SummedProxNewton(Resumable):
     """Newton's method with a prox; it has no settings. One step is one model, or one step along the gradient."""
 
     tuning: SummedProxTuning = SummedProxTuning()
+    sample: SampleTuning = SampleTuning()
 
     needs: ClassVar[tuple[type, ...]] = (SummedProblem,)
     state_type: ClassVar[type] = SummedProxState
 
     def start(self, problem: SummedProblem, init: SummedPoint | None, rng: np.random.Generator) -> SummedProxState:
-        """Begin at zero, or at ``init``."""
+        """Begin at ``init``, at the optimum of a sample of many rows, or at zero."""
         if not problem.is_smooth:
             raise IncompatibleError("SummedProxNewton needs a smooth loss; SummedNewton takes hinges with a ridge.")
+        begun: SummedProxState | None = from_sample(self, problem, rng) if init is None else None
+        if begun is not None:
+            return begun
         W = problem.prox(problem.checked_point(init).weights, 0.0)  # inside its set, and no shorter
         scale = problem.largest_curvature()
         scale = np.where(scale > 0.0, scale, 1.0)
@@ -81,10 +86,10 @@ class SummedProxNewton(Resumable):
             return self._gradient_step(problem, state)
         H = problem.curvature(state.weights, 0.0, features).hessian
         D = self._minimised(problem, state, features, H)
-        W, before = state.weights, float(state.values[0]) + problem.value(state.weights)
+        W, before = state.weights, objective(problem, state)
         fall = float(np.vdot(state.gradient, D)) + problem.value(W + D) - problem.value(W)
         new = self._at(problem, state, W + D)
-        if not _value(problem, new) <= before + self.tuning.enough * fall + ROUNDING * abs(before):
+        if not objective(problem, new) <= before + self.tuning.enough * fall + ROUNDING * abs(before):
             lengths = 0.5 ** np.arange(1.0, self.tuning.shortest + 1.0)
             losses = problem.along(W, D, lengths, 0.0)
             values = [loss + problem.value(W + t * D) for t, loss in zip(lengths, losses, strict=True)]
@@ -192,7 +197,3 @@ class SummedProxNewton(Resumable):
     def estimate(self, problem: SummedProblem, state: SummedProxState) -> float:
         """Estimate the residual from the last pass."""
         return problem.rough_residual(state.weights, state.values, state.gradient, 0.0)
-
-
-def _value(problem: SummedProblem, state: SummedProxState) -> float:
-    return float(state.values[0]) + problem.value(state.weights)
