@@ -49,7 +49,8 @@ class LocalBlocks:
 
     def total(self, work: Callable[..., T], *small: Any) -> T:
         """Return the sum over all blocks, in the order of a tree."""
-        return summed(self.each(work, *small))
+        sums: list[T] = self.each(work, *small)
+        return summed(sums)
 
     def each(self, work: Callable[..., Any], *small: Any) -> list[Any]:
         """Return what every block gives."""
