@@ -13,14 +13,15 @@ from softmargin.losses.multinomial import one_hot
 from softmargin.losses.smoothed import bent, curvature_diagonal, curvature_times
 from softmargin.penalties import L1, L2, ElasticNet
 from softmargin.problems import Constrained, Penalized
-from softmargin.problems.blocks import LocalBlocks
+from softmargin.problems.blocks import LocalBlocks, summed
 from softmargin.problems.summed import ConstrainedSum, PenalizedSum
-from softmargin.problems.summed_passes import Block, Form
+from softmargin.problems.summed_passes import Block, Form, curvature, pull, scored
 from softmargin.run import Stop, solve
 from softmargin.sets import L1Ball
 from softmargin.solvers import BallWorkingSet, PenalizedGradient, SummedNewton, SummedProxNewton
 from softmargin.solvers.summed.newton import SummedNewtonTuning
 from softmargin.solvers.summed.prox_newton import SummedProxTuning
+from softmargin.solvers.summed.sampled_start import SampleTuning
 
 N, D, K = 160, 5, 3
 X, Y = blobs(N, D, K, seed=3, separation=1.0)
@@ -154,3 +155,50 @@ def test_curvature_helpers_agree():
         bends = bent(JOINT[name], 0.2, scores, target).bends
         columns = [curvature_times(JOINT[name], bends, np.eye(4)[[c] * 6], target)[:, c] for c in range(4)]
         np.testing.assert_allclose(np.stack(columns, 1), curvature_diagonal(JOINT[name], bends, target), rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", [FORMS["logistic"], FORMS["weston_watkins"]], ids=["logistic", "weston_watkins"])
+def test_numbers_that_begin_at_any_byte_give_the_same_bits(form):
+    def moved(values, offset):
+        buffer = np.empty(values.nbytes + 64, np.uint8)
+        first = -buffer.ctypes.data % 64 + offset
+        out = buffer[first : first + values.nbytes].view(values.dtype).reshape(values.shape)
+        out[:] = values
+        return out
+
+    W, sums = np.random.default_rng(6).normal(size=(D + 1, form.n_columns)), np.zeros((2, form.n_columns))
+    here, there = (Block(moved(X, offset), Y % form.n_columns, moved(WEIGHTS, offset)) for offset in (0, 4))
+    for work, small in ((scored, (0.1,)), (curvature, (0.1,)), (pull, (0.1, sums, 1.0))):
+        for a, b in zip(work(here, form, W, *small), work(there, form, W, *small), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_tree_may_be_added_some_levels_at_a_time():
+    values = [(v,) for v in np.random.default_rng(7).normal(size=37)]
+    some = [summed(values[i : i + 16]) for i in range(0, 37, 16)]
+    assert summed(some) == summed(values)
+
+
+@pytest.mark.parametrize("name", ["logistic", "free hinge"])
+def test_a_run_that_begins_at_a_sample_has_fewer_steps_and_the_same_optimum(name):
+    rng = np.random.default_rng(8)
+    many = rng.normal(size=(4000, D))
+    y = (many[:, 0] + rng.normal(size=4000) > 0.3).astype(int)
+    problem = PenalizedSum(cut(3, many, y, np.ones(4000)), FORMS[name], L2(1.0))
+    tol = 1e-3
+    sizes = {}
+    for every in (10, 10**6):
+        solver = SummedNewton(sample=SampleTuning(every=every))
+        result = solve(problem, solver, stop=Stop(tol, 200))
+        assert result.certificate.meets(tol)
+        sizes[every] = result.n_iter, result.certificate.primal
+    assert sizes[10][0] < sizes[10**6][0]
+    assert sizes[10][1] == pytest.approx(sizes[10**6][1], rel=tol)
+
+
+def test_a_sample_unlike_the_rows_is_not_begun_at():
+    many, y = np.ones((4000, 1)) * np.arange(4000)[:, None] % 10 - 4.5, np.arange(4000) % 10 == 5
+    problem = PenalizedSum(cut(1, many, y.astype(int), np.ones(4000)), FORMS["logistic"], L2(1e-3))
+    solver = SummedNewton(sample=SampleTuning(every=10))  # every tenth row: of one class
+    assert not solver.start(problem, None, np.random.default_rng(0)).weights.any()
+    assert solve(problem, solver, stop=Stop(1e-6, 50)).certificate.meets(1e-6)
