@@ -2,6 +2,7 @@
 
 import importlib
 import re
+from argparse import _SubParsersAction
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.base import clone
 
 import softmargin
 from softmargin import KernelSVC, LinearSVC, SoftmaxRegression, load_model
+from softmargin.cli.options import build_parser
 from softmargin.solvers.names import SOLVERS
 
 ROOT = Path(__file__).parents[2]
@@ -74,11 +76,18 @@ def test_every_source_file_that_a_page_names_is_there():
 
 
 def test_the_interface_page_has_every_public_name():
-    listed = re.findall(r"auto(?:class|function):: softmargin\.([\w.]+)", (ROOT / "docs" / "api.md").read_text())
+    text = (ROOT / "docs" / "api.md").read_text()
+    lists = re.findall(r"autosummary::\n   :toctree: api\n   :nosignatures:\n\n(.*?)```", text, re.DOTALL)
+    listed = [line.strip().removeprefix("softmargin.") for block in lists for line in block.splitlines()]
     for name in listed:
         room, _, last = name.rpartition(".")
         assert hasattr(importlib.import_module(f"softmargin.{room}".rstrip(".")), last), name
     assert set(softmargin.__all__) - {"penalties", "__version__"} <= {name.rpartition(".")[2] for name in listed}
+
+
+def test_the_page_of_the_command_line_has_every_verb():
+    (verbs,) = (action.choices for action in build_parser()._actions if isinstance(action, _SubParsersAction))
+    assert re.findall(r"\{command\} (\w+)", (ROOT / "docs" / "cli.md").read_text()) == list(verbs)
 
 
 def test_every_solver_that_has_a_name_is_public():

@@ -306,8 +306,11 @@ def test_skops_does_not_trust_functions_of_ours():
 def test_mlflow_saves_and_loads(tmp_path):
     sklearn_flavor = pytest.importorskip("mlflow.sklearn", reason="mlflow is not installed")
     rows, _, (clf, *_) = fitted()
+    with pytest.raises(sklearn_flavor.MlflowException, match="skops_trusted_types") as refusal:
+        sklearn_flavor.save_model(clf, tmp_path / "plain")
+    assert all(name in str(refusal.value) for name in skops_types(clf))
     for how in ({"skops_trusted_types": skops_types(clf)}, {"serialization_format": "cloudpickle"}):
         path = tmp_path / next(iter(how))
         sklearn_flavor.save_model(clf, path, **how)
-        again = sklearn_flavor.load_model(str(path))
-        np.testing.assert_array_equal(again.predict(rows), clf.predict(rows))
+        for flavor in (sklearn_flavor, pytest.importorskip("mlflow.pyfunc")):  # the list travels with the model
+            np.testing.assert_array_equal(flavor.load_model(str(path)).predict(rows), clf.predict(rows))
