@@ -12,8 +12,8 @@ from softmargin import (
     L1BallClassifier,
     L1BallRegressor,
     LinearSVC,
+    MatrixSensing,
     SoftmaxRegression,
-    TraceBallClassifier,
     certify,
 )
 from softmargin.core.errors import DataError, IncompatibleError
@@ -143,7 +143,7 @@ def test_data_frames_of_unknown_sizes_and_empty_partitions():
 def test_what_cannot_be_done_says_what_to_do():
     dX, dy = parts(X, 3), parts(Y, 3)
     with pytest.raises(IncompatibleError, match=r"needs all rows in one memory; pass X\.compute\(\)"):
-        TraceBallClassifier().fit(dX, dy)
+        MatrixSensing((1, X.shape[1])).fit(dX, dy)
     with pytest.raises(IncompatibleError, match=r"needs all rows in one memory"):
         LinearSVC().partial_fit(dX, Y)
     with pytest.raises(IncompatibleError, match="use approximation='nystroem'"):

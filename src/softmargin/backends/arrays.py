@@ -29,12 +29,33 @@ from softmargin.core.errors import DataError, IncompatibleError
 __all__ = ["Home", "home_of", "is_dask", "is_foreign", "moved", "on_host", "same_home", "to_numpy"]
 
 Array = NDArray[Any]
-_LIBRARIES = ("torch", "cupy", "jax", "jaxlib", "array_api_strict")  # those that may not name a namespace themselves
+_LIBRARIES = (
+    "torch",
+    "cupy",
+    "cupyx",
+    "jax",
+    "jaxlib",
+    "array_api_strict",
+)  # those that may not name a namespace themselves
 _LEAF = 1024  # rows of a matrix that is inverted by the library itself; by hand
 _NEEDED = (
     *("asarray", "astype", "take", "concat", "where", "matmul", "matrix_transpose", "sum", "max", "sort"),
-    *("cumulative_sum", "argmax", "maximum", "minimum", "abs", "exp", "tanh", "pow", "isfinite", "all", "any"),
-    *("zeros_like", "full", "eye", "arange", "isdtype"),
+    *(
+        "cumulative_sum",
+        "argmax",
+        "maximum",
+        "minimum",
+        "abs",
+        "exp",
+        "log",
+        "log1p",
+        "tanh",
+        "pow",
+        "isfinite",
+        "all",
+        "any",
+    ),
+    *("mean", "reshape", "ones_like", "zeros_like", "full", "eye", "arange", "isdtype"),
 )
 
 
@@ -233,7 +254,7 @@ def on_host(X: Any, who: str) -> Any:
     if is_dask(X):
         raise IncompatibleError(
             f"X is a Dask collection, and {who} needs all rows in one memory; pass X.compute() where they fit. "
-            "LinearSVC, SoftmaxRegression, KernelSVC with landmarks and l1 balls are fitted on a cluster."
+            "LinearSVC, SoftmaxRegression, KernelSVC with landmarks and balls are fitted on a cluster."
         )
     if not is_foreign(X):
         return X

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.backends.arrays import home_of, is_foreign, to_numpy
 from softmargin.estimators.frame.ball import BallClassifier, BallEstimator, BallRegressor
-from softmargin.estimators.frame.fit import Posed
 from softmargin.matrices.operator import product
 
 __all__ = ["EntryWeights", "L1BallClassifier", "L1BallRegressor"]
@@ -26,16 +26,17 @@ class EntryWeights(BallEstimator):
         coef += 0.0  # a projection leaves negative zeros
         return {"coef_": coef}
 
-    def _pose_rows(self, rows: Any) -> Posed:
-        from softmargin.estimators.frame.summed import pose_ball
-
-        return pose_ball(self, rows, getattr(self, "loss", "squared"))
-
     def _weights(self) -> Array:
-        return np.ascontiguousarray(np.atleast_2d(self.coef_).T)
+        return np.ascontiguousarray(self._coef().T)
 
     def _coef(self) -> Array:
-        return np.atleast_2d(self.coef_)
+        return np.atleast_2d(to_numpy(self.coef_))
+
+    def _factors_there(self) -> tuple[Any, ...]:
+        coef = self.coef_
+        if not is_foreign(coef):
+            return ()
+        return (coef[:, None] if len(coef.shape) == 1 else home_of(coef).xp.matrix_transpose(coef),)
 
     def _products(self, X: Any) -> Array:
         return product(X, self._weights())

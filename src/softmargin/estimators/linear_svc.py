@@ -1,6 +1,6 @@
 """LinearSVC: linear multiclass SVMs with a certificate, as a scikit-learn estimator."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +109,8 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
         verbose: int = 0,
     ) -> None:
         self._take_settings(locals())
+
+    _is_summed_there: ClassVar = True
 
     def _squares(self, data: Data) -> Array:
         return row_squares(canonical(data.X))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from softmargin.core.errors import DataError
 from softmargin.estimators.frame.ball import BallRegressor
 from softmargin.estimators.frame.data import Data
+from softmargin.estimators.frame.fit import CertifiedEstimator
 from softmargin.estimators.l1_ball import EntryWeights
 
 __all__ = ["MatrixSensing"]
@@ -56,6 +57,8 @@ class MatrixSensing(EntryWeights, BallRegressor):
     """
 
     _norm = "trace"
+    _is_summed_there = False
+    _pose_rows = CertifiedEstimator._pose_rows  # nor on a cluster
 
     def __init__(
         self,

@@ -7,13 +7,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.utils.validation import check_is_fitted
 
+from softmargin.backends.arrays import to_numpy
 from softmargin.core.parameters import Number
 from softmargin.estimators.frame.data import Data
 from softmargin.estimators.frame.fit import Posed, at_one_moment
+from softmargin.estimators.frame.placed import exponentials, log_probabilities
 from softmargin.estimators.frame.spelling import SOLVED_EITHER_WAY, also
 from softmargin.estimators.frame.stream import LinearStreamClassifier
 from softmargin.estimators.posing.softmax import pinned_column, priced_penalty, softmax_claim
-from softmargin.models.probabilities import log_probabilities
 from softmargin.models.shapes import dense
 from softmargin.problems import softmax_problem
 
@@ -94,6 +95,7 @@ class SoftmaxRegression(LinearStreamClassifier):
     """
 
     _allowed: ClassVar = {"C": (Number(above=0.0, is_finite=False),)}  # infinity: no penalty
+    _is_summed_there: ClassVar = True
     coef_: Any
 
     @also(
@@ -155,7 +157,9 @@ class SoftmaxRegression(LinearStreamClassifier):
             return {"coef_": coef, "intercept_": intercept, "_stream": None}
 
         def warm_point() -> Any:
-            return problem.warm_point(dense(self.coef_).T, self.intercept_) if hasattr(self, "coef_") else None
+            if not hasattr(self, "coef_"):
+                return None
+            return problem.warm_point(dense(to_numpy(self.coef_)).T, to_numpy(self.intercept_))
 
         return Posed(problem, attributes, warm_point)
 
@@ -172,7 +176,7 @@ class SoftmaxRegression(LinearStreamClassifier):
     @at_one_moment
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of every class; shape (n, k)."""
-        return np.exp(self.predict_log_proba(X))
+        return exponentials(self.predict_log_proba(X))
 
     def sparsify(self) -> Self:
         """Turn ``coef_`` into a sparse matrix: less memory where most weights are zero."""

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.backends.arrays import home_of, is_foreign, to_numpy
 from softmargin.estimators.frame.ball import BallClassifier, BallEstimator, BallRegressor
 from softmargin.estimators.posing.ball import factors_of
 from softmargin.matrices.operator import product
@@ -34,12 +35,19 @@ class _FactoredWeights(BallEstimator):
         return {"coef_factors_": (found.V, found.s, np.ascontiguousarray(found.U.T))}
 
     def _weights(self) -> LowRank:
-        U, s, Vt = self.coef_factors_
+        U, s, Vt = (to_numpy(each) for each in self.coef_factors_)
         return LowRank(Vt.T, s, U)
 
     def _coef(self) -> LowRank:
-        U, s, Vt = self.coef_factors_
+        U, s, Vt = (to_numpy(each) for each in self.coef_factors_)
         return LowRank(U, s, Vt.T)
+
+    def _factors_there(self) -> tuple[Any, ...]:
+        U, s, Vt = self.coef_factors_
+        if not is_foreign(s):
+            return ()
+        turned = home_of(s).xp.matrix_transpose
+        return turned(Vt), turned(U * s)
 
     def _products(self, X: Any) -> Array:
         U, s, Vt = self.coef_factors_

@@ -20,6 +20,7 @@ from softmargin.core.threads import n_threads, row_shares, spread
 __all__ = [
     "FEW",
     "SCATTERED",
+    "Operator",
     "adjoint_product",
     "canonical",
     "column_norms",
@@ -46,6 +47,37 @@ _BLOCK_WORTH = 8  # numbers of X in a block of rows, at least, for each number o
 SCATTERED = 8.5  # BLAS multiplications in the time of one that scatters its result; a ratio of timings
 _AHEAD = 8  # blocks that a thread computes before their results are used; by hand
 THIN = 0.2  # share of stored entries up to which a loop over these is faster than BLAS on all; by hand
+
+
+class Operator:
+    """X known by what it does to NumPy arrays: its numbers lie on a device (``device_matrix``)."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, d)."""
+        raise NotImplementedError
+
+    @property
+    def nnz(self) -> int:
+        """How many numbers X holds."""
+        raise NotImplementedError
+
+    @property
+    def longest(self) -> int:
+        """How many numbers a row holds, at most."""
+        raise NotImplementedError
+
+    def product(self, W: Array) -> Array:
+        """Return X W."""
+        raise NotImplementedError
+
+    def adjoint_product(self, U: Array) -> Array:
+        """Return X' U."""
+        raise NotImplementedError
+
+    def row_norms(self) -> Array:
+        """Return bounds on the norms of the rows."""
+        raise NotImplementedError
 
 
 def row_slices(n: int, width: int, *, numbers: int = _BLOCK_NUMBERS) -> Iterator[slice]:
@@ -98,6 +130,8 @@ def rmatmul(X: Any, alpha: Array, bias: float) -> Array:
 
 def product(X: Any, W: Array) -> Array:
     """Return X W, without the constant feature; shape (n, k)."""
+    if isinstance(X, Operator):
+        return X.product(W)
     shares = row_shares(X.shape[0], numbers_per_row(X) * W.shape[1])
     if X.dtype == np.float64 and len(shares) == 1:
         return np.asarray(X @ W)
@@ -113,6 +147,8 @@ def product(X: Any, W: Array) -> Array:
 
 def adjoint_product(X: Any, U: Array) -> Array:
     """Return X' U, without the constant feature; shape (d, k). Sums over many rows are sums of sums over blocks."""
+    if isinstance(X, Operator):
+        return X.adjoint_product(U)
     length = _summed_rows(X, U.shape[1])
     if X.dtype == np.float64 and length >= X.shape[0]:
         return _adjoint_of_block(X, U)
@@ -161,6 +197,8 @@ def row_squares(X: Any) -> Array:
 
 def row_norms(X: Any, bias: float = 0.0) -> Array:
     """Return bounds on the norms of [x_i, bias]; (n,), infinite where a square overflows."""
+    if isinstance(X, Operator):
+        return X.row_norms()
     with np.errstate(over="ignore"):
         return np.asarray(np.sqrt(row_squares(X) + (bias**2 + X.shape[1] * TINY)))
 
@@ -177,15 +215,19 @@ def column_norms(X: Any) -> Array:
 
 def longest_row(X: Any) -> int:
     """Return how many entries a row holds at most."""
+    if isinstance(X, Operator):
+        return X.longest
     return int(X.shape[1] if isinstance(X, np.ndarray) else np.diff(X.indptr).max(initial=0))
 
 
 def canonical(X: Any) -> Any:
     """Return X as the solvers need it: C-ordered array or CSR, float32 or float64, sorted indices, no duplicate.
 
-    X that already is so is returned without a copy. A damaged sparse matrix is refused: a compiled loop would read
-    beyond its arrays.
+    X that already is so is returned without a copy, an operator as it is. A damaged sparse matrix is refused: a
+    compiled loop would read beyond its arrays.
     """
+    if isinstance(X, Operator):
+        return X
     if isinstance(X, np.ndarray):
         if X.ndim != 2:
             raise DataError(f"X must be a matrix (2-D); found shape {X.shape}. Reshape it to (n_samples, n_features).")

@@ -42,8 +42,8 @@ def _problem(model: Any, rows: DaskRows, training: Training) -> Any:
     info, kind = model.info, str(model.info.get("problem"))
     weight = info.get("class_weight") if training.class_weight is None else training.class_weight
     fit_intercept = info.get("fit_intercept", True)
-    if kind == "l1 ball":
-        ball = make_ball("l1", info["radius"])
+    if kind in ("l1 ball", "trace ball"):
+        ball = make_ball(kind.removesuffix(" ball"), info["radius"], info.get("shape"))
         return ball_sum(rows, ball_prices(rows, weight), info["loss"], ball, float(info["l2"]), bool(fit_intercept))
     price = training.price(info.get("C"))
     if kind == "softmax":

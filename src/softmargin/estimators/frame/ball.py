@@ -27,6 +27,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from softmargin.backends.arrays import home_of, is_foreign, to_numpy
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.parameters import OneOf
 from softmargin.core.sparse import checked_sparse
@@ -34,6 +35,7 @@ from softmargin.core.threads import threads
 from softmargin.estimators.frame.classifier import CertifiedClassifier
 from softmargin.estimators.frame.data import FIT_KINDS, X_KINDS, Data, checked_weights, encoded
 from softmargin.estimators.frame.fit import CertifiedEstimator, Posed, at_one_moment
+from softmargin.estimators.frame.placed import exponentials, log_probabilities, placed_scores
 from softmargin.estimators.frame.warnings import InactiveBallWarning, inactive_ball
 from softmargin.estimators.posing.ball import (
     MARGINS,
@@ -48,7 +50,6 @@ from softmargin.estimators.posing.fit import demand_modest
 from softmargin.losses.entrywise import ENTRYWISE
 from softmargin.losses.joint import JOINT
 from softmargin.models import LinearModel, LinearRegressor
-from softmargin.models.probabilities import log_probabilities
 from softmargin.problems import BallPoint, Constrained
 
 __all__ = ["BallClassifier", "BallEstimator", "BallRegressor"]
@@ -90,6 +91,7 @@ class BallEstimator(CertifiedEstimator):
         ``InactiveBallWarning`` says so.
     """
 
+    _is_summed_there: ClassVar[bool] = True
     _norm: ClassVar[str]
     _tuning: ClassVar[InactiveTuning] = InactiveTuning()
     _is_flat = False  # is coef_ (d,), as of a regressor with one target?
@@ -110,6 +112,15 @@ class BallEstimator(CertifiedEstimator):
 
     def _products(self, X: Any) -> Array:
         raise NotImplementedError
+
+    def _factors_there(self) -> tuple[Any, ...]:
+        """Return matrices on a device whose product, (d, k), are the weights; none where they are NumPy's."""
+        raise NotImplementedError
+
+    def _pose_rows(self, rows: Any) -> Posed:
+        from softmargin.estimators.frame.summed import pose_ball
+
+        return pose_ball(self, rows, getattr(self, "loss", "squared"))
 
     def _shape(self) -> Any:
         """Return the shape of matrices whose entries are the features; None where features are no matrices."""
@@ -158,6 +169,8 @@ class BallEstimator(CertifiedEstimator):
     def _scores(self, X: Any) -> Array:
         """Return the scores of rows; (n, k)."""
         check_is_fitted(self)
+        if factors := self._factors_there():
+            return placed_scores(self, X, factors)
         X = validate_data(self, checked_sparse(X), reset=False, **X_KINDS)
         with threads(self.n_jobs):
             return self._products(X) + self.intercept_
@@ -168,7 +181,7 @@ def _has_log_odds(clf: Any) -> bool:
 
     Never of "logistic" before the fit, which finds how many classes there are.
     """
-    n_classes = len(getattr(clf, "classes_", ()))
+    n_classes = int(getattr(clf, "classes_", np.empty(0)).shape[0])
     return clf.loss == "multinomial" or (clf.loss == "logistic" and not clf._is_multilabel and n_classes == 2)
 
 
@@ -248,7 +261,7 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
                 "a LinearModel has one class per row, but this classifier was fitted to several labels per row; keep "
                 "the estimator, or fit one per label."
             )
-        return LinearModel(self.classes_, self._coef(), self.intercept_, info)
+        return LinearModel(to_numpy(self.classes_), self._coef(), to_numpy(self.intercept_), info)
 
     @at_one_moment
     def decision_function(self, X: Any) -> Array:
@@ -259,7 +272,13 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
     @at_one_moment
     def predict(self, X: Any) -> Array:
         """Return the class with the highest score of every row, or an indicator of its labels."""
-        return (self.decision_function(X) > 0).astype(int) if self._is_multilabel else super().predict(X)
+        if not self._is_multilabel:
+            return super().predict(X)
+        is_above = self.decision_function(X) > 0
+        if not is_foreign(is_above):
+            return np.asarray(is_above, dtype=int)
+        xp = home_of(is_above).xp
+        return xp.astype(is_above, xp.int64)
 
     @available_if(_has_log_odds)
     @at_one_moment
@@ -274,7 +293,7 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
 
         These are "multinomial", and "logistic" for two classes.
         """
-        return np.exp(self.predict_log_proba(X))
+        return exponentials(self.predict_log_proba(X))
 
 
 class BallRegressor(MultiOutputMixin, RegressorMixin, BallEstimator):
@@ -315,10 +334,17 @@ class BallRegressor(MultiOutputMixin, RegressorMixin, BallEstimator):
         return ball_claim(self._norm, "squared", self.radius, self.l2, self._shape())
 
     def _predictor(self, info: dict[str, Any]) -> Any:
-        return LinearRegressor(self._coef(), np.atleast_1d(self.intercept_), self._is_flat, info)
+        return LinearRegressor(self._coef(), np.atleast_1d(to_numpy(self.intercept_)), self._is_flat, info)
 
     @at_one_moment
     def predict(self, X: Any) -> Array:
         """Return the predictions; (n,) or (n, k), as y was."""
         scores = self._scores(X)
         return scores[:, 0] if self._is_flat else scores
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of the variance of y that is predicted, R^2."""
+        from sklearn.metrics import r2_score  # as scikit-learn's own: a fit needs none of its metrics
+
+        found = to_numpy(self.predict(X))
+        return float(r2_score(to_numpy(y), found, sample_weight=to_numpy(sample_weight)))

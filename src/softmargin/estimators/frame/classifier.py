@@ -6,11 +6,13 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from softmargin.backends.arrays import home_of, is_foreign, to_numpy
 from softmargin.core.sparse import checked_sparse
 from softmargin.core.threads import threads
 from softmargin.estimators.frame.data import FIT_KINDS, X_KINDS, Data, checked_weights, encoded, is_ready, ready_labels
 from softmargin.estimators.frame.fit import CertifiedEstimator, at_one_moment
 from softmargin.estimators.frame.looks import ClassifierLooks
+from softmargin.estimators.frame.placed import labels_of_scores, placed_scores
 from softmargin.estimators.posing.fit import demand_modest, loss_prices
 from softmargin.models import LinearModel
 
@@ -47,11 +49,20 @@ class CertifiedClassifier(ClassifierMixin, ClassifierLooks, CertifiedEstimator):
         return loss_prices(data.codes, data.classes, C, self.class_weight, data.sample_weight)
 
     def _predictor(self, info: dict[str, Any]) -> Any:
-        return LinearModel(self.classes_, self.coef_, self.intercept_, info)
+        return LinearModel(to_numpy(self.classes_), to_numpy(self.coef_), to_numpy(self.intercept_), info)
+
+    def _factors_there(self) -> tuple[Any, ...]:
+        """Return matrices on a device whose product, (d, k), are the weights; none where they are NumPy's."""
+        coef = vars(self).get("coef_")
+        return (home_of(coef).xp.matrix_transpose(coef),) if is_foreign(coef) else ()
 
     @at_one_moment
     def decision_function(self, X: Any) -> Array:
         """Return the scores: (n, k), or (n,) for two classes (above zero means ``classes_[1]``)."""
+        check_is_fitted(self)
+        if factors := self._factors_there():
+            scores = placed_scores(self, X, factors)
+            return scores[:, 0] if scores.shape[1] == 1 else scores
         X = self._rows_like_fitted(X)
         with threads(self.n_jobs):
             return self._predictor({}).decision_function(X)
@@ -66,4 +77,13 @@ class CertifiedClassifier(ClassifierMixin, ClassifierLooks, CertifiedEstimator):
     def predict(self, X: Any) -> Array:
         """Return the label with the highest score for every row of X."""
         scores = self.decision_function(X)
+        if is_foreign(scores):
+            return labels_of_scores(scores, self.classes_)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose label is predicted."""
+        from sklearn.metrics import accuracy_score  # as scikit-learn's own: a fit needs none of its metrics
+
+        found = to_numpy(self.predict(X))
+        return float(accuracy_score(to_numpy(y), found, sample_weight=to_numpy(sample_weight)))

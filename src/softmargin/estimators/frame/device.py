@@ -1,8 +1,4 @@
-"""Classifiers whose X may lie on a device: checks of such data, predictions there, and the way back to NumPy.
-
-X of PyTorch, CuPy, JAX or array-api-strict is computed where it lies, and the fitted arrays lie there too. Labels come
-back in the library of y, as scikit-learn's array API support has it. Models (``model()``) hold NumPy arrays.
-"""
+"""Kernel classifiers whose X may lie on a device: checks of such data, predictions there, and the way back to NumPy."""
 
 from typing import Any
 
@@ -10,37 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from softmargin.backends.arrays import Home, home_of, is_foreign, moved, same_home, to_numpy
+from softmargin.backends.arrays import home_of, is_foreign, moved, same_home, to_numpy
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.estimators.frame.data import Data, checked_weights, encoded
 from softmargin.estimators.frame.fit import at_one_moment
+from softmargin.estimators.frame.placed import checked_matrix, labels_of_scores, note_features
 from softmargin.estimators.frame.svm import SvmClassifier
-from softmargin.estimators.posing.fit import LARGEST_SQUARES
 from softmargin.estimators.posing.svm import cache_megabytes
-from softmargin.kernels.on_device import DevicePoints, kernel_scores
+from softmargin.kernels.on_device import kernel_scores
 
 __all__ = ["DeviceClassifier"]
 
 Array = NDArray[Any]
 _FITTED = ("support_", "n_support_", "dual_coef_", "intercept_")  # arrays that lie where X does
-
-
-def _checked_matrix(X: Any, home: Home) -> Any:
-    """Return X as a matrix of float32 or float64; refuse other types, NaN, infinity and huge values."""
-    xp = home.xp
-    if len(X.shape) != 2 or 0 in X.shape:
-        raise DataError(f"X has shape {tuple(X.shape)}; a matrix (n, d) with at least one row and column is needed.")
-    if X.dtype not in (xp.float32, xp.float64):
-        if not xp.isdtype(X.dtype, ("integral", "bool")):
-            raise DataError(f"X has type {X.dtype}; float32 and float64 are computed with. Convert X first.")
-        X = home.wide(X)
-    points = DevicePoints(X, home)
-    square = float(points.sqnorms.sum())
-    if not square <= LARGEST_SQUARES[points.dtype.type]:
-        if not bool(xp.all(xp.isfinite(X))):
-            raise DataError("X holds NaN or infinity. Fill in or drop such values.")
-        raise DataError(f"X holds values whose squares sum to {square:.3g}. Scale the features to values near 1.")
-    return X
 
 
 class DeviceClassifier(SvmClassifier):
@@ -69,13 +47,11 @@ class DeviceClassifier(SvmClassifier):
             data = super()._checked(X, to_numpy(y), to_numpy(sample_weight))
             return data if self.device is None else data._replace(X=self._moved(data.X))
         home = same_home(X, ("y", y), ("sample_weight", sample_weight))
-        X = _checked_matrix(X, home)
+        X = checked_matrix(X, home)
         labels: Array = column_or_1d(to_numpy(y), warn=True)
         if len(labels) != X.shape[0]:
             raise DataError(f"X has {X.shape[0]} samples, y has {len(labels)}; they must agree.")
-        self.n_features_in_ = int(X.shape[1])
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        note_features(self, int(X.shape[1]))
         weights = checked_weights(to_numpy(sample_weight), np.empty((len(labels), 0)))
         return Data(X, y, weights, *encoded(labels))
 
@@ -109,7 +85,7 @@ class DeviceClassifier(SvmClassifier):
                 )
             X = self._moved(np.asarray(X))
         same_home(vectors, ("X", X))
-        X = _checked_matrix(X, home)
+        X = checked_matrix(X, home)
         if X.shape[1] != self.n_features_in_:
             raise DataError(f"X has {X.shape[1]} features, but {type(self).__name__} expects {self.n_features_in_}.")
         budget = 1e6 * cache_megabytes(self.cache_size, X)
@@ -123,14 +99,4 @@ class DeviceClassifier(SvmClassifier):
         check_is_fitted(self)
         if not is_foreign(self.support_vectors_):
             return super().predict(X)
-        scores = self.decision_function(X)
-        xp = home_of(scores).xp
-        codes = xp.astype(scores > 0.0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
-        return xp.take(self.classes_, codes, axis=0) if is_foreign(self.classes_) else self.classes_[to_numpy(codes)]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of rows whose label is predicted."""
-        from sklearn.metrics import accuracy_score  # as scikit-learn's own: a fit needs none of its metrics
-
-        found = to_numpy(self.predict(X))
-        return float(accuracy_score(to_numpy(y), found, sample_weight=to_numpy(sample_weight)))
+        return labels_of_scores(self.decision_function(X), self.classes_)

@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from softmargin.backends.arrays import is_dask, on_host
+from softmargin.backends.arrays import is_dask, is_foreign, on_host
 from softmargin.core.certificate import Certificate
 from softmargin.core.parameters import check_all
 from softmargin.core.threads import threads
@@ -136,6 +136,7 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
         )
 
     _defaults: ClassVar[Mapping[str, Any]] = {}  # of the parameters
+    _is_summed_there: ClassVar[bool] = False  # are X on a device posed by _pose_rows?
     _allowed: ClassVar[Mapping[str, tuple[Any, ...]]] = {}  # parameters that mean here what they mean nowhere else
 
     def _check_parameters(self) -> None:
@@ -208,6 +209,8 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
             if is_dask(X, y, sample_weight) and type(self)._pose_rows is not CertifiedEstimator._pose_rows:
                 data = self._checked_rows(X, y, sample_weight)
                 return self._train(data, self._pose_rows(data.X), checkpoint)
+            if is_foreign(X) and self._is_summed_there:
+                return self._train(*self._posed_there(X, y, sample_weight), checkpoint)
             return self._train(self._checked(self._placed(X), y, sample_weight), checkpoint=checkpoint)
 
     def _checked_rows(self, X: Any, y: Any, sample_weight: Any) -> Data:
@@ -216,8 +219,17 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
 
         return checked_rows(self, X, y, sample_weight)
 
+    def _posed_there(self, X: Any, y: Any, sample_weight: Any) -> tuple[Data, Posed]:
+        """Check data on a device, and pose their problem."""
+        from softmargin.estimators.frame.placed import placed, placed_data
+
+        data, rows = placed_data(self, X, y, sample_weight)
+        posed = self._pose_rows(rows)
+        classes = {} if data.classes is None else {"classes_": data.classes}
+        return data, posed._replace(attributes=lambda point: placed({**classes, **posed.attributes(point)}, X, y))
+
     def _pose_rows(self, rows: Any) -> Posed:
-        """Pose the problem of the partitions of Dask collections; estimators without it are refused them."""
+        """Pose the problem of rows on a cluster or a device; estimators without it are refused them."""
         raise NotImplementedError
 
     def _placed(self, X: Any) -> Any:
