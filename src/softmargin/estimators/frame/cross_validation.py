@@ -7,6 +7,9 @@ regularisation to the weakest.
     scores     --race (frame.race)-->  the points that can still be the best go on to the next folds
     the best mean score  -->  one fit to all data, at the tolerance asked for
 
+Where joblib computes on a Dask cluster (``joblib.parallel_config(backend="dask")``), paths are tasks of its workers.
+Scores are then those of as many threads here as these have cores.
+
 Fits to folds end at ``coarse_tol``: the order of scores is settled long before the last digits of an objective. Folds,
 rows and, where there are more threads than these, parts of rows are fitted at the same time. As many folds begin
 together as there are threads; the more begin together, the fewer points can be given up.
@@ -31,6 +34,7 @@ from softmargin.backends.arrays import on_host
 from softmargin.core.errors import DataError
 from softmargin.core.parameters import Number, checked, shown
 from softmargin.core.threads import n_threads, spread, threads
+from softmargin.distributed.folds import n_cores, search_client, spread_on
 from softmargin.estimators.frame.callbacks import with_callbacks
 from softmargin.estimators.frame.data import Data
 from softmargin.estimators.frame.fit import CertifiedEstimator, at_one_moment
@@ -66,6 +70,20 @@ class _Task(NamedTuple):
     fold: int
     row: int
     points: Array  # positions in the row
+
+
+class _Job(NamedTuple):
+    """All that the fits of one row of the grid need; it can be sent to another machine."""
+
+    model: Any  # with the settings of the row
+    setting: str  # that varies
+    values: Array
+    row: RowData
+    folds: list[tuple[Array, Array]]
+    scorer: Any
+    score_params: dict[str, Any]
+    config: dict[str, Any]  # of scikit-learn
+    keeps_best: bool
 
 
 class _Found(NamedTuple):
@@ -182,31 +200,30 @@ class CrossValidated(CertifiedEstimator):
     def _choose(self, data: Data, folds: list[Any], score_params: dict[str, Any]) -> list[Any]:
         """Score the points of the grid on the folds, and set what was chosen; return the best model of every fold."""
         grid = self._grid(data)
-        rows = self._row_data(data, grid)
         ends_early = self.early_end and not self._averages_folds
         race = Race(len(folds), grid.values.shape, best_possible(self.scoring) if ends_early else None)
-        scorer, seed, config = self._scorer(data.classes), self._seed(), get_config()
+        jobs = self._jobs(grid, self._row_data(data, grid), folds, score_params, data.classes)
+        client = search_client()
+        n_at_once = n_threads() if client is None else n_cores(client)
         best: dict[int, tuple[float, Any]] = {}
         results: list[Result] = []
 
-        def work(task: _Task) -> _Found:
-            with config_context(**config):  # other threads have scikit-learn's defaults
-                model = self._probe(grid.rows[task.row], seed).set_params(**rows[task.row].settings)
-                values = grid.values[task.row, task.points]
-                return self._path_scores(model, values, rows[task.row], folds[task.fold], scorer, score_params)
-
         def run(wave: list[int], mask: Array) -> None:
             missing = mask & ~race.is_scored[wave[0]]
-            wanted = math.ceil(self._tasks_per_thread * n_threads() / (len(wave) * len(missing)))
-            tasks = _tasks(wave, missing, min(wanted, self._most_parts) if n_threads() > 1 else 1)
-            for task, found in zip(tasks, spread(work, tasks), strict=True):
+            wanted = math.ceil(self._tasks_per_thread * n_at_once / (len(wave) * len(missing)))
+            tasks = _tasks(wave, missing, min(wanted, self._most_parts) if n_at_once > 1 else 1)
+            if client is None:
+                done = spread(lambda task: _path_scores(jobs[task.row], task), tasks)
+            else:
+                done = spread_on(client, _path_scores, jobs, tasks)
+            for task, found in zip(tasks, done, strict=True):
                 race.take(*task, found.scores, [result.certificate.residual for result in found.results])
                 results.extend(found.results)
                 if task.fold not in best or found.best[0] > best[task.fold][0]:
                     best[task.fold] = found.best
 
         # At least a path for every thread at a time, and waves of about equal size.
-        n_waves = math.ceil(len(folds) / math.ceil(n_threads() / len(grid.rows)))
+        n_waves = math.ceil(len(folds) / math.ceil(n_at_once / len(grid.rows)))
         together = math.ceil(len(folds) / n_waves)
         waves = [list(range(len(folds)))[first : first + together] for first in range(0, len(folds), together)]
         for number, wave in enumerate(waves):
@@ -223,22 +240,15 @@ class CrossValidated(CertifiedEstimator):
         own |= {"tol": max(self.tol, self.coarse_tol), "random_state": seed, "verbose": 0, "n_jobs": None}
         return self._estimator(**own, **({} if self._across is None else {self._across[0]: row}))
 
-    def _path_scores(
-        self, model: Any, values: Array, row: RowData, fold: Any, scorer: Any, score_params: dict[str, Any]
-    ) -> _Found:
-        """Fit and score a model for some values, one after the other."""
-        (train, test), (data, is_pairwise, _) = fold, row
-        part = data.take(train, is_pairwise=is_pairwise)
-        X_test, y_test = data.held_out(train, test, is_pairwise=is_pairwise), data.y[test]
-        own_params = _check_method_params(data.X, params=score_params, indices=test)
-        model.n_features_in_ = X_test.shape[1]
-        scores, results, best = [], [], (-math.inf, None)
-        for result in along(model, part, self._along[0], values):
-            scores.append(_as_score(scorer(model, X_test, y_test, **own_params)))
-            results.append(result._replace(point=None))
-            if self._averages_folds and (best[1] is None or scores[-1] > best[0]):
-                best = scores[-1], copy.copy(model)
-        return _Found(scores, results, best)
+    def _jobs(
+        self, grid: Grid, rows: list[RowData], folds: list[Any], score_params: dict[str, Any], classes: Array | None
+    ) -> list[_Job]:
+        """Return what the fits of every row of the grid need."""
+        seed, how = self._seed(), (self._scorer(classes), score_params, get_config(), self._averages_folds)
+        return [
+            _Job(self._probe(grid.rows[r], seed).set_params(**row.settings), self._along[0], values, row, folds, *how)
+            for r, (values, row) in enumerate(zip(grid.values, rows, strict=True))
+        ]
 
     def _take_choice(self, grid: Grid, race: Race) -> None:
         """Keep the grid, the scores and the choice; where folds are averaged, the mean of what each of them chose."""
@@ -309,6 +319,23 @@ class CrossValidated(CertifiedEstimator):
             .add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
             .add(scorer=self._scorer(), method_mapping=to_score)
         )
+
+
+def _path_scores(job: _Job, task: _Task) -> _Found:
+    """Fit and score a model for some values, one after the other."""
+    (train, test), (data, is_pairwise, _) = job.folds[task.fold], job.row
+    with config_context(**job.config):  # other threads have scikit-learn's defaults
+        part, model = data.take(train, is_pairwise=is_pairwise), copy.copy(job.model)
+        X_test, y_test = data.held_out(train, test, is_pairwise=is_pairwise), data.y[test]
+        own_params = _check_method_params(data.X, params=job.score_params, indices=test)
+        model.n_features_in_ = X_test.shape[1]
+        scores, results, best = [], [], (-math.inf, None)
+        for result in along(model, part, job.setting, job.values[task.points]):
+            scores.append(_as_score(job.scorer(model, X_test, y_test, **own_params)))
+            results.append(result._replace(point=None))
+            if job.keeps_best and (best[1] is None or scores[-1] > best[0]):
+                best = scores[-1], copy.copy(model)
+        return _Found(scores, results, best)
 
 
 def _tasks(wave: list[int], mask: Array, n_parts: int) -> list[_Task]:
