@@ -116,12 +116,12 @@ class CommandHelp(Directive):
 
 def escape_bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Escape the bars of norms such as |W|: docstrings are plain text, where reStructuredText sees substitutions."""
-    lines[:] = [line.replace("|", r"\|") for line in lines]
+    lines[:] = [re.sub(r"(?<!\\)\|", r"\\|", line) for line in lines]
 
 
 def shorten_tuning(app: Any, what: str, name: str, obj: Any, options: Any, signature: str, returned: str) -> Any:
     """Leave the numbers of a solver's tuning out of its signature: they stand, with their origins, in its file."""
-    return (re.sub(r"(\w*Tuning)\(.*\)(?=[,)])", r"\1()", signature) if signature else signature), returned
+    return (re.sub(r"(\w*Tuning = )\(.*\)(?=[,)])", r"\1...", signature) if signature else signature), returned
 
 
 def leave_out_of_sidebar(app: Any, doctree: nodes.document) -> None:
