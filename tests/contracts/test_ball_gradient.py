@@ -16,7 +16,7 @@ from softmargin.run import Status, Stop, solve
 from softmargin.sets import Box, L1Ball, Simplex, TraceBall
 from softmargin.solvers.ball._objective import fill_adjoint, fill_scores
 from softmargin.solvers.ball._products import add_rows
-from softmargin.solvers.ball.accelerated_gradient import BallGradient
+from softmargin.solvers.ball.accelerated_gradient import BallGradient, BallGradientTuning
 from softmargin.solvers.ball.working_set import BallWorkingSet
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # CVXPY was asked for all it can give
@@ -212,3 +212,26 @@ def test_products_with_X_are_those_of_numpy_whatever_the_number_of_classes(form,
     np.testing.assert_allclose(G, 1.0 + X.T @ U, atol=1e-13)
     entries = np.full(11, 7) if form is np.asarray else (X != 0.0).sum(axis=1)
     assert touched == entries @ (U != 0.0).sum(axis=1)
+
+
+@given(
+    arrays(np.float64, (4, 3), elements=st.floats(-10.0, 10.0)),
+    arrays(np.float64, 4, elements=st.floats(1e-3, 1e3)),
+    st.floats(0.0, 100.0),
+)
+def test_a_pull_into_the_l1_ball_is_the_nearest_point_in_its_norm(V, pulls, guess):
+    ball, W = L1Ball(2.0), np.empty_like(V)
+    ball.pull_into(V, pulls, guess, W)
+    assert np.abs(W).sum() <= 2.0 * (1.0 + 1e-12)
+    away = (V - W) / pulls[:, None]  # half the gradient of the distance: no point of the ball is further along it
+    assert 2.0 * np.abs(away).max() <= float(np.vdot(away, W)) + 1e-9 * (1.0 + np.abs(away).max())
+
+
+def test_features_of_small_numbers_do_not_delay_the_proof():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 20)) * np.geomspace(1.0, 100.0, 20)
+    target = np.where(X @ (rng.standard_normal(20) / np.geomspace(1.0, 100.0, 20)) > 0.0, 1.0, -1.0)
+    problem = Constrained(X, target, loss=ENTRYWISE["smooth_hinge"], ball=L1Ball(5.0), l2=1e-4)
+    with_one_step = BallGradient(tuning=BallGradientTuning(own=0.0))
+    steps = [fit(problem, solver, tol=1e-4).trace[-1].iteration for solver in (BallGradient(), with_one_step)]
+    assert 1.5 * steps[0] < steps[1]

@@ -129,6 +129,46 @@ def _shrunk(V: Array, theta: float, scale: float, radius: float, out: Array) -> 
             out[j] *= radius / total
 
 
+@jit
+def _pulled(V: Array, pulls: Array, radius: float, guess: float, out: Array) -> float:
+    """Write sign(V_jc) [|V_jc| - theta pulls_j]_+ , of sum ``radius`` or, with theta = 0, less; return theta.
+
+    Newton's method as in ``nearest_level``; V is (d, k), flat.
+    """
+    d = pulls.shape[0]
+    k = V.shape[0] // d
+    theta, is_left = max(guess, 0.0), False
+    while not math.isnan(theta):
+        total, pull = 0.0, 0.0
+        for j in range(d):
+            least = theta * pulls[j]
+            for at in range(j * k, j * k + k):
+                rest = abs(V[at]) - least
+                if rest > 0.0:
+                    total += rest
+                    pull += pulls[j]
+        if pull == 0.0:
+            if is_left or theta == 0.0:
+                break
+            theta = 0.0
+            continue
+        new = theta + (total - radius) / pull
+        if new == theta or (new < theta and (is_left or theta == 0.0)):
+            break
+        is_left = True
+        theta = max(new, 0.0)
+    total = 0.0
+    for j in range(d):
+        for at in range(j * k, j * k + k):
+            rest = max(abs(V[at]) - theta * pulls[j], 0.0)
+            total += rest
+            out[at] = math.copysign(rest, V[at])
+    if total > radius:
+        for at in range(V.shape[0]):
+            out[at] *= radius / total
+    return theta
+
+
 @dataclass(frozen=True)
 class Ball(CheckedFields):
     """What sets of a radius share; the simplex is one, too."""
@@ -171,6 +211,13 @@ class L1Ball(Ball):
     def shrink_into(self, V: Array, theta: float, scale: float, out: Array) -> None:
         """Write scale * sign(V) [|V| - theta]_+ , rescaled into the ball where rounding left it. Compiled."""
         _shrunk(V.reshape(-1), theta, scale, self.radius, out.reshape(-1))
+
+    def pull_into(self, V: Array, pulls: Array, guess: float, out: Array) -> float:
+        """Write the W of the ball with the least sum_jc (W_jc - V_jc)^2 / pulls_j; (d, k) and (d,). Compiled.
+
+        Entries shrink by theta pulls_j; theta is returned, a guess for the next one.
+        """
+        return float(_pulled(V.reshape(-1), pulls, self.radius, guess, out.reshape(-1)))
 
     def lmo(self, G: Array) -> SingleEntry:
         """Return the corner at the largest entry of G."""

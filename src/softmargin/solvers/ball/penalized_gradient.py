@@ -11,6 +11,8 @@ Source: Beck and Teboulle (2009), restarted as in O'Donoghue and Candes (2015). 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from softmargin.core.protocols import Array, PenalizedProblem
 from softmargin.problems.linear_losses import BallPoint
 from softmargin.solvers.ball.accelerated_gradient import BallGradient, BallGradientState
@@ -34,7 +36,11 @@ class PenalizedGradient(BallGradient):
     def _ridge(self, problem: Any) -> float:
         return 0.0
 
-    def _land(self, problem: Any, state: BallGradientState, length: float, out: Array) -> None:
+    def _metric(self, problem: Any, squares: Array) -> Array:
+        return np.ones(len(squares))
+
+    def _land(self, problem: Any, state: BallGradientState, pulls: Array, out: Array) -> None:
+        length = 1.0 / state.lipschitz
         out[:] = problem.penalty.prox(state.V - length * state.G, length)
 
     def _gap(self, problem: Any, W: Array, losses: float, G: Array, conjugates: float) -> float:

@@ -62,9 +62,8 @@ class BallWorkingSet(BallSolver):
         """Allocate, from a first point or from zero."""
         checked_ball(problem, "BallWorkingSet", "BallGradient", L1Ball)
         first = _PLAIN.start(problem, init, rng)
-        return BallWorkingSetState(
-            first.W, first.S, first.last_W, first.last_S, first.intercept, first.lipschitz, first.ceiling
-        )
+        arrays = (first.W, first.S, first.last_W, first.last_S, first.intercept, first.metric)
+        return BallWorkingSetState(*arrays, first.lipschitz, first.ceiling)
 
     def step(self, problem: ConstrainedProblem, state: BallWorkingSetState) -> BallGradientState:
         """Make one round, or one plain iteration."""
