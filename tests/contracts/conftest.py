@@ -1,10 +1,11 @@
-"""Fixtures of the contract tests of the loop and its watchers."""
+"""Fixtures of the contract tests: of the loop and its watchers, and of array libraries."""
 
 import os
 import signal
 
 import pytest
 
+from array_libraries import LIBRARIES, ON_GPU
 from helpers import Clock
 from softmargin.run import budget
 
@@ -23,3 +24,9 @@ def ctrl_c():
     old = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield lambda *_: os.kill(os.getpid(), signal.SIGINT)
     signal.signal(signal.SIGINT, old)
+
+
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.gpu] * (name in ON_GPU)) for name in LIBRARIES])
+def put(request):
+    """Return a function from NumPy arrays to those of a library, on a device."""
+    return LIBRARIES[request.param]()

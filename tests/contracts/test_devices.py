@@ -7,6 +7,7 @@ part where they are installed; `pytest -m gpu -n 0` runs the same on CUDA.
 import numpy as np
 import pytest
 
+from array_libraries import LIBRARIES, NOT_HERE, strict
 from softmargin import KernelSVC, KernelSVCCV, certify, svm_path
 from softmargin.backends.arrays import home_of, is_foreign, to_numpy
 from softmargin.core.errors import DataError, IncompatibleError
@@ -24,45 +25,6 @@ from softmargin.solvers.kernel_svm.splitting import SplittingTuning
 from softmargin.testing import check_solver
 
 LOSS_NAMES = ("weston_watkins", "crammer_singer")
-NOT_HERE = "not installed: the other libraries stand for it"
-
-
-def _strict():
-    xp = pytest.importorskip("array_api_strict", reason=NOT_HERE)
-    return lambda values: xp.asarray(values, device=xp.Device("device1"))
-
-
-def _jax():
-    jax = pytest.importorskip("jax", reason=NOT_HERE)
-    jax.config.update("jax_enable_x64", True)
-    return jax.numpy.asarray
-
-
-def _torch(device):
-    torch = pytest.importorskip("torch", reason=NOT_HERE)
-    if device == "cuda" and not torch.cuda.is_available():
-        pytest.skip("there is no CUDA device")
-    return lambda values: torch.asarray(values, device=device)
-
-
-def _cupy():
-    return pytest.importorskip("cupy", reason=NOT_HERE).asarray
-
-
-LIBRARIES = {
-    "strict": _strict,
-    "jax": _jax,
-    "torch_cpu": lambda: _torch("cpu"),
-    "torch_cuda": lambda: _torch("cuda"),
-    "cupy": _cupy,
-}
-ON_GPU = ("torch_cuda", "cupy")
-
-
-@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.gpu] * (name in ON_GPU)) for name in LIBRARIES])
-def put(request):
-    """Return a function from NumPy arrays to those of a library, on a device."""
-    return LIBRARIES[request.param]()
 
 
 def rows(n=30, dtype=np.float64):
@@ -155,7 +117,7 @@ def test_an_inverse_by_halves_is_the_inverse(put, monkeypatch):
 @pytest.mark.parametrize("multiclass", LOSS_NAMES)
 def test_a_fused_iteration_is_that_of_plain_operations(multiclass, k):
     pytest.importorskip("triton", reason=NOT_HERE)
-    put, rng, m = _torch("cuda"), np.random.default_rng(k), 70
+    put, rng, m = LIBRARIES["torch_cuda"](), np.random.default_rng(k), 70
     y, C = rng.integers(0, k, m), np.where(np.arange(m) % 7 == 0, 0.0, 10.0 ** rng.uniform(-2, 2, m))
     part = DeviceRows(multiclass, put(np.eye(m)), y, C, k)
     M, first, G, Z, U, pull = (put(rng.standard_normal((m, length))) for length in (m, k, k, k, k, k))
@@ -269,7 +231,7 @@ def test_the_linear_kernel_has_weights_on_the_device(put):
     ],
 )
 def test_other_solvers_that_need_sums_alone_run_on_a_device(settings):
-    put = _strict()
+    put = strict()
     X, y = rows(n=24)
     clf = KernelSVC(tol=0.3, **settings).fit(put(X), y)
     host = KernelSVC(tol=1e-4, **{**settings, "solver": "auto"}).fit(X, y)
@@ -278,7 +240,7 @@ def test_other_solvers_that_need_sums_alone_run_on_a_device(settings):
 
 
 def test_a_square_is_never_larger_than_its_share_of_the_budget():
-    put = _strict()
+    put = strict()
     X, y = rows()
     gram = DeviceGram(KERNELS["rbf"], put(X), cache_size=0.01)
     assert 2 <= gram.largest_square < len(X)
@@ -306,11 +268,11 @@ def test_what_is_not_done_on_a_device_says_what_to_do(name):
     settings, advice = REFUSED[name]
     X, y = rows(n=24)
     with pytest.raises(IncompatibleError, match=advice):
-        KernelSVC(**settings).fit(_strict()(X), y)
+        KernelSVC(**settings).fit(strict()(X), y)
 
 
 def test_data_that_cannot_be_used_are_refused():
-    put = _strict()
+    put = strict()
     xp = pytest.importorskip("array_api_strict")
     X, y = rows()
     fit = KernelSVC(tol=0.1).fit
@@ -335,7 +297,7 @@ def test_data_that_cannot_be_used_are_refused():
 
 
 def test_a_model_says_where_it_lies():
-    put = _strict()
+    put = strict()
     xp = pytest.importorskip("array_api_strict")
     X, y = rows()
     clf = KernelSVC(tol=0.1).fit(put(X), y)
@@ -360,7 +322,7 @@ def test_a_model_says_where_it_lies():
 
 
 def test_arrays_that_require_gradients_are_refused():
-    put = _strict()
+    put = strict()
     X = put(rows()[0])
     wanting = type("Tensor", (type(X),), {"requires_grad": True})
     tensor = object.__new__(wanting)
@@ -397,4 +359,4 @@ def test_a_numpy_array_is_moved_once():
 def test_numpy_arrays_are_not_foreign():
     assert not any(is_foreign(each) for each in (np.eye(2), np.float64(1.0), [1.0], "text", None, Laplacian(1.0)))
     assert FreeFrankWolfe.runs_on_device
-    assert HingeSVM(DeviceGram(KERNELS["rbf"], _strict()(np.eye(2))), np.array([-1.0, 1.0])).is_expansion
+    assert HingeSVM(DeviceGram(KERNELS["rbf"], strict()(np.eye(2))), np.array([-1.0, 1.0])).is_expansion

@@ -1,13 +1,13 @@
 """Linear estimators where X lies on a device: the optima, certificates, predictions and models of NumPy fits.
 
-The libraries are those of ``test_devices``; PyTorch also with CSR matrices. SciPy's stand for CuPy's.
+The libraries are those of ``array_libraries``; PyTorch also with CSR matrices. SciPy's stand for CuPy's.
 """
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
-from tests.contracts.test_devices import LIBRARIES, NOT_HERE, ON_GPU, _strict
 
+from array_libraries import NOT_HERE, strict
 from softmargin import (
     L1BallRegressor,
     LinearSVC,
@@ -34,12 +34,6 @@ from softmargin.problems.summed import PenalizedSum
 from softmargin.problems.summed_passes import Block, Form
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # PyTorch calls CSR tensors a beta, once
-
-
-@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.gpu] * (name in ON_GPU)) for name in LIBRARIES])
-def put(request):
-    """Return a function from NumPy arrays to those of a library, on a device."""
-    return LIBRARIES[request.param]()
 
 
 @pytest.fixture
@@ -155,11 +149,11 @@ def sums(blocks, loss, k, features=None):
 def test_passes_on_a_device_are_those_of_numpy_tile_after_tile(kind, name, monkeypatch, request):
     compat = pytest.importorskip("array_api_compat.numpy")
     if kind == "dense":
-        matrix = DeviceMatrix(_strict()(X), home_of(_strict()(X)))
+        matrix = DeviceMatrix(strict()(X), home_of(strict()(X)))
     elif kind == "torch":
         matrix = device_matrix(request.getfixturevalue("csr")(X))
     else:
-        matrix = DeviceCsr(csr_matrix(X), home_of(_strict()(X))._replace(xp=compat, device="cpu"))
+        matrix = DeviceCsr(csr_matrix(X), home_of(strict()(X))._replace(xp=compat, device="cpu"))
     monkeypatch.setattr("softmargin.matrices.device_matrix._TUNING", DeviceMatrixTuning(numbers=64, fewest=64))
     weights, features = np.linspace(0.5, 2.0, len(Y)), np.array([0, 2, 4])
     there = sums(LocalBlocks([device_block(matrix, Y, weights)]), LOSSES[name], 3, features)
@@ -175,7 +169,7 @@ def test_a_warm_start_is_where_the_last_fit_ended(put):
 
 
 def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
-    put = _strict()
+    put = strict()
     short = {"tol": 1e-9, "max_iter": 2}
     with pytest.warns(UserWarning, match="tol"):
         SoftmaxRegression(**short).fit(put(X), Y, checkpoint=tmp_path / "run")
@@ -186,7 +180,7 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
 
 @pytest.mark.parametrize("estimator", [SoftmaxRegression(), LinearSVC(), TraceBallClassifier()])
 def test_data_that_cannot_be_used_are_refused(estimator):
-    put, xp = _strict(), pytest.importorskip("array_api_strict")
+    put, xp = strict(), pytest.importorskip("array_api_strict")
     for bad, message in [
         (put(X[:, 0]), "shape"),
         (put(np.where(X[3, 1] == X, np.nan, X)), "NaN or infinity"),
@@ -225,11 +219,11 @@ def test_tensors_that_cannot_be_used_are_refused(csr):
 def test_a_namespace_without_a_function_is_named(monkeypatch):
     monkeypatch.delattr(pytest.importorskip("array_api_strict"), "log1p")
     with pytest.raises(IncompatibleError, match="lacks log1p"):
-        SoftmaxRegression().fit(_strict()(X), Y)
+        SoftmaxRegression().fit(strict()(X), Y)
 
 
 def test_what_is_not_done_on_a_device_says_what_to_do():
-    put = _strict()
+    put = strict()
     for estimator, message in [
         (LinearSVC(probability=True), "probability=None"),
         (LinearSVC(multiclass="one_vs_one"), "one_vs_rest"),
