@@ -28,8 +28,8 @@ from softmargin.data import read_libsvm
 from softmargin.losses.entrywise import Logistic
 from softmargin.penalties import L2
 from softmargin.problems import summed_passes as passes
+from softmargin.problems.block_rows import Form
 from softmargin.problems.summed import PenalizedSum
-from softmargin.problems.summed_passes import Form
 
 WIDTH = 28
 

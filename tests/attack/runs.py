@@ -25,9 +25,9 @@ from softmargin.problems import (
     Penalized,
     softmax_problem,
 )
+from softmargin.problems.block_rows import Block, Form
 from softmargin.problems.blocks import LocalBlocks
 from softmargin.problems.summed import ConstrainedSum, PenalizedSum
-from softmargin.problems.summed_passes import Block, Form
 from softmargin.sets import L1Ball, TraceBall
 from softmargin.solvers.names import SAMPLING, SOLVERS
 

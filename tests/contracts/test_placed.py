@@ -28,10 +28,10 @@ from softmargin.losses.smoothed import bent, curvature_diagonal, curvature_times
 from softmargin.matrices.device_matrix import DeviceCsr, DeviceMatrix, DeviceMatrixTuning, device_matrix
 from softmargin.models import LinearModel
 from softmargin.penalties import L2
+from softmargin.problems.block_rows import Block, Form
 from softmargin.problems.blocks import LocalBlocks
 from softmargin.problems.device_rows import device_block
 from softmargin.problems.summed import PenalizedSum
-from softmargin.problems.summed_passes import Block, Form
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # PyTorch calls CSR tensors a beta, once
 

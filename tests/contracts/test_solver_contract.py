@@ -26,9 +26,9 @@ from softmargin.problems import (
     OneVsRest,
     softmax_problem,
 )
+from softmargin.problems.block_rows import Block, Form
 from softmargin.problems.blocks import LocalBlocks
 from softmargin.problems.summed import PenalizedSum
-from softmargin.problems.summed_passes import Block, Form
 from softmargin.solvers import (
     AcceleratedGradient,
     AwayFrankWolfe,

@@ -13,9 +13,10 @@ from softmargin.losses.multinomial import one_hot
 from softmargin.losses.smoothed import bent, curvature_diagonal, curvature_times
 from softmargin.penalties import L1, L2, ElasticNet
 from softmargin.problems import Constrained, Penalized
+from softmargin.problems.block_rows import Block, Form
 from softmargin.problems.blocks import LocalBlocks, summed
 from softmargin.problems.summed import ConstrainedSum, PenalizedSum
-from softmargin.problems.summed_passes import Block, Form, curvature, pull, scored
+from softmargin.problems.summed_passes import curvature, pull, scored
 from softmargin.run import Stop, solve
 from softmargin.sets import L1Ball
 from softmargin.solvers import BallWorkingSet, PenalizedGradient, SummedNewton, SummedProxNewton

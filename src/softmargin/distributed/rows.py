@@ -18,7 +18,7 @@ from softmargin.core.pieces import Array
 from softmargin.distributed.blocks import DaskBlocks
 from softmargin.distributed.tasks import Shared, computed, quiet, shared, task
 from softmargin.matrices.operator import canonical
-from softmargin.problems.summed_passes import Block
+from softmargin.problems.block_rows import Block
 
 __all__ = ["LABELS", "DaskRows", "checked_rows"]
 

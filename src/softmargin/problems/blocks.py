@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, Protocol, TypeVar
 
-from softmargin.problems.summed_passes import Block
+from softmargin.problems.block_rows import Block
 
 __all__ = ["Blocks", "LocalBlocks", "summed"]
 

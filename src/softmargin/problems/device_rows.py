@@ -18,9 +18,9 @@ from softmargin.losses import on_device
 from softmargin.losses.smoothed import Bent
 from softmargin.matrices.device_matrix import DeviceMatrix
 from softmargin.matrices.operator import numbers_per_row, row_slices
+from softmargin.problems.block_rows import Form
 from softmargin.problems.checks import digest_of
 from softmargin.problems.linear_losses import LinearLosses
-from softmargin.problems.summed_passes import Form
 
 __all__ = ["DeviceBlock", "device_block"]
 

@@ -34,10 +34,11 @@ from softmargin.losses.smoothed import is_smooth
 from softmargin.penalties import checked
 from softmargin.penalties.rounding import OPERATIONS, outward, rounded_conjugate, rounded_value
 from softmargin.problems import summed_passes as passes
+from softmargin.problems.block_rows import Form
 from softmargin.problems.blocks import Blocks, LocalBlocks
 from softmargin.problems.constrained import INSIDE
 from softmargin.problems.linear_losses import Pulled
-from softmargin.problems.summed_passes import Balance, Curvature, Form, Scored
+from softmargin.problems.summed_passes import Balance, Curvature, Scored
 
 __all__ = ["ConstrainedSum", "PenalizedSum", "SummedLosses", "SummedPoint"]
 

@@ -25,8 +25,8 @@ from softmargin.estimators.posing.svm import SvmSettings
 from softmargin.losses.entrywise import ENTRYWISE, Hinge
 from softmargin.losses.joint import JOINT
 from softmargin.penalties import L2
+from softmargin.problems.block_rows import Form
 from softmargin.problems.summed import ConstrainedSum, PenalizedSum
-from softmargin.problems.summed_passes import Form
 
 __all__ = ["ball_prices", "ball_sum", "class_prices", "softmax_sum", "svm_sum"]
 
