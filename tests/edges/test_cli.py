@@ -680,6 +680,7 @@ def test_advice_is_spelled_as_options():
     said = "solver='smo' and l1_ratio=0.5; raise max_iter, or fit_intercept=False. Found runs/tol=1/max_iter.csv"
     options_ = "--solver smo and --l1-ratio 0.5; raise --max-iter, or --no-intercept. Found runs/tol=1/max_iter.csv"
     assert in_options(said) == options_
+    assert in_options("Use model.save.") == "Use our own format (leave out --format)."
 
 
 def test_only_our_names_are_listed():

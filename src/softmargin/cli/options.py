@@ -87,6 +87,13 @@ def _train(parser: Any) -> None:
         "kernel-svc: in two, with at most --n-components vectors (multiclass: one_vs_rest by default; --solver scs for "
         "conjugate subgradients, with so many for each class)",
     )
+    problem.add_argument(
+        "--dask",
+        metavar="WHERE",
+        help="train where Dask's workers are, on files that DATA, a pattern with *, matches (LIBSVM text, .npy, "
+        ".parquet): the address of a scheduler, local for a process on each core, or threads; linear-svc, softmax, "
+        "kernel-svc by landmarks, l1-ball and l1-ball-regressor, to --tol on all rows",
+    )
 
     folds = parser.add_argument_group("cross-validation, on all processors unless --jobs says otherwise")
     folds.add_argument(

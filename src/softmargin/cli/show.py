@@ -126,6 +126,7 @@ _OPTIONS = {
     "fit_intercept='free'": "--free-intercept",
     "fit_intercept='penalized'": "--penalized-intercept",
     "probability=": "--probabilities",
+    "model.save": "our own format (leave out --format)",
     "random_state": "--seed",
     "StandardScaler, MaxAbsScaler": "--normalize standard or maxabs",
 }

@@ -30,6 +30,10 @@ Array = NDArray[Any]
 
 def run(args: Namespace) -> int:
     """Train as asked and return the exit code."""
+    if args.dask is not None:
+        from softmargin.cli import cluster
+
+        return cluster.run(args)
     if args.stream:
         from softmargin.cli import stream
 
