@@ -1,10 +1,13 @@
 """Products of X with padded weights are those of NumPy, whatever X is and however many classes there are."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
 from softmargin.backends.lanes import WIDTH, zeros
+from softmargin.matrices.operator import row_squares
 from softmargin.matrices.products import NARROW, adjoint, times
 
 SIZES = [1, *range(WIDTH, NARROW + 2 * WIDTH, WIDTH)]
@@ -33,3 +36,16 @@ def test_products_are_those_of_numpy(k, dtype, is_sparse, bias):
             out = np.full((d + 1) * k, np.nan)
             adjoint(X, U, bias, k, out)
             np.testing.assert_allclose(out.reshape(-1, k), wide.T @ U.reshape(n, k), atol=1e-12)
+
+
+def test_squares_of_sparse_rows_are_those_of_numpy_and_copy_no_matrix():
+    rng = np.random.default_rng(0)
+    dense = (rng.standard_normal((9000, 60)) * (rng.random((9000, 60)) < 0.7)).astype(np.float32)
+    dense[[0, 4, 5, 8999]] = 0.0  # rows without entries, at both ends too
+    X = csr_matrix(dense)
+    tracemalloc.start()
+    found = row_squares(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_allclose(found, (np.float64(dense) ** 2).sum(axis=1), rtol=1e-14)
+    assert peak < 0.8 * X.nnz * 8

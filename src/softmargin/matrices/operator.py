@@ -189,9 +189,11 @@ def row_squares(X: Any) -> Array:
     if isinstance(X, np.ndarray):
         return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
     squares, is_filled = np.zeros(X.shape[0]), np.diff(X.indptr) > 0
-    if is_filled.any():
-        entries = np.square(X.data[: X.indptr[-1]], dtype=np.float64)
-        squares[is_filled] = np.add.reduceat(entries, X.indptr[:-1][is_filled])
+    for rows in row_slices(X.shape[0], numbers_per_row(X)):
+        ends, filled = X.indptr[rows.start : rows.stop + 1], is_filled[rows]
+        if filled.any():
+            entries = np.square(X.data[ends[0] : ends[-1]], dtype=np.float64)
+            squares[rows][filled] = np.add.reduceat(entries, ends[:-1][filled] - ends[0])
     return squares
 
 
