@@ -20,7 +20,7 @@ from softmargin.cli import models, rows, saving
 from softmargin.cli.choices import REGRESSORS
 from softmargin.cli.estimators import ESTIMATORS, settings
 from softmargin.cli.exit_codes import INTERRUPTED, NOT_CERTIFIED
-from softmargin.cli.outcome import accuracy_line
+from softmargin.cli.outcome import accuracy_line, score_name
 from softmargin.cli.show import print_json, print_table, problem_name, status_line, wants_progress
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.data import read_dask
@@ -70,8 +70,8 @@ def run(args: Namespace) -> int:
         "n_iter": estimator.n_iter_,
         "seconds": seconds,
         "certificate": estimator.certificate_._asdict(),
-        f"train_{_score_name(args)}": score,
-        _score_name(args): None if test is None else test.accuracy,
+        f"train_{score_name(args)}": score,
+        score_name(args): None if test is None else test.accuracy,
         "tested_on": which,
         "model_file": saved,
     }
@@ -176,15 +176,11 @@ def _score(args: Namespace, estimator: Any, X: Any, y: Any) -> float | None:
     return 1.0 - float(error) / float(spread) if spread > 0.0 else 0.0
 
 
-def _score_name(args: Namespace) -> str:
-    return "r2" if args.model in REGRESSORS else "accuracy"
-
-
 def _report(args: Namespace, found: dict[str, Any], model: Any, test: rows.Measured | None) -> None:
     if args.json:
         print_json(found)
         return
-    certificate, score = found["certificate"], found[f"train_{_score_name(args)}"]
+    certificate, score = found["certificate"], found[f"train_{score_name(args)}"]
     sign = "<=" if certificate["residual"] <= args.tol else ">"
     what = f"{found['rows']} rows of {found['data']} in {found['partitions']} partitions, {found['features']} features"
     classes = f", {found['classes']} classes" if "classes" in found else ""
@@ -198,7 +194,7 @@ def _report(args: Namespace, found: dict[str, Any], model: Any, test: rows.Measu
         ("primal", f"{certificate['primal']:.10g}"),
         ("bound", f"{certificate['bound']:.10g}"),
         ("relative gap", f"{certificate['residual']:.2e} {sign} tol {args.tol:g}, of the objective on all rows"),
-        *([] if score is None else [(f"train {_score_name(args)}", f"{score:.4f} on the {found['rows']} rows")]),
-        *([] if test is None else [(f"test {_score_name(args)}", accuracy_line(test, found["tested_on"]))]),
+        *([] if score is None else [(f"train {score_name(args)}", f"{score:.4f} on the {found['rows']} rows")]),
+        *([] if test is None else [(f"test {score_name(args)}", accuracy_line(test, found["tested_on"]))]),
     ]
     print_table((), fields if found["model_file"] is None else [*fields, ("model saved as", found["model_file"])])

@@ -102,8 +102,8 @@ def _for_machines(args: Namespace, outcome: Outcome) -> dict[str, Any]:
         "is_proof": outcome.is_proof,
         **_size(args, outcome)[0],
         **(log_losses if args.model == "softmax" or args.probabilities else {}),
-        f"train_{_score_name(args)}": train.accuracy,
-        _score_name(args): None if test is None else test.accuracy,
+        f"train_{score_name(args)}": train.accuracy,
+        score_name(args): None if test is None else test.accuracy,
         **({} if outcome.scored is None else {"cv": outcome.scored._asdict()}),
         "model_file": outcome.saved,
     }
@@ -130,14 +130,14 @@ def _for_people(args: Namespace, outcome: Outcome) -> list[tuple[str, str]]:
             f"{certificate.residual:.2e} {sign} tol {args.tol:g}, of the objective on the training rows{doubt}",
         ),
         _size(args, outcome)[1],
-        (f"train {_score_name(args)}", f"{outcome.train.accuracy:.4f} on the {outcome.train.n} training rows"),
+        (f"train {score_name(args)}", f"{outcome.train.accuracy:.4f} on the {outcome.train.n} training rows"),
     ]
     if test is not None or outcome.scored is None:
-        fields.append((f"test {_score_name(args)}", accuracy_line(test, parts.tested_on)))
+        fields.append((f"test {score_name(args)}", accuracy_line(test, parts.tested_on)))
     if test is not None and test.log_loss is not None:
         fields.append(("test log loss", f"{test.log_loss:.4f} on the same {test.n} rows"))
     if outcome.scored is not None:
-        fields.append((f"{_score_name(args)} by folds", outcome.scored.in_words))
+        fields.append((f"{score_name(args)} by folds", outcome.scored.in_words))
         if outcome.scored.chosen:
             fields.append(("chosen by folds", outcome.scored.choice_in_words))
     if outcome.saved is not None:
@@ -151,7 +151,8 @@ def _who_worked(trace: Trace) -> str:
     return ", then ".join(f"{name} up to pass {iteration}" for name, iteration in last.items())
 
 
-def _score_name(args: Namespace) -> str:
+def score_name(args: Namespace) -> str:
+    """Name the score of a model: of a classifier the accuracy, of a regressor R^2."""
     return "r2" if args.model in REGRESSORS else "accuracy"
 
 

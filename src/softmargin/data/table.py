@@ -1,8 +1,7 @@
-"""Tables with named columns: CSV and TSV text, Parquet and Feather files, read by Arrow (the extra ``table``)."""
+"""Tables with named columns: which is the label, and what the others are as features. Arrow reads them (``arrow``)."""
 
 from __future__ import annotations
 
-import io
 import os
 import re
 from collections.abc import Mapping
@@ -10,10 +9,10 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.errors import DataError
 from softmargin.core.files import open_binary
+from softmargin.data.arrow import BINARY_SUFFIXES, arrow_table, values_of
 from softmargin.data.columns import Columns, fit_columns, listed
-from softmargin.data.compressed import READ_ERRORS, decompressed, peekable
 
 __all__ = [
     "LABEL_NAMES",
@@ -28,19 +27,11 @@ __all__ = [
 ]
 
 STDIN = "-"
-_BINARY_SUFFIXES = (".parquet", ".feather", ".arrow")
-TABLE_SUFFIXES = (".csv", ".tsv", *_BINARY_SUFFIXES)
+TABLE_SUFFIXES = (".csv", ".tsv", *BINARY_SUFFIXES)
 _PACKED = (".gz", ".bz2", ".xz")
-_SEPARATORS = ",;\t|"
 LABEL_NAMES = ("label", "target", "class", "y")
-_NO_VALUES = ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None"]
-_PARQUET, _FEATHER = b"PAR1", b"ARROW1"
 _LIBSVM_LINE = re.compile(rb"\s*\S+(\s+(qid|\d+):\S+)+\s*(#.*)?")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_PEEKED = 1 << 16
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
-# A part of a line that is a number with a decimal comma; the separator is another character.
-_DECIMAL_COMMA = rb'(?:^|%s|")[+-]?\d+,\d+(?:"|%s|\r?$)'
 _OWN_SHARE = 0.5  # of the rows have a category to themselves: a note says that the column may be no feature; by hand
 
 
@@ -104,105 +95,11 @@ def read_table(
     if isinstance(path_or_file, str | os.PathLike):
         source = name or os.fspath(path_or_file)
         with open_binary(path_or_file, error=DataError) as file:
-            table, notes = _arrow_table(file, source, options.has_header)
+            table, notes = arrow_table(file, source, options.has_header)
     else:
         source = name or str(getattr(path_or_file, "name", "the file given"))
-        table, notes = _arrow_table(path_or_file, source, options.has_header)
+        table, notes = arrow_table(path_or_file, source, options.has_header)
     return _rows(table, options, source, notes)
-
-
-# --- Arrow -----------------------------------------------------------------------------------------------------------
-
-
-def _arrow_table(file: IO[bytes], source: str, has_header: bool) -> tuple[Any, list[str]]:
-    """Return the table of Arrow, and what a user should know of how it was read."""
-    try:
-        import pyarrow
-        from pyarrow import csv, feather, parquet
-    except ImportError as problem:
-        raise IncompatibleError(
-            f"{source}: tables are read by pyarrow, which is not installed. pip install 'softmargin[table]', or give "
-            "the rows as LIBSVM text or .npz."
-        ) from problem
-    buffered = peekable(file, source)
-    magic = buffered.peek(8)[:8]
-    try:
-        if magic.startswith(_PARQUET):
-            return parquet.read_table(_seekable(buffered)), []
-        if magic.startswith(_FEATHER):
-            return feather.read_table(_seekable(buffered)), []
-        text: Any = decompressed(buffered)
-        start = text.peek(_PEEKED)
-        if not start.strip():
-            raise DataError(f"{source}: the file is empty.")
-        if source.lower().endswith(_BINARY_SUFFIXES):
-            raise DataError(f"{source}: by its first bytes this is neither a Parquet nor a Feather file.")
-        if start.startswith(_UTF16):
-            raise DataError(f"{source}: the text is UTF-16. Save it as UTF-8.")
-        separator = _separator(start)
-        has_commas = separator != "," and _has_decimal_commas(start, separator)
-        table = csv.read_csv(
-            text,
-            read_options=csv.ReadOptions(autogenerate_column_names=not has_header),
-            parse_options=csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-            convert_options=csv.ConvertOptions(
-                null_values=_NO_VALUES, strings_can_be_null=True, decimal_point="," if has_commas else "."
-            ),
-        )
-        notes = [f"{source}: numbers are read with decimal commas, as in 1,5."] if has_commas else []
-        fields = [(i, field) for i, field in enumerate(table.schema) if field.name or field.type != pyarrow.null()]
-        table = table.select([i for i, _ in fields])  # without what follows a separator at the ends of lines
-        return table.rename_columns([field.name for _, field in fields]), notes  # names that are no text are found here
-    except (pyarrow.ArrowException, UnicodeDecodeError, *READ_ERRORS) as problem:
-        cause = str(problem) or type(problem).__name__
-        raise DataError(f"{source}: not a table that can be read ({cause[:300].rstrip('.')}).") from problem
-
-
-def _seekable(file: Any) -> Any:
-    return file if file.seekable() else io.BytesIO(file.read())
-
-
-def _separator(start: bytes) -> str:
-    """Return the character that separates columns: the one of which the first line has most."""
-    line = start.lstrip(b"\r\n").splitlines()[0].decode("utf-8", "replace")
-    line = re.sub(r'"[^"]*"', "", line)
-    return max(_SEPARATORS, key=line.count)
-
-
-def _has_decimal_commas(start: bytes, separator: str) -> bool:
-    """Say whether a line of the text has a number such as 1,5 between its separators."""
-    other = re.escape(separator.encode())
-    return re.search(_DECIMAL_COMMA % (other, other), start, re.MULTILINE) is not None
-
-
-def _values(column: Any, name: str, source: str) -> Any:
-    """Return numbers as float64 with NaN, text as a list with None."""
-    from pyarrow import compute, types
-
-    kind = column.type
-    kind = kind.value_type if types.is_dictionary(kind) else kind
-    column = column.cast(kind) if column.type != kind else column
-    if types.is_null(kind):
-        return np.full(len(column), np.nan)
-    if types.is_boolean(kind):
-        column = column.cast("int8")
-    elif types.is_string(kind) or types.is_large_string(kind):
-        return column.to_pylist()
-    elif types.is_binary(kind):
-        raise DataError(f"{source}: column {name!r} holds text that is not UTF-8. Save the file as UTF-8.")
-    elif not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
-        raise DataError(
-            f"{source}: column {name!r} holds {kind}; numbers, bools and text become features. Turn it into one of "
-            f"these, or leave it out: --ignore {name}."
-        )
-    numbers = np.asarray(compute.cast(column, "float64", safe=False).to_numpy(), dtype=np.float64)
-    if np.isinf(numbers).any():
-        row = int(np.argmax(np.isinf(numbers)))
-        raise DataError(f"{source}: column {name!r} is infinite in row {row} (counted from 0). Drop such rows.")
-    return numbers
-
-
-# --- labels and features ---------------------------------------------------------------------------------------------
 
 
 def _rows(table: Any, options: TableOptions, source: str, notes: list[str]) -> TableRows:
@@ -244,7 +141,7 @@ def _rows(table: Any, options: TableOptions, source: str, notes: list[str]) -> T
             )
         notes.append(f"{source}: {int((~has_label).sum())} rows without a label were dropped.")
         table, y = table.filter(_mask(has_label)), None if y is None else y[has_label]
-    values = {name: _values(table[name], name, source) for name in chosen}
+    values = {name: values_of(table[name], name, source) for name in chosen}
     n = table.num_rows
     if known is None:
         columns, encoded = fit_columns(values, n, label=label, missing=missing, source=source)

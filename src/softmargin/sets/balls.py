@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from softmargin.backends.jit import inline, jit
 from softmargin.core.parameters import POSITIVE, CheckedFields, checked
 from softmargin.core.protocols import Array
 from softmargin.core.rounding import SLACK, TINY, UNIT, Rounded, gamma
+from softmargin.sets._l1_loops import level, pulled, shrunk
 from softmargin.sets.atoms import LowRank, SingleEntry
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "by_rounding",
     "checked_radius",
     "lower_bound",
-    "nearest_level",
     "threshold",
 ]
 
@@ -83,92 +82,6 @@ def lower_bound(sizes: Array, theta: float, radius: float, l2: float, most: floa
     return Rounded(-ridge - theta * radius, SLACK * (charge + own))
 
 
-@inline
-def nearest_level(V: Any, radius: float, guess: float) -> float:
-    """Return the theta of the projection: Newton's method on a convex, decreasing, piecewise linear function.
-
-    From the left of the root it rises and ends after finitely many steps; from the right, one step leads to the left.
-    """
-    theta = max(guess, 0.0)
-    is_left = False
-    while not math.isnan(theta):
-        total, count = 0.0, 0
-        for j in range(V.shape[0]):
-            rest = abs(V[j]) - theta
-            total += max(rest, 0.0)
-            count += rest > 0.0
-        if count == 0:
-            if is_left or theta == 0.0:
-                return theta
-            theta = 0.0
-            continue
-        new = theta + (total - radius) / count
-        if new == theta or (new < theta and (is_left or theta == 0.0)):
-            return theta
-        is_left = True
-        theta = max(new, 0.0)
-    return theta
-
-
-@jit
-def _level(V: Array, radius: float, guess: float) -> Any:
-    """Return the theta >= 0 with sum [|V_j| - theta]_+ = radius; 0 where V is inside the ball."""
-    return nearest_level(V, radius, guess)
-
-
-@jit
-def _shrunk(V: Array, theta: float, scale: float, radius: float, out: Array) -> None:
-    """Write scale * sign(V) [|V| - theta]_+ , rescaled to sum to at most ``radius``: a large theta cancels digits."""
-    total = 0.0
-    for j in range(V.shape[0]):
-        rest = abs(scale) * max(abs(V[j]) - theta, 0.0)
-        total += rest
-        out[j] = math.copysign(rest, scale * V[j])
-    if total > radius:
-        for j in range(V.shape[0]):
-            out[j] *= radius / total
-
-
-@jit
-def _pulled(V: Array, pulls: Array, radius: float, guess: float, out: Array) -> float:
-    """Write sign(V_jc) [|V_jc| - theta pulls_j]_+ , of sum ``radius`` or, with theta = 0, less; return theta.
-
-    Newton's method as in ``nearest_level``; V is (d, k), flat.
-    """
-    d = pulls.shape[0]
-    k = V.shape[0] // d
-    theta, is_left = max(guess, 0.0), False
-    while not math.isnan(theta):
-        total, pull = 0.0, 0.0
-        for j in range(d):
-            least = theta * pulls[j]
-            for at in range(j * k, j * k + k):
-                rest = abs(V[at]) - least
-                if rest > 0.0:
-                    total += rest
-                    pull += pulls[j]
-        if pull == 0.0:
-            if is_left or theta == 0.0:
-                break
-            theta = 0.0
-            continue
-        new = theta + (total - radius) / pull
-        if new == theta or (new < theta and (is_left or theta == 0.0)):
-            break
-        is_left = True
-        theta = max(new, 0.0)
-    total = 0.0
-    for j in range(d):
-        for at in range(j * k, j * k + k):
-            rest = max(abs(V[at]) - theta * pulls[j], 0.0)
-            total += rest
-            out[at] = math.copysign(rest, V[at])
-    if total > radius:
-        for at in range(V.shape[0]):
-            out[at] *= radius / total
-    return theta
-
-
 @dataclass(frozen=True)
 class Ball(CheckedFields):
     """What sets of a radius share; the simplex is one, too."""
@@ -206,18 +119,18 @@ class L1Ball(Ball):
 
     def level(self, V: Array, guess: float = 0.0) -> float:
         """Return the threshold of the projection of V, from a guess; 0 inside the ball. Compiled."""
-        return float(_level(V.reshape(-1), self.radius, guess))
+        return float(level(V.reshape(-1), self.radius, guess))
 
     def shrink_into(self, V: Array, theta: float, scale: float, out: Array) -> None:
         """Write scale * sign(V) [|V| - theta]_+ , rescaled into the ball where rounding left it. Compiled."""
-        _shrunk(V.reshape(-1), theta, scale, self.radius, out.reshape(-1))
+        shrunk(V.reshape(-1), theta, scale, self.radius, out.reshape(-1))
 
     def pull_into(self, V: Array, pulls: Array, guess: float, out: Array) -> float:
         """Write the W of the ball with the least sum_jc (W_jc - V_jc)^2 / pulls_j; (d, k) and (d,). Compiled.
 
         Entries shrink by theta pulls_j; theta is returned, a guess for the next one.
         """
-        return float(_pulled(V.reshape(-1), pulls, self.radius, guess, out.reshape(-1)))
+        return float(pulled(V.reshape(-1), pulls, self.radius, guess, out.reshape(-1)))
 
     def lmo(self, G: Array) -> SingleEntry:
         """Return the corner at the largest entry of G."""

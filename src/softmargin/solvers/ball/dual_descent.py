@@ -26,7 +26,7 @@ from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import L1Ball
-from softmargin.sets.balls import nearest_level
+from softmargin.sets._l1_loops import nearest_level
 from softmargin.solvers.ball._iterate import BallSolver
 from softmargin.solvers.ball._objective import check_dual, compiled_loss, fill_adjoint
 

@@ -28,7 +28,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import SummedProblem
-from softmargin.problems.summed import SummedPoint
+from softmargin.problems.summed_losses import SummedPoint
 from softmargin.solvers.common.conjugate_gradients import Metric, conjugate_gradients
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.summed.sampled_start import SampleTuning, from_sample, objective

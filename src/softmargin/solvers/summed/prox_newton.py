@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import SummedProblem
-from softmargin.problems.summed import SummedPoint
+from softmargin.problems.summed_losses import SummedPoint
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.summed.sampled_start import SampleTuning, from_sample, objective
 
