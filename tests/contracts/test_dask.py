@@ -14,6 +14,7 @@ from softmargin import (
     LinearSVC,
     MatrixSensing,
     SoftmaxRegression,
+    TraceBallClassifier,
     certify,
 )
 from softmargin.core.errors import DataError, IncompatibleError
@@ -56,6 +57,7 @@ ESTIMATORS = {
     "squared": LinearSVC(multiclass="one_vs_rest", loss="squared_hinge", tol=1e-6),
     "ball": L1BallClassifier(radius=2.0, tol=1e-6),
     "multinomial ball": L1BallClassifier(radius=2.0, loss="multinomial", tol=1e-6),
+    "trace ball": TraceBallClassifier(radius=2.0, tol=1e-5),
 }
 
 

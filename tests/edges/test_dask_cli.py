@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from softmargin import LinearSVC, SoftmaxRegression
+from softmargin import LinearSVC, SoftmaxRegression, TraceBallClassifier
 from softmargin.cli.exit_codes import NOT_CERTIFIED
 from softmargin.data import blobs, write_libsvm
 from softmargin.models import load_model
@@ -28,6 +28,7 @@ def pattern(tmp_path):
     [
         (("--multiclass", "crammer_singer"), LinearSVC(multiclass="crammer_singer", tol=1e-6)),
         (("--model", "softmax", "-C", "0.5"), SoftmaxRegression(C=0.5, tol=1e-6)),
+        (("--model", "trace-ball", "--radius", "2"), TraceBallClassifier(radius=2.0, tol=1e-6)),
     ],
 )
 def test_the_model_is_that_of_all_rows(from_json, pattern, tmp_path, words, estimator):
@@ -41,11 +42,12 @@ def test_the_model_is_that_of_all_rows(from_json, pattern, tmp_path, words, esti
     assert model.info["data"]["rows"] == 90
 
 
-def test_a_regressor_has_the_share_of_variance_it_explains(from_json, tmp_path):
+@pytest.mark.parametrize("model", ["l1-ball-regressor", "trace-ball-regressor"])
+def test_a_regressor_has_the_share_of_variance_it_explains(from_json, tmp_path, model):
     y = X @ [1.0, 0.5, 0.0, -1.0]
     np.save(tmp_path / "X-0.npy", X)
     np.save(tmp_path / "X-0.y.npy", y)
-    words = ("--model", "l1-ball-regressor", "--radius", "2", "-o", tmp_path / "m")
+    words = ("--model", model, "--radius", "2", "-o", tmp_path / "m")
     found = from_json("train", tmp_path / "X-*.npy", *THREADS, *words)
     rest = y - load_model(tmp_path / "m").predict(X).ravel()
     assert found["train_r2"] == pytest.approx(1 - (rest**2).mean() / y.var())
@@ -77,7 +79,6 @@ def test_a_run_goes_on_from_its_checkpoint(softmargin_, from_json, pattern, tmp_
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--model", "trace-ball"), "trace-ball needs all rows here"),
         (("--normalize", "maxabs"), "--normalize maxabs"),
         (("--cv", "3"), "--cv needs all rows"),
         (("--multiclass", "one_vs_one"), "one_vs_one"),

@@ -28,7 +28,6 @@ from softmargin.data.table import STDIN
 from softmargin.run import Status
 from softmargin.run.watchers import Checkpoint
 
-_MODELS = ("linear-svc", "softmax", "kernel-svc", "l1-ball", "l1-ball-regressor")
 _PATIENCE = "10s"  # for a scheduler's first answer
 
 
@@ -86,8 +85,6 @@ def run(args: Namespace) -> int:
 
 def _check(args: Namespace) -> None:
     """Refuse what a sum over partitions cannot do."""
-    if args.model not in _MODELS:
-        raise IncompatibleError(f"--dask trains {', '.join(_MODELS)}; {args.model} needs all rows here. Leave it out.")
     if args.data == STDIN:
         raise IncompatibleError("--dask reads files, which the workers open by their names; stdin has none.")
     if args.stream:

@@ -91,8 +91,8 @@ def _train(parser: Any) -> None:
         "--dask",
         metavar="WHERE",
         help="train where Dask's workers are, on files that DATA, a pattern with *, matches (LIBSVM text, .npy, "
-        ".parquet): the address of a scheduler, local for a process on each core, or threads; linear-svc, softmax, "
-        "kernel-svc by landmarks, l1-ball and l1-ball-regressor, to --tol on all rows",
+        ".parquet): the address of a scheduler, local for a process on each core, or threads; every model, kernel-svc "
+        "by landmarks, to --tol on all rows",
     )
 
     folds = parser.add_argument_group("cross-validation, on all processors unless --jobs says otherwise")
