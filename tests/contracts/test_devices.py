@@ -96,20 +96,24 @@ def test_nearest_rows_and_gaps_are_those_of_numpy(put, multiclass, k):
     assert device.gap(device.here(Z), device.here(scores)) == pytest.approx(host.gap(Z, scores), rel=1e-12)
 
 
-def test_the_inverse_and_products_are_those_of_numpy(put):
+@pytest.mark.parametrize("block", [4096, 7])  # one block, and several of which the last is smaller
+def test_the_inverse_and_products_are_those_of_numpy(put, block, monkeypatch):
+    monkeypatch.setattr("softmargin.backends.shifted_inverse.BLOCK", block)
     K = Gram(KERNELS["rbf"], rows()[0]).rows(np.arange(30))
     host, device = (
         kind("crammer_singer", part, rows()[1], np.ones(30), 3) for kind, part in ((HostRows, K), (DeviceRows, put(K)))
     )
-    np.testing.assert_allclose(device.back(device.inverse(3.0)), host.inverse(3.0), atol=1e-14)
+    pull = K[:4]
+    moves = [part.moves(part.inverse(3.0), part.here(pull)) for part in (host, device)]
+    np.testing.assert_allclose(device.back(moves[1]), moves[0], atol=1e-14)
+    np.testing.assert_allclose(moves[0], np.linalg.solve(K + 3.0 * np.eye(30), pull.T), atol=1e-14)
     np.testing.assert_allclose(device.back(device.product(device.here(K))), K @ K, atol=1e-13)
 
 
 def test_an_inverse_by_halves_is_the_inverse(put, monkeypatch):
     monkeypatch.setattr("softmargin.backends.arrays._LEAF", 3)
-    K = Gram(KERNELS["rbf"], rows()[0]).rows(np.arange(30))
-    found = to_numpy(home_of(put(K)).shifted_inverse(put(K), 3.0))
-    np.testing.assert_allclose(found, np.linalg.inv(K + 3.0 * np.eye(30)), atol=1e-14)
+    S = Gram(KERNELS["rbf"], rows()[0]).rows(np.arange(30)) + 3.0 * np.eye(30)
+    np.testing.assert_allclose(to_numpy(home_of(put(S)).inverse(put(S))), np.linalg.inv(S), atol=1e-14)
 
 
 @pytest.mark.gpu
@@ -119,9 +123,9 @@ def test_a_fused_iteration_is_that_of_plain_operations(multiclass, k):
     pytest.importorskip("triton", reason=NOT_HERE)
     put, rng, m = LIBRARIES["torch_cuda"](), np.random.default_rng(k), 70
     y, C = rng.integers(0, k, m), np.where(np.arange(m) % 7 == 0, 0.0, 10.0 ** rng.uniform(-2, 2, m))
-    part = DeviceRows(multiclass, put(np.eye(m)), y, C, k)
-    M, first, G, Z, U, pull = (put(rng.standard_normal((m, length))) for length in (m, k, k, k, k, k))
-    M, U = M + M.T, U * put(10.0 ** rng.integers(-3, 4, (m, 1)))
+    root, first, G, Z, U, pull = (put(rng.standard_normal((m, length))) for length in (m, k, k, k, k, k))
+    part = DeviceRows(multiclass, root @ root.T, y, C, k)
+    M, U = part.inverse(3.1), U * put(10.0 ** rng.integers(-3, 4, (m, 1)))
     assert part.home.fused is not None
     plain, fused = plain_iteration(part, M, first, G, 3.1, 1.7), part.iteration(M, first, G, 3.1, 1.7)
     size = np.maximum(1.0, np.abs(to_numpy(U)).max(axis=1, keepdims=True))
@@ -149,7 +153,7 @@ def test_nested_starts_end_where_others_do():
         state = solver.step(problem, state)
         seen.append(state.in_play)
         assert np.isin(np.flatnonzero(state.alpha.any(axis=1)), state.order[: state.in_play]).all()
-    assert (seen[0], seen[-1]) == (16, 90)
+    assert (seen[0], seen[-1]) == (23, 90)
     np.testing.assert_allclose(state.scores, gram.scores(state.alpha), atol=1e-12)
 
 

@@ -10,7 +10,8 @@
 
     home.array(v)       NumPy values there, in their own type
     home.wide(x)        the same numbers in float64
-    home.shifted_inverse(K, shift)    (K + shift I)^-1
+    home.inverse(S)     S^-1 of a positive definite matrix
+    home.stacked(parts) strips of rows as one matrix
     home.fused          kernels that do in one pass what the library does in many; None where there are none
     home.free_bytes     memory that the device has left; None where it does not tell
 
@@ -19,6 +20,7 @@ cannot be; new ones name their type and device.
 """
 
 import warnings
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,19 +79,21 @@ class Home(NamedTuple):
         """Return a float64 array of one value."""
         return self.xp.full(shape, value, dtype=self.xp.float64, device=self.device)
 
-    def shifted_inverse(self, K: Any, shift: float) -> Any:
-        """Return (K + shift I)^-1 in the precision of K, where that matrix is symmetric and positive definite.
+    def stacked(self, strips: Iterator[Any], shape: tuple[int, int]) -> Any:
+        """Return strips of rows as one matrix; where arrays can be written to, no strip is kept beside it."""
+        if not _compat().is_torch_namespace(self.xp):
+            return self.xp.concat(list(strips), axis=0)
+        whole, first = None, 0
+        for strip in strips:
+            whole = strip.new_empty(shape) if whole is None else whole
+            whole[first : first + len(strip)] = strip
+            first += len(strip)
+        return whole
 
-        For any other matrix it returns anything.
-        """
-        if _compat().is_torch_namespace(self.xp):
-            S = K.clone()
-            S.diagonal().add_(shift)
-            return self._inverse(S)
-        return self._inverse(K + shift * self.xp.eye(K.shape[0], dtype=K.dtype, device=self.device))
+    def inverse(self, S: Any) -> Any:
+        """Return the inverse of a symmetric and positive definite matrix, of any other anything.
 
-    def _inverse(self, S: Any) -> Any:
-        """Return the inverse by halves, S = [[A, B], [B', D]]: products alone, which a device is made for.
+        It is made by halves, S = [[A, B], [B', D]]: products alone, which a device is made for.
 
             W = A^-1 B,   P = (D - B' W)^-1,   V = W P :     S^-1 = [[A^-1 + V W', -V], [-V', P]]
 
@@ -99,9 +103,9 @@ class Home(NamedTuple):
         if h < _LEAF:
             return self._small_inverse(S)
         B = S[:h, h:]
-        A = self._inverse(S[:h, :h])
+        A = self.inverse(S[:h, :h])
         W = xp.matmul(A, B)
-        P = self._inverse(S[h:, h:] - xp.matmul(xp.matrix_transpose(B), W))
+        P = self.inverse(S[h:, h:] - xp.matmul(xp.matrix_transpose(B), W))
         V = xp.matmul(W, P)
         upper = xp.concat([A + xp.matmul(V, xp.matrix_transpose(W)), -V], axis=1)
         return xp.concat([upper, xp.concat([-xp.matrix_transpose(V), P], axis=1)], axis=0)

@@ -1,7 +1,7 @@
 """What PyTorch would do in many passes over memory, in one: kernels of Triton for CUDA devices.
 
     rbf_values        exp(min(2 gamma <a, b> - gamma |a|^2 - gamma |b|^2, 0)), in place of the products <a, b>
-    fused_iteration   an iteration of splitting (solvers.kernel_svm): one product and one kernel
+    fused_iteration   an iteration of splitting (solvers.kernel_svm): products and one kernel
 
 An iteration does what ``_dual_rows.plain_iteration`` does with whole arrays, every row by itself:
 
@@ -103,11 +103,19 @@ def _iteration(  # type: ignore[no-untyped-def]
 
 
 def fused_iteration(
-    is_joint_max: bool, y: Any, C: Any, M: Any, first: Any, G: Any, *, rho: float, relaxation: float
+    is_joint_max: bool,
+    y: Any,
+    C: Any,
+    solved: Callable[[Any], Any],
+    first: Any,
+    G: Any,
+    *,
+    rho: float,
+    relaxation: float,
 ) -> Callable[[Any, Any, Any], tuple[Any, Any, Any]]:
-    """Return one iteration as a function of Z, U and pull'; y int32 (m,), C (m, 1), M (m, m), first and G (m, k).
+    """Return one iteration as a function of Z, U and pull'; y int32 (m,), C (m, 1), first and G (m, k).
 
-    pull is transposed, (k, m), and M symmetric: of pull' M and M pull the first is faster, for few columns.
+    ``solved`` returns the transpose of M pull, (k, m), given that of pull.
     """
     m, k = first.shape
     width = triton.next_power_of_2(k)
@@ -116,7 +124,7 @@ def fused_iteration(
     numbers = torch.tensor([rho, relaxation], dtype=torch.float64, device=first.device)
 
     def iterate(Z: Any, U: Any, pull: Any) -> tuple[Any, Any, Any]:
-        moves = pull.to(M.dtype) @ M
+        moves = solved(pull).contiguous()
         new = torch.empty_like(first), torch.empty_like(first), torch.empty_like(moves)
         _iteration[(triton.cdiv(m, height),)](
             *(moves, first, G, Z.contiguous(), U.contiguous(), y, C, numbers, *new, m),
@@ -155,7 +163,7 @@ def is_usable(device: Any) -> bool:
     one = torch.ones((1, 2), dtype=torch.float64, device=device)
     y = torch.zeros(1, dtype=torch.int32, device=device)
     try:
-        fused_iteration(True, y, one[:, :1], one[:, :1], one, one, rho=1.0, relaxation=1.0)(one, one, one.T)
+        fused_iteration(True, y, one[:, :1], lambda pull: pull, one, one, rho=1.0, relaxation=1.0)(one, one, one.T)
     except Exception:  # whatever its compilers raise: plain operations do the same
         return False
     return True

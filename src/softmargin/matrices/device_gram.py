@@ -5,7 +5,7 @@
     gram.add_change(...)   scores += K[:, index] change            NumPy, float64
     gram.rows(index)       K[index], every column                  NumPy
     gram.square(index)     K[index][:, index]                      on the device
-    gram.inverse(index, shift)   (K[index][:, index] + shift I)^-1    on the device
+    gram.inverse(index, shift)   products with (K[index][:, index] + shift I)^-1    on the device
 
 What is large never leaves the device: X, tiles of K, the working square. Values come by GEMM, one tile at a time, in
 the precision of X, and are summed in float64; ``judged`` computes them in float64. Where K fits into its share of
@@ -15,6 +15,7 @@ before, so that a checkpoint has nothing to remember.
 """
 
 import math
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.arrays import home_of, to_numpy
+from softmargin.backends.shifted_inverse import BLOCK, ShiftedInverse
 from softmargin.core.deadline import check_time
 from softmargin.kernels.on_device import DevicePoints, block, demand_formula, kernel_sums, tile_side
 from softmargin.kernels.points import slices
@@ -30,7 +32,8 @@ from softmargin.matrices.kernel_matrix import GramMemory, KernelMatrix, Moment, 
 __all__ = ["DeviceGram", "DeviceTuning"]
 
 Array = NDArray[Any]
-_SQUARES = 6  # in memory at once, at most: K, with a shift, its inverse, and what both are made of
+_SQUARES = 2  # in memory at once: K with the strips it is made of, or with its factor
+_BLOCKS = 4  # columns of blocks that a factor is made of
 
 
 class DeviceTuning(NamedTuple):
@@ -38,7 +41,7 @@ class DeviceTuning(NamedTuple):
 
     store_share: float = 0.5  # of the budget, for all of K; by hand
     square_share: float = 0.9  # of what K leaves, for a square and its inverse: tiles take the rest; by hand
-    most_rows: int = 60_000  # of a square: beyond it the inverse takes seconds, even on a large GPU; by hand
+    most_rows: int = 120_000  # of a square: beyond it the factor takes over ten seconds, even on a large GPU; by hand
     probe_rows: int = 400  # as for every kernel matrix (GramTuning)
 
 
@@ -71,7 +74,7 @@ class DeviceGram(KernelMatrix):
         self.n, self.dtype = len(self.samples), self.samples.dtype
         self._side = tile_side(self.budget, self.points.longest)
         self._last: tuple[Array, Any] = (np.empty(0, dtype=np.intp), None)
-        self._last_inverse: tuple[float, Any] = (0.0, None)  # of the last square
+        self._last_inverse: tuple[float, ShiftedInverse] | None = None  # of the last square
 
     @property
     def X(self) -> Array:
@@ -92,7 +95,12 @@ class DeviceGram(KernelMatrix):
     def largest_square(self) -> int:
         """How many rows ``square`` can return within the budget, with room for the inverse."""
         room = self.tuning.square_share * (self.budget - self._store_bytes)
-        side = math.isqrt(int(room) // (_SQUARES * self.points.dtype.itemsize))
+        numbers = int(room) // self.points.dtype.itemsize
+        # _SQUARES m^2 + _BLOCKS m min(m, BLOCK) numbers, solved for m.
+        side = math.isqrt(numbers // (_SQUARES + _BLOCKS))
+        if side > BLOCK:
+            half = _BLOCKS * BLOCK / (2.0 * _SQUARES)
+            side = int(math.sqrt(half**2 + numbers / _SQUARES) - half)
         return int(max(2, min(side, self.tuning.most_rows)))
 
     @property
@@ -117,41 +125,41 @@ class DeviceGram(KernelMatrix):
     def square(self, index: Array) -> Any:
         """Return K[index][:, index], on the device; the last one is kept."""
         if not np.array_equal(self._last[0], index):
-            self._last, self._last_inverse = (index[:0], None), (0.0, None)  # there are never two squares in memory
+            self._last, self._last_inverse = (index[:0], None), None  # there are never two squares in memory
             self._last = (index.copy(), self._square(index))
         return self._last[1]
 
-    def inverse(self, index: Array, shift: float) -> Any:
-        """Return (K[index][:, index] + shift I)^-1, on the device; the last one is kept, as the square is."""
+    def inverse(self, index: Array, shift: float) -> ShiftedInverse:
+        """Return products with (K[index][:, index] + shift I)^-1; the last ones are kept, as the square is."""
         K = self.square(index)
-        if self._last_inverse[1] is None or self._last_inverse[0] != shift:
-            self._last_inverse = (shift, self.home.shifted_inverse(K, shift))
+        if self._last_inverse is None or self._last_inverse[0] != shift:
+            self._last_inverse = None  # there are never two in memory
+            self._last_inverse = shift, ShiftedInverse(K, shift, self.home)
         return self._last_inverse[1]
 
     def _square(self, index: Array) -> Any:
-        return self._whole(self._computed(index, self.points.take(index)))
+        return self._whole(index, self.points.take(index))
 
     def rows(self, index: Array) -> Array:
         """Return K[index]; shape (len(index), n)."""
-        return np.asarray(to_numpy(self._whole(self._computed(index, self.points))))
+        return np.asarray(to_numpy(self._whole(index, self.points)))
 
-    def _whole(self, strips: list[Any]) -> Any:
-        """Return one matrix of strips of rows, with the bias."""
-        whole = self.home.xp.concat(strips, axis=0)
-        return whole + self.bias**2 if self.bias else whole
+    def _whole(self, index: Array, columns: DevicePoints) -> Any:
+        """Return rows of K between these points, with the bias."""
+        strips = self._computed(index, columns)
+        strips = (strip + self.bias**2 for strip in strips) if self.bias else strips
+        return self.home.stacked(strips, (len(index), len(columns)))
 
-    def _computed(self, index: Array, columns: DevicePoints) -> list[Any]:
-        """Return strips of rows of K[index], without the bias, between these points."""
-        strips = []
+    def _computed(self, index: Array, columns: DevicePoints) -> Iterator[Any]:
+        """Yield strips of rows of K[index], without the bias, between these points."""
         for part in slices(len(index), max(1, self._side**2 // max(1, len(columns)))):
             check_time()
-            strips.append(block(self.kernel, self.points.take(index[part]), columns))
-        return strips
+            yield block(self.kernel, self.points.take(index[part]), columns)
 
     @cached_property
     def _strips(self) -> list[Any]:
         """All of K."""
-        return self._computed(np.arange(self.n), self.points)
+        return list(self._computed(np.arange(self.n), self.points))
 
     def _sums(self, index: Array, values: Array) -> Array:
         """Return K[:, index] values, (n, k), by values in the precision of X."""

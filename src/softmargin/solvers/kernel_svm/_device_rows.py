@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.arrays import home_of, to_numpy
+from softmargin.backends.shifted_inverse import ShiftedInverse
 from softmargin.core.deadline import check_time
 from softmargin.losses.on_device import row_gaps
 from softmargin.solvers.kernel_svm._dual_rows import EQUAL, MAX_PASSES, plain_iteration
@@ -32,7 +33,7 @@ class DeviceRows:
     y, C : NumPy arrays of shape (m,)
     n_classes : int
     inverse : function of rho, optional
-        Returns (K + rho I)^-1, where it may be known already.
+        Returns products with (K + rho I)^-1, where they may be known already.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class DeviceRows:
         y: Array,
         C: Array,
         n_classes: int,
-        inverse: Callable[[float], Any] | None = None,
+        inverse: Callable[[float], ShiftedInverse] | None = None,
     ) -> None:
         self.home, self.K, self.y = home_of(K), K, y
         self._inverse = inverse
@@ -58,27 +59,27 @@ class DeviceRows:
         """Return rows as a NumPy array."""
         return np.asarray(to_numpy(rows))
 
-    def inverse(self, rho: float) -> Any:
-        """Return (K + rho I)^-1 in the precision of K."""
+    def inverse(self, rho: float) -> ShiftedInverse:
+        """Return products with (K + rho I)^-1 in the precision of K."""
         check_time()
-        return self.home.shifted_inverse(self.K, rho) if self._inverse is None else self._inverse(rho)
+        return ShiftedInverse(self.K, rho, self.home) if self._inverse is None else self._inverse(rho)
 
     def product(self, change: Any) -> Any:
-        """Return K change, (m, k)."""
-        return self.times(self.K, change)
-
-    def times(self, M: Any, change: Any) -> Any:
-        """Return M change, (m, k), computed in the precision of M."""
+        """Return K change, (m, k), computed in the precision of K."""
         xp = self.home.xp
-        return self.home.wide(xp.matmul(M, xp.astype(change, M.dtype, copy=False)))
+        return self.home.wide(xp.matmul(self.K, xp.astype(change, self.K.dtype, copy=False)))
 
-    def iteration(self, M: Any, first: Any, G: Any, rho: float, relaxation: float) -> Any:
+    def moves(self, M: ShiftedInverse, pull: Any) -> Any:
+        """Return M pull, (m, k), given the transpose of pull."""
+        return self.home.wide(M.applied(pull)).T
+
+    def iteration(self, M: ShiftedInverse, first: Any, G: Any, rho: float, relaxation: float) -> Any:
         """Return one iteration of splitting as a function, fused where PyTorch and Triton are there."""
         k, fused = int(first.shape[1]), self.home.fused
         if fused is None or k > fused.WIDEST:
             return plain_iteration(self, M, first, G, rho, relaxation)
         y = self.home.array(self.y.astype(np.int32))
-        return fused.fused_iteration(self.is_joint_max, y, self.C, M, first, G, rho=rho, relaxation=relaxation)
+        return fused.fused_iteration(self.is_joint_max, y, self.C, M.applied, first, G, rho=rho, relaxation=relaxation)
 
     def inner(self, a: Any, b: Any) -> float:
         """Return <a, b>."""

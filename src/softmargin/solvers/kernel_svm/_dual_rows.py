@@ -169,9 +169,9 @@ class HostRows(NamedTuple):
         """Return K change, (m, k), in float64."""
         return wide_product(self.K, change)
 
-    def times(self, M: Array, change: Array) -> Array:
-        """Return M change, (m, k)."""
-        return np.asarray(M @ change)
+    def moves(self, M: Array, pull: Array) -> Array:
+        """Return M pull, (m, k), given the transpose of pull."""
+        return np.asarray(M @ pull.T)
 
     def iteration(self, M: Array, first: Array, G: Array, rho: float, relaxation: float) -> Any:
         """Return one iteration of splitting as a function."""
@@ -197,7 +197,7 @@ def plain_iteration(part: Any, M: Any, first: Any, G: Any, rho: float, relaxatio
     """
 
     def iterate(Z: Any, U: Any, pull: Any) -> tuple[Any, Any, Any]:
-        T = relaxation * (first + part.times(M, pull.T)) + (1.0 - relaxation) * Z + U
+        T = relaxation * (first + part.moves(M, pull)) + (1.0 - relaxation) * Z + U
         Z = part.nearest(T)
         return Z, T - Z, (rho * (2.0 * Z - T - first) - G).T
 

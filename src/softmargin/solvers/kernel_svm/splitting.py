@@ -69,7 +69,7 @@ class SplittingTuning(NamedTuple):
     look: int = 10  # iterations between two looks at gap and gain
     set_target: float = 0.03  # share of its gap that a round leaves
     set_steps: int = 300  # most iterations of one round
-    first_play: int = 60_000  # samples that the first rounds choose from; by hand
+    first_play: int = 60_000  # samples that the first rounds choose from, at least; by hand
     play_growth: int = 2  # how many times more are in play next
     play_share: float = 0.2  # of the mean gap of the others: a smaller one brings these into play; by hand
     kept_share: float = 0.1  # of the gap in play: what the last set may miss ...
@@ -113,10 +113,17 @@ class Splitting(DualRowSolver[SplittingState]):
         """Allocate, from a first point or from nothing."""
         alpha = first_rows(problem, init)
         order = rng.permutation(open_rows(problem))
-        in_play = min(self.tuning.first_play, len(order)) if init is None else len(order)
+        in_play = self._first_play(len(order)) if init is None else len(order)
         scores = problem.gram.scores(alpha)
         own = (order, self.tuning.first_set, in_play, np.empty(0, dtype=np.intp), self.tuning.rho)
         return SplittingState(alpha, scores, problem.gaps(alpha, scores), *own)
+
+    def _first_play(self, n: int) -> int:
+        """Return how many of n samples are in play first: n over a power of the growth, so that no few come last."""
+        tuning, in_play = self.tuning, n
+        while in_play >= tuning.play_growth * tuning.first_play:
+            in_play = -(-in_play // tuning.play_growth)
+        return in_play
 
     def step(self, problem: KernelBlockProblem, state: SplittingState) -> SplittingState:
         """Choose a working set, bring its gap down to a share, and update the scores of all rows."""
