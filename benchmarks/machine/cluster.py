@@ -2,6 +2,7 @@
 
 python benchmarks/machine/cluster.py same       the optimum of the local fit, certificates recomputed locally
 python benchmarks/machine/cluster.py overhead   seconds of a pass through Dask beside the same passes in the workers
+python benchmarks/machine/cluster.py passes     seconds and bytes of a pass on 1, 2 and 4 workers
 python benchmarks/machine/cluster.py rows       20 million rows of 28 features in files, two workers of 2 GB
 python benchmarks/machine/cluster.py kills      20 fits, a worker killed at a random moment of each: the same bits?
 python benchmarks/machine/cluster.py race       beside dask-ml's LogisticRegression at equal suboptimality
@@ -25,9 +26,11 @@ from distributed import Client, LocalCluster, wait
 
 from softmargin import KernelSVC, LinearSVC, SoftmaxRegression, certify
 from softmargin.data import read_libsvm
+from softmargin.distributed.rows import checked_rows
+from softmargin.estimators.posing.fit import LARGEST_SQUARES
 from softmargin.losses.entrywise import Logistic
 from softmargin.penalties import L2
-from softmargin.problems import summed_passes as passes
+from softmargin.problems import summed_passes
 from softmargin.problems.block_rows import Form
 from softmargin.problems.summed import PenalizedSum
 
@@ -44,28 +47,33 @@ def start(memory="2GB", n_workers=2):
     return Client(cluster)
 
 
-def make_rows(n, seed):
-    """Return rows of two classes that overlap, as Higgs events do."""
+def make_rows(n, seed, classes=2):
+    """Return rows of classes that overlap, as Higgs events do."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, WIDTH))
-    w = np.sin(np.arange(WIDTH))
-    y = (X @ w + 2.0 * rng.standard_normal(n) > 0.0).astype(np.int8)
-    return X, y
+    if classes == 2:
+        y = X @ np.sin(np.arange(WIDTH)) + 2.0 * rng.standard_normal(n) > 0.0
+    else:
+        scores = X @ np.sin(np.arange(WIDTH * classes)).reshape(WIDTH, classes)
+        y = (scores + 2.0 * rng.standard_normal(scores.shape)).argmax(axis=1)
+    return X, y.astype(np.int8)
 
 
-def written(folder, n, size):
-    """Write rows block by block, and return Dask arrays that read the files."""
-    folder.mkdir(exist_ok=True)
-    parts = []
+def write_rows(names, n, seed, classes):
+    for name, values in zip(names, make_rows(n, seed, classes), strict=True):
+        if not name.exists():
+            np.save(name, values)
+
+
+def written(folder, n, size, classes=2):
+    """Write rows block by block, where workers are, and return Dask arrays that read the files."""
+    folder.mkdir(exist_ok=True, parents=True)
+    write, load, parts = dask.delayed(write_rows), dask.delayed(np.load), []
     for i, first in enumerate(range(0, n, size)):
-        m = min(size, n - first)
-        names = folder / f"X{i}.npy", folder / f"y{i}.npy"
-        if not names[1].exists():
-            for name, values in zip(names, make_rows(m, i), strict=True):
-                np.save(name, values)
-        parts.append((m, names))
-    X = [da.from_delayed(dask.delayed(np.load)(x), (m, WIDTH), dtype=float) for m, (x, _) in parts]
-    y = [da.from_delayed(dask.delayed(np.load)(t), (m,), dtype=np.int8) for m, (_, t) in parts]
+        parts.append((min(size, n - first), (folder / f"X{i}.npy", folder / f"y{classes}-{i}.npy")))
+    dask.compute(*[write(names, m, i, classes) for i, (m, names) in enumerate(parts)])
+    X = [da.from_delayed(load(x), (m, WIDTH), dtype=float) for m, (x, _) in parts]
+    y = [da.from_delayed(load(t), (m,), dtype=np.int8) for m, (_, t) in parts]
     return da.concatenate(X), da.concatenate(y)
 
 
@@ -108,39 +116,71 @@ def same(args):
         client.cluster.close()
 
 
-def overhead(args):
-    form = Form(Logistic(), 1, 1.0, True)
-    with start(args.memory) as client:
-        n = int(args.megabytes * 1e6 / (8 * WIDTH))
-        X = da.concatenate(
-            [
-                da.from_delayed(dask.delayed(lambda s: make_rows(n, s)[0])(s), (n, WIDTH), dtype=float)
-                for s in range(args.parts)
-            ]
-        ).persist()
-        y = (X[:, 0] > 0.0).astype(int).persist()
-        wait([X, y])
-        from softmargin.distributed.rows import checked_rows
-        from softmargin.estimators.posing.fit import LARGEST_SQUARES
+def logistic_rows(parts, megabytes):
+    """Return the logistic problem of some partitions, kept by the workers."""
+    n = max(1, int(megabytes * 1e6 / (8 * WIDTH)))
+    make = dask.delayed(lambda s: make_rows(n, s)[0])
+    X = da.concatenate([da.from_delayed(make(s), (n, WIDTH), dtype=float) for s in range(parts)]).persist()
+    y = (X[:, 0] > 0.0).astype(int).persist()
+    wait([X, y])
+    rows = checked_rows(X, y, None, is_classifier=True, largest=LARGEST_SQUARES)
+    return PenalizedSum(rows.blocks(np.ones(2)), Form(Logistic(), 1, 1.0, True), L2(1.0))
 
-        rows = checked_rows(X, y, None, is_classifier=True, largest=LARGEST_SQUARES)
-        problem = PenalizedSum(rows.blocks(np.ones(2)), form, L2(1.0))
-        W = 0.01 * np.ones((WIDTH + 1, 1))
-        problem.scored(W, 0.0)
-        whole = min(timed(lambda: problem.scored(W, 0.0)) for _ in range(5))
-        inside = problem.blocks.each(own_seconds, form, W)
-        say(
-            parts=args.parts,
-            megabytes=args.megabytes,
-            seconds=whole,
-            arithmetic=sum(inside) / 2,
-            ratio=2 * whole / sum(inside),
-        )
+
+def overhead(args):
+    with start(args.memory) as client:
+        problem = logistic_rows(args.parts, args.megabytes)
+        for _ in range(args.repeats):
+            say(parts=args.parts, megabytes=args.megabytes, **pass_facts(client, problem, "scored", 2))
         client.cluster.close()
 
 
-def own_seconds(block, form, W):
-    return min(timed(lambda: passes.scored(block, form, W, 0.0)) for _ in range(3))
+def passes(args):
+    for n_workers in args.workers:
+        with start(args.memory, n_workers) as client:
+            problem = logistic_rows(args.parts, args.megabytes)
+            for name in ("scored", "curvature"):
+                facts = pass_facts(client, problem, name, n_workers)
+                say(workers=n_workers, parts=args.parts, megabytes=args.megabytes, **facts)
+            client.cluster.close()
+
+
+def pass_facts(client, problem, name, n_workers, repeats=7):
+    """Return what a pass costs, and what its arithmetic costs where nothing but the partitions is computed."""
+    W = 0.01 * np.ones(problem.shape)
+    work = getattr(problem, name)
+    work(W, 0.0)
+    before = bytes_sent(client)
+    times = [timed(lambda: work(W, 0.0)) for _ in range(repeats)]
+    sent = bytes_sent(client) - before
+    inside = problem.blocks.each(own_seconds, name, problem.form, W)
+    share, whole = sum(inside) / n_workers, min(times)
+    facts = {"seconds": whole, "median": float(np.median(times)), "arithmetic": share, "ratio": whole / share}
+    return {"what": name, **facts, "bytes": sent / repeats}
+
+
+def own_seconds(block, name, form, W):
+    return min(timed(lambda: getattr(summed_passes, name)(block, form, W, 0.0)) for _ in range(3))
+
+
+def bytes_sent(client):
+    """Return how many bytes all processes wrote to each other since they were first asked."""
+    return counted_bytes() + sum(client.run(counted_bytes).values())
+
+
+def counted_bytes(_sent=[0]):  # noqa: B006  (a counter of the process)
+    from distributed.comm.tcp import TCP
+
+    if not hasattr(TCP, "counts"):
+        plain = TCP.write
+
+        async def write(self, *args, **kwargs):
+            n = await plain(self, *args, **kwargs)
+            _sent[0] += n
+            return n
+
+        TCP.write, TCP.counts = write, True
+    return _sent[0]
 
 
 def timed(work):
@@ -151,11 +191,14 @@ def timed(work):
 
 def rows(args):
     with start("2GB") as client:
-        X, y = written(Path(args.scratch), args.n, 250_000)
+        began = time.perf_counter()
+        X, y = written(Path(args.scratch), args.n, 250_000, args.classes)
+        say(rows=args.n, classes=args.classes, written=time.perf_counter() - began)
         models = {
             "softmax": SoftmaxRegression(tol=1e-4),
-            "squared hinge": LinearSVC(loss="squared_hinge", tol=1e-4),
-            "hinge": LinearSVC(tol=1e-3),
+            "squared hinge": LinearSVC(multiclass="one_vs_rest", loss="squared_hinge", tol=1e-4),
+            "weston watkins": LinearSVC(tol=1e-3),
+            "crammer singer": LinearSVC(multiclass="crammer_singer", tol=1e-3),
         }
         for name, model in models.items():
             if args.models_named and name not in args.models_named:
@@ -166,6 +209,7 @@ def rows(args):
             peaks = client.run(peak)
             say(
                 rows=args.n,
+                classes=args.classes,
                 model=name,
                 seconds=seconds,
                 steps=model.n_iter_,
@@ -178,7 +222,7 @@ def rows(args):
 
 def kills(args):
     X, y = make_rows(200_000, 0)
-    reference, rng = None, np.random.default_rng(0)
+    reference, within, rng = None, args.within, np.random.default_rng(0)
     for trial in range(args.trials + 1):
         with start("1GB") as client:
             dX = da.from_array(X, chunks=(20_000, WIDTH))
@@ -186,12 +230,13 @@ def kills(args):
             pids = list(client.run(os.getpid).values())
             if trial:
                 threading.Timer(
-                    float(rng.uniform(0.0, args.within)), os.kill, (int(rng.choice(pids)), signal.SIGKILL)
+                    float(rng.uniform(0.0, within)), os.kill, (int(rng.choice(pids)), signal.SIGKILL)
                 ).start()
             began = time.perf_counter()
             model = LinearSVC(tol=1e-3).fit(dX, dy)
             seconds = time.perf_counter() - began
             reference = model.coef_ if reference is None else reference
+            within = within or seconds
             alive = client.run(os.getpid).values()
             say(
                 trial=trial,
@@ -206,43 +251,46 @@ def kills(args):
 def race(args):
     from dask_ml.linear_model import LogisticRegression
 
-    with start("4GB") as client:
-        X, y = written(Path(tempfile.mkdtemp()), args.n, 250_000)
+    with start("4GB") as client, tempfile.TemporaryDirectory() as folder:
+        X, y = written(Path(folder), args.n, 250_000)
         X, y = dask.persist(X, y.astype(np.int64))
         wait([X, y])
         best = SoftmaxRegression(tol=1e-8).fit(X, y).certificate_
-        ours = SoftmaxRegression(tol=1e-4)
-        seconds = timed(lambda: ours.fit(X, y))
-        above = (ours.certificate_.primal - best.bound) / best.bound
-        say(who="softmargin", seconds=seconds, above=above)
         Xh, yh = X.compute(), y.compute()
-        for solver in ("lbfgs", "admm"):
-            for max_iter in (10, 30, 100):
-                theirs = LogisticRegression(solver=solver, C=1.0, max_iter=max_iter, tol=1e-12, fit_intercept=True)
-                seconds = timed(lambda theirs=theirs: theirs.fit(X, y))
-                w = np.ravel(theirs.coef_)
-                scores = Xh @ w + float(np.ravel(theirs.intercept_)[0])
-                value = np.logaddexp(0.0, np.where(yh == 1, -scores, scores)).sum() + 0.5 * w @ w
-                say(
-                    who=f"dask-ml {solver}", max_iter=max_iter, seconds=seconds, above=(value - best.bound) / best.bound
-                )
+
+        def above(model):
+            w = np.ravel(model.coef_)
+            scores = Xh @ w + float(np.ravel(model.intercept_)[0])
+            value = np.logaddexp(0.0, np.where(yh == 1, -scores, scores)).sum() + 0.5 * w @ w
+            return (value - best.bound) / best.bound
+
+        runners = {"softmargin": SoftmaxRegression(tol=1e-4)} | {
+            f"dask-ml {solver}, {n} steps": LogisticRegression(solver=solver, C=1.0, max_iter=n, tol=1e-12)
+            for solver, n in (("lbfgs", 5), ("lbfgs", 7), ("lbfgs", 100), ("admm", 10), ("admm", 100))
+        }
+        for _ in range(args.repeats):
+            for name, model in runners.items():
+                say(who=name, seconds=timed(lambda model=model: model.fit(X, y)), above=above(model))
         client.cluster.close()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["same", "overhead", "rows", "kills", "race"])
+    parser.add_argument("what", choices=["same", "overhead", "passes", "rows", "kills", "race"])
     parser.add_argument("--folder", default="data", help="of LIBSVM files, for `same`")
     parser.add_argument("--data", nargs="*")
     parser.add_argument("--models", nargs=2, type=int, default=(0, 9))
     parser.add_argument("--models-named", nargs="*")
     parser.add_argument("--n", type=int, default=20_000_000)
     parser.add_argument("--scratch", default="rows", help="where rows are written")
+    parser.add_argument("--classes", type=int, default=2)
+    parser.add_argument("--workers", nargs="*", type=int, default=(1, 2, 4))
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--parts", type=int, default=8)
     parser.add_argument("--megabytes", type=float, default=50.0)
     parser.add_argument("--memory", default="4GB")
     parser.add_argument("--trials", type=int, default=20)
-    parser.add_argument("--within", type=float, default=3.0, help="seconds in which a worker is killed")
+    parser.add_argument("--within", type=float, help="seconds in which a worker is killed; those of the first fit")
     args = parser.parse_args()
     globals()[args.what](args)
 
