@@ -2,13 +2,16 @@
 
     python benchmarks/machine/gpu.py -o gpu.jsonl
     python benchmarks/machine/gpu.py --rows 240000 1000000 --C 5 --loss crammer_singer --tol 1e-3 --repeats 1 --cap 600
+    python benchmarks/machine/gpu.py --C 5 --loss crammer_singer --stages
 
 mnist, pixels in [0, 1], rbf with gamma = 0.02, X a CUDA tensor of PyTorch; rows beyond its 60,000 are distorted copies
 (softmargin.data.distorted). A fit includes its kernel values and its certificate. After one fit that does not count,
-the median of the repeats does; one repeat has no fit before it. Every measurement is appended to the output file.
+the median of the repeats does; one repeat has no fit before it. Every measurement is appended to the output file. With
+--stages one fit counts, and its time is divided among its stages (gpu_stages).
 """
 
 import argparse
+import contextlib
 import sys
 import time
 import warnings
@@ -20,12 +23,15 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports below
 
+from machine.gpu_stages import timed_stages
 from tools.common import Records, UserError, command, log
 from tools.markdown_tables import markdown, write
 
 LOSSES = ("crammer_singer", "weston_watkins")
 _GAMMA, _LARGEST_PIXEL, _PIXELS = 0.02, 255.0, 28 * 28
 _HEAD = ("rows", "loss", "C", "tol", "seconds", "gap", "status", "rounds", "test accuracy", "predict, s", "peak, GB")
+
+_STAGES = ("stage", "seconds", "TFLOP/s", "TB/s")
 
 
 def main(arguments: list[str] | None) -> int:
@@ -39,13 +45,18 @@ def main(arguments: list[str] | None) -> int:
             for C in options.C:
                 for tol in options.tol:
                     how = {"multiclass": multiclass, "C": C, "tol": tol}
-                    found = measured(*data, **how, cap=options.cap, repeats=options.repeats)
+                    found = measured(*data, **how, cap=options.cap, repeats=options.repeats, has_stages=options.stages)
                     records.append({"kind": "measurement", "rows": rows, "dtype": options.dtype, **how, **found})
                     log.print(
                         f"{rows} rows, {multiclass}, C = {C:g}: {found['residual']:.1e} after {found['seconds']:.3g} s",
                         style="dim",
                     )
-    write(markdown(_HEAD, map(line, records.measurements())))
+    rows_found = records.measurements()
+    write(markdown(_HEAD, map(line, rows_found)))
+    for row in rows_found:
+        if row.get("stages"):
+            write(f"{row['rows']:,} rows, {row['multiclass']}, C = {row['C']:g}, tol {row['tol']:g}:")
+            write(markdown(_STAGES, map(stage_line, row["stages"].items())))
     return 0
 
 
@@ -59,6 +70,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32", help="of X (default: float32)")
     parser.add_argument("--cap", type=float, default=25.0, help="seconds a fit may take (default: 25)")
     parser.add_argument("--repeats", type=int, default=3, help="fits whose median counts (default: 3)")
+    parser.add_argument("--stages", action="store_true", help="one fit that counts, with the time of every stage")
     parser.add_argument("-o", "--output", type=Path, metavar="OUT.jsonl", help="file of measurements, appended to")
     return parser
 
@@ -84,7 +96,17 @@ def digits(rows: int, dtype: str) -> tuple[Any, Any, Any, Any]:
 
 
 def measured(
-    X: Any, y: Any, X_test: Any, y_test: Any, *, multiclass: str, C: float, tol: float, cap: float, repeats: int
+    X: Any,
+    y: Any,
+    X_test: Any,
+    y_test: Any,
+    *,
+    multiclass: str,
+    C: float,
+    tol: float,
+    cap: float,
+    repeats: int,
+    has_stages: bool = False,
 ) -> dict[str, Any]:
     """Fit several times, and say what the fits took."""
     import torch
@@ -105,9 +127,14 @@ def measured(
     if repeats > 1:
         seconds_of(lambda: clf.fit(X, y))
     torch.cuda.reset_peak_memory_stats()
-    seconds = [seconds_of(lambda: clf.fit(X, y)) for _ in range(repeats)]
+    stages: dict[str, Any] = {}
+    with contextlib.ExitStack() as stack:
+        if has_stages:
+            stages = stack.enter_context(timed_stages())
+        seconds = [seconds_of(lambda: clf.fit(X, y)) for _ in range(1 if has_stages else repeats)]
     peak = torch.cuda.max_memory_allocated() / 1e9
     return {
+        **stages,
         "seconds": median(seconds),
         "all_seconds": seconds,
         "residual": float(clf.certificate_.residual),
@@ -127,6 +154,13 @@ def line(row: dict[str, Any]) -> list[str]:
     numbers = (f"{row['C']:g}", f"{row['tol']:g}", f"{row['seconds']:.2f}", f"{row['residual']:.1e}")
     rest = (f"{100.0 * row['accuracy']:.2f} %", f"{row['predict_seconds']:.3f}", f"{row['peak_gb']:.1f}")
     return [f"{row['rows']:,}", row["multiclass"], *numbers, row["status"], str(row["n_iter"]), *rest]
+
+
+def stage_line(stage: tuple[str, dict[str, float]]) -> list[str]:
+    """Return a line of the table of stages."""
+    name, found = stage
+    rates = (found[each] / max(found["seconds"], 1e-9) for each in ("tflops", "terabytes"))
+    return [name, f"{found['seconds']:.2f}", *(f"{rate:.2g}" for rate in rates)]
 
 
 if __name__ == "__main__":
