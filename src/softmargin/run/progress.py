@@ -1,6 +1,7 @@
 """Progress for people: a bar with the gap, in a terminal or a notebook, and lines for logs.
 
-ProgressBar()         passes, seconds, gap against tol; in a notebook without ipywidgets, too
+ProgressBar()         passes, seconds, gap against tol; in a notebook without ipywidgets, too; of rows in partitions
+                      also how many of them the pass at work has done
 CertificateLines()    one line for every certificate, on stderr
 """
 
@@ -36,6 +37,8 @@ class ProgressBar:
         self._first, self._tol, self._at_work = math.nan, stop.tol, ""
         console = self._console or Console(stderr=True)
         self._view: Any = _Notebook(stop.tol) if console.is_jupyter else _Terminal(console, stop.tol)
+        self._watch: Any = getattr(getattr(problem, "blocks", None), "watch", lambda told: None)
+        self._watch(self._view.show_parts)
 
     def watch(self, progress: Progress) -> None:
         """Move the bar to the last certificate, or to the solver's estimate until there is one; name the solver."""
@@ -62,6 +65,7 @@ class ProgressBar:
 
     def end(self, result: Any) -> None:
         """Leave the last line on the screen."""
+        self._watch(None)
         if result is not None:
             self._show(result.n_iter, result.certificate.residual)
         self._view.close()
@@ -77,17 +81,28 @@ class _Terminal:
         columns = (
             TextColumn("{task.fields[what]}"),
             BarColumn(),
-            TextColumn("pass {task.fields[iteration]}"),
-            TextColumn("gap {task.fields[gap]}"),
-            TextColumn(f"tol {tol:.1e}"),
+            TextColumn("{task.fields[place]}"),
+            TextColumn("{task.fields[gap]}"),
             TimeElapsedColumn(),
         )
+        self._tol = tol
+        self._parts: Any = None
         self._bar = Bar(*columns, console=console, transient=False, refresh_per_second=_REFRESH)
-        self._task = self._bar.add_task("", total=1.0, what="", iteration=0, gap="-")
+        self._task = self._bar.add_task("", total=1.0, what="", place="pass 0", gap=self._gap("-"))
         self._bar.start()
 
+    def _gap(self, gap: str) -> str:
+        return f"gap {gap} tol {self._tol:.1e}"
+
     def show(self, what: str, done: float, iteration: int, gap: str) -> None:
-        self._bar.update(self._task, completed=done, what=what, iteration=iteration, gap=gap, refresh=False)
+        place = f"pass {iteration}"
+        self._bar.update(self._task, completed=done, what=what, place=place, gap=self._gap(gap), refresh=False)
+
+    def show_parts(self, number: int, done: int, total: int) -> None:
+        if self._parts is None:
+            self._parts = self._bar.add_task("", total=total, what="", place="", gap="")
+        what, place = f"sum {number}", f"{done} of {total} partitions"
+        self._bar.update(self._parts, completed=done, total=total, what=what, place=place, refresh=False)
 
     def say(self, text: str) -> None:
         self._bar.console.print(text, highlight=False)
@@ -104,12 +119,13 @@ class _Notebook:
 
         display: Any = IPython.display.display
         self._tol, self._began, self._drawn, self._said = tol, time.perf_counter(), -math.inf, ""
-        self._last = ("", 0.0, 0, "-")
+        self._last, self._parts = ("", 0.0, 0, "-"), ""
         self._handle = display(self._drawing(), raw=True, display_id=True)
 
     def _drawing(self) -> dict[str, str]:
         what, done, iteration, gap = self._last
         line = f"{what} pass {iteration}, gap {gap}, tol {self._tol:.1e}, {time.perf_counter() - self._began:.1f} s"
+        line += self._parts
         bar = f'<progress value="{done:.3f}" max="1"></progress>'
         return {
             "text/plain": self._said + line,
@@ -118,6 +134,13 @@ class _Notebook:
 
     def show(self, what: str, done: float, iteration: int, gap: str) -> None:
         self._last = (what, done, iteration, gap)
+        self._draw_in_time()
+
+    def show_parts(self, number: int, done: int, total: int) -> None:
+        self._parts = f"; sum {number}, {done} of {total} partitions"
+        self._draw_in_time()
+
+    def _draw_in_time(self) -> None:
         if time.perf_counter() - self._drawn >= 1.0 / _REFRESH:
             self._draw()
 
