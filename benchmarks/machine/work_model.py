@@ -14,7 +14,7 @@ arguments, and what it changed, ask for: count(call, arguments, add, classes). `
     decompositions        n d^2 for X'X, d^3 / 3 for Cholesky, 4 m b^2 for QR, 6 m b^2 + 20 b^3 for singular values
 
 An exponential counts as ``EXP`` operations; padding counts nothing. Bytes are what loops ask for, whether memory or a
-cache has it. What is not in ``COUNTED`` (checks, choices, sorting, intercepts) is no useful work here; its time counts.
+cache has it. What is not in ``COUNTED`` (checks, choices, sorting) is no useful work here; its time counts.
 """
 
 import inspect
@@ -269,6 +269,14 @@ def _entrywise(flops: float, arrays: int, name: str) -> Callable[..., Any]:
     return _simply(cost)
 
 
+def _searches(call: Any, a: Any, add: Any, k: int) -> int:
+    """Count the passes that a search for intercepts makes over the scores."""
+    passes: int = call()
+    size = passes * (a.S.size + a.last_S.size)
+    add(8.0 * size, 16.0 * size)
+    return passes
+
+
 def _decomposition(square: float, cube: float) -> Callable[..., Any]:
     def cost(a: Any, k: int) -> Work:
         b, m = sorted(a.a.shape)
@@ -324,7 +332,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "solvers.softmax._losses:logistic_along": _entrywise(EXP + 40.0, 5, "S"),
     "solvers.softmax._losses:residuals": _entrywise(2.0, 2, "P"),
     "solvers.softmax._losses:curvature_times": _entrywise(5.0, 3, "P"),
-    "solvers.ball._objective:_intercept_sums": _entrywise(8.0, 2, "S"),
+    "solvers.ball._intercept:search": _searches,
     "solvers.ball._objective:_slopes": _entrywise(5.0, 3, "S"),
     "solvers.ball._objective:_slope_rise": _entrywise(8.0, 4, "S"),
     "solvers.ball._objective:_loss_sums": _entrywise(8.0, 2, "S"),

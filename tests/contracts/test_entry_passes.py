@@ -1,5 +1,6 @@
 """Compiled passes over the entries of the scores equal the formulas of the losses, whatever the shape."""
 
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,12 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from softmargin.backends.lanes import WIDTH
+from softmargin.core.deadline import deadline
 from softmargin.losses.entrywise import ENTRYWISE, SmoothHinge
 from softmargin.losses.observed import Observed
 from softmargin.problems import Constrained
 from softmargin.run import Status, Stop, solve
 from softmargin.sets import L1Ball, TraceBall
-from softmargin.solvers.ball._objective import best_intercept, conjugates, fill_slopes, losses, slope_rise
+from softmargin.solvers.ball._intercept import add_sums, best_intercept
+from softmargin.solvers.ball._objective import (
+    compiled_loss,
+    conjugates,
+    entries_by_part,
+    fill_slopes,
+    losses,
+    slope_rise,
+)
 from softmargin.solvers.ball.accelerated_gradient import BallGradient
 from softmargin.solvers.ball.low_rank_gradient import LowRankGradient
 
@@ -63,15 +74,12 @@ def slopes(problem, scores, b):
 
 
 def seen_at(problem, scores, b):
-    """Return the compiled sums that the problem is given."""
-
-    class Curious:
-        target, weights, loss, fit_intercept = problem.target, problem.weights, problem.loss, True
-
-        def best_intercept(self, scores, start, sums_at):
-            return np.array(sums_at(start))
-
-    return best_intercept(Curious(), scores, b)
+    """Return the sums that one pass of the search sees; (3, k)."""
+    shift = b if len(b) >= WIDTH else np.tile(b, WIDTH)
+    sums = np.zeros(3 * len(shift))
+    for part in entries_by_part(problem, scores):
+        add_sums(compiled_loss(problem), shift, *part, sums)
+    return sums.reshape(3, -1, len(b)).sum(axis=1)
 
 
 @every_loss
@@ -131,6 +139,25 @@ def test_compiled_sums_lead_to_the_intercept_of_the_problem(loss, k, n):
     np.testing.assert_allclose(ours, judged, atol=1e-9)
     slope, size, _ = seen_at(problem, scores, ours)
     assert (np.abs(slope) <= 1e-12 * size).all()
+
+
+@pytest.mark.parametrize("k", [1, 5])
+def test_the_search_meets_a_start_far_away_and_columns_without_curvature(k):
+    problem, scores, _ = make(SmoothHinge(), 40, k, 3, missing=0.0, idle=0.0)
+    problem.target[:, 0] = 1.0  # any large b is best
+    for start in (1e6, -1e6):
+        b = best_intercept(problem, scores, np.full(k, start))
+        np.testing.assert_allclose(problem.losses(scores, b), problem.losses(scores, problem.best_intercept(scores)))
+
+
+def test_the_search_ends_at_a_deadline():
+    problem, scores, b = make(ENTRYWISE["logistic"], 40, 5, 0)
+    with deadline(0.0):
+        time.sleep(0.05)  # the alarm is a thread
+        once = best_intercept(problem, scores, b)
+    whole = best_intercept(problem, scores, b)
+    assert not np.array_equal(once, b)
+    assert np.abs(once - whole).max() > 1e-9
 
 
 def test_without_an_intercept_it_is_zero():

@@ -9,7 +9,6 @@ A family of solvers names the protocol of the problems it solves in ``needs``. T
 solvers use of a problem. n is the number of samples, d of features, k of classes.
 """
 
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -257,9 +256,7 @@ class ConstrainedProblem(Problem, Protocol):
     def slopes(self, scores: Array, intercept: Array) -> Array:
         """Return the derivatives of the losses times the weights of the samples: X' times them is the gradient."""
 
-    def best_intercept(
-        self, scores: Array, start: Array | None = None, sums_at: Callable[[Array], Any] | None = None
-    ) -> Array:
+    def best_intercept(self, scores: Array, start: Array | None = None) -> Array:
         """Return the intercepts that minimise the losses of these scores."""
 
     def dual_point(self, scores: Array, intercept: Array) -> Array:
@@ -292,9 +289,7 @@ class PenalizedProblem(Problem, Protocol):
     def scores(self, weights: Any) -> Array:
         """Return X W, without the intercept."""
 
-    def best_intercept(
-        self, scores: Array, start: Array | None = None, sums_at: Callable[[Array], Any] | None = None
-    ) -> Array:
+    def best_intercept(self, scores: Array, start: Array | None = None) -> Array:
         """Return the intercepts that minimise the losses of these scores."""
 
     def rough_gap(self, W: Array, losses: float, Z: Array, conjugates: float) -> float:

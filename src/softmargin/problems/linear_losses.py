@@ -7,7 +7,7 @@ A loss of whole rows (``losses.joint``) has f(s_i, y_i) and f*(u_i, y_i) in the 
 are rows e_y. A problem adds a function of W, and to the dual the least value of that function plus <Z, W>, Z = X'(p U).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -156,17 +156,11 @@ class LinearLosses:
         """Return p_i f'(s_ic + b_c, t_ic); (n, k). Its product with X' is the gradient of the losses."""
         return np.asarray(self.weights[:, None] * self.loss.slope(scores + intercept, self.target))
 
-    def best_intercept(
-        self,
-        scores: Array,
-        start: Array | None = None,
-        sums_at: Callable[[Array], Any] | None = None,
-    ) -> Array:
+    def best_intercept(self, scores: Array, start: Array | None = None) -> Array:
         """Return the b that minimises the losses of these scores; zero without an intercept.
 
         An entrywise loss has one problem a column: the sum of slopes rises with b, and Newton's method stays inside a
-        bracket that every evaluation narrows. ``sums_at(b)`` returns the sums over samples of p f', p |f'| and p f'',
-        each (k,); solvers may pass a compiled one. At a deadline it ends with the b it has.
+        bracket that every evaluation narrows. At a deadline it ends with the b it has.
         """
         k = self.shape[1]
         if not (self.fit_intercept and self.weights.any()):
@@ -176,7 +170,7 @@ class LinearLosses:
             return np.asarray(b + self.loss.best_intercept(scores + b, self.target, self.weights))
         low, high = np.full(k, -np.inf), np.full(k, np.inf)
         for _ in range(_MAX_STEPS):
-            slope, size, bend = self._sums_at(scores, b) if sums_at is None else sums_at(b)
+            slope, size, bend = self._sums_at(scores, b)
             is_done = np.abs(slope) <= _LEVEL * size
             if is_done.all() or is_time_up():
                 break

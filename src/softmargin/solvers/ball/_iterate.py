@@ -21,6 +21,7 @@ from softmargin.matrices.operator import adjoint_product, product
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import TraceBall
 from softmargin.sets.trace_ball import SMALL
+from softmargin.solvers.ball._intercept import best_intercept
 from softmargin.solvers.common.resumable import Resumable
 
 
@@ -53,7 +54,7 @@ class BallIterate:
         check_smooth(problem)
         W, intercept, _ = problem.checked_point(init)
         W, scores = np.ascontiguousarray(W), np.ascontiguousarray(problem.scores(W))
-        b = problem.best_intercept(scores, intercept)
+        b = best_intercept(problem, scores, intercept)
         Z = adjoint_product(problem.X, problem.slopes(scores, b))
         state = cls(W=W, scores=scores, intercept=b, Z=Z, **more)
         state.gap = state.relative_gap(problem)
@@ -64,7 +65,7 @@ class BallIterate:
         self.n_steps += 1
         if self.n_steps % refresh == 0:
             self.scores = product(problem.X, self.W)
-        self.intercept = problem.best_intercept(self.scores, self.intercept)
+        self.intercept = best_intercept(problem, self.scores, self.intercept)
         self.Z = adjoint_product(problem.X, problem.slopes(self.scores, self.intercept))
         self.gap = self.relative_gap(problem)
 

@@ -8,12 +8,11 @@ import numpy as np
 from scipy.linalg import eigvalsh
 
 from softmargin.core.protocols import Array, ConstrainedProblem
-from softmargin.matrices.operator import adjoint_product, product
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank, TraceBall
 from softmargin.sets.truncated import Triples, leading
 from softmargin.solvers.ball._iterate import BallSolver
-from softmargin.solvers.ball._objective import checked_ball
+from softmargin.solvers.ball._objective import adjoint_of, checked_ball, scores_of
 
 
 class StepMatrix:
@@ -27,20 +26,20 @@ class StepMatrix:
 
     def times(self, V: Array) -> Array:
         """Return M V."""
-        G = adjoint_product(self.X, self.R @ V)
+        G = adjoint_of(self.X, self.R @ V)
         self._products = [G]
         return np.asarray((self.W.U * self.W.s) @ (self.W.V.T @ V) - self.step * G)
 
     def adjoint(self, Q: Array) -> Array:
         """Return M' Q."""
-        self.XQ = product(self.X, Q)
+        self.XQ = scores_of(self.X, Q)
         G = self.R.T @ self.XQ
         self._products.append(G)
         return np.asarray((self.W.V * self.W.s) @ (self.W.U.T @ Q) - self.step * G)
 
     def toarray(self) -> Array:
         """Return M."""
-        G = adjoint_product(self.X, self.R)
+        G = adjoint_of(self.X, self.R)
         self._products = [G if G.shape[0] >= G.shape[1] else G.T]
         M = -self.step * G
         self.W.add_to(M, 1.0)
@@ -48,7 +47,7 @@ class StepMatrix:
 
     def scores(self, top: Triples, W: LowRank, out: Array) -> None:
         """Write X W, for W of the leading triples of M."""
-        XU = product(self.X, W.U) if top.rotation is None else self.XQ @ top.rotation[:, : W.rank]
+        XU = scores_of(self.X, W.U) if top.rotation is None else self.XQ @ top.rotation[:, : W.rank]
         np.matmul(XU * W.s, W.V.T, out=out)
 
     def gradient_values(self) -> Array:

@@ -1,9 +1,10 @@
 """What a solver over a ball evaluates: products with X, the losses of all scores, projections. Compiled where it pays.
 
-    fill_scores, fill_adjoint        X W and X' U: BLAS where X is dense, compiled loops where it is sparse
+    fill_scores, fill_adjoint,       X W and X' U: BLAS where X is dense, compiled loops where it is sparse
+    scores_of, adjoint_of
     project_into                     the nearest point of the ball; compiled for the l1 ball
-    best_intercept, fill_slopes,     of the losses at S + b, by one compiled pass over the entries where the loss has a
-    slope_rise, losses, conjugates   compiled form (``losses.compiled_entries``), else by the methods of the problem
+    fill_slopes, slope_rise,         of the losses at S + b, by one compiled pass over the entries where the loss has a
+    losses, conjugates               compiled form (``losses.compiled_entries``), else by the methods of the problem
     square_of_norm, smoothness       how large the gradient's Lipschitz constant is
     checked_ball, check_dual, ...    refuse problems that a solver is not made for
 
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from softmargin.backends.jit import inline, jit
-from softmargin.backends.lanes import WIDTH, load, maximum, pointer, splat, store, total
+from softmargin.backends.lanes import WIDTH, load, pointer, splat, store, total
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.pieces import ConvexSet
 from softmargin.core.protocols import Array, ConstrainedProblem
@@ -30,16 +31,13 @@ Ball = TypeVar("Ball", bound=ConvexSet)
 
 
 class ObjectiveTuning(NamedTuple):
-    """Constants of the power method, and of compiled passes."""
+    """Constants of the power method."""
 
     n_products: int = 30  # of the power method; maths: ball, section 9
     margin: float = 1.02  # the power method approaches the norm from below; maths: ball, section 9
-    # Entries of a block, and the fewest rows: its tiles share cache lines, still in the cache when read again; by hand
-    block: int = 4096
-    fewest_rows: int = 4 * WIDTH
 
 
-_TUNING = ObjectiveTuning()  # constants of compiled loops, too
+_TUNING = ObjectiveTuning()
 
 
 def checked_ball(problem: ConstrainedProblem, name: str, use: str, *kinds: type[Ball]) -> Ball:
@@ -100,6 +98,20 @@ def fill_adjoint(X: Any, U: Array, out: Array) -> None:
         add_rows(as_rows(X), U.reshape(-1), U.shape[1], out.reshape(-1))
 
 
+def scores_of(X: Any, W: Array) -> Array:
+    """Return X W, (n, k)."""
+    out = np.empty((X.shape[0], W.shape[1]))
+    fill_scores(X, np.ascontiguousarray(W), out)
+    return out
+
+
+def adjoint_of(X: Any, U: Array) -> Array:
+    """Return X' U, (d, k)."""
+    out = np.empty((X.shape[1], U.shape[1]))
+    fill_adjoint(X, np.ascontiguousarray(U), out)
+    return out
+
+
 def project_into(ball: ConvexSet, V: Array, guess: float, out: Array) -> float:
     """Write the point of the ball nearest to V; return the threshold of an l1 ball, a guess for the next one."""
     if not isinstance(ball, L1Ball):
@@ -110,31 +122,13 @@ def project_into(ball: ConvexSet, V: Array, guess: float, out: Array) -> float:
     return theta
 
 
-def best_intercept(problem: ConstrainedProblem, scores: Array, start: Array) -> Array:
-    """Return the b that minimises the losses of these scores; zero without an intercept."""
-    loss = compiled_loss(problem)
-    if loss is None or not problem.fit_intercept:
-        return problem.best_intercept(scores, start)
-    parts = _parts(problem, scores)
-
-    def sums_at(b: Array) -> Array:
-        shift = _by_row(b)
-        out, sums = np.empty((3, len(shift))), np.zeros((3, len(b)))
-        for part in parts:
-            _intercept_sums(loss, shift, *part, out.reshape(-1))
-            sums += out.reshape(3, -1, len(b)).sum(axis=1)
-        return sums
-
-    return problem.best_intercept(scores, start, sums_at)
-
-
 def fill_slopes(problem: ConstrainedProblem, scores: Array, intercept: Array, out: Array) -> None:
     """Write p_i f'(s_ic + b_c, t_ic); (n, k)."""
     loss = compiled_loss(problem)
     if loss is None:
         out[:] = problem.slopes(scores, intercept)
         return
-    parts = _parts(problem, scores, out)
+    parts = entries_by_part(problem, scores, out)
     for part in parts:
         _slopes(loss, _by_row(intercept), *part)
     rest = len(out) % WIDTH
@@ -148,7 +142,7 @@ def slope_rise(problem: ConstrainedProblem, scores: Array, intercept: Array, U: 
     if loss is None:
         return float(np.vdot(problem.slopes(scores, intercept) - U, scores - before))
     shift = _by_row(intercept)
-    return sum(float(_slope_rise(loss, shift, *part)) for part in _parts(problem, scores, U, before))
+    return sum(float(_slope_rise(loss, shift, *part)) for part in entries_by_part(problem, scores, U, before))
 
 
 def losses(problem: ConstrainedProblem, scores: Array, intercept: Array) -> float:
@@ -170,7 +164,7 @@ def _both_sums(problem: ConstrainedProblem, scores: Array, intercept: Array) -> 
     loss = compiled_loss(problem)
     if loss is None:
         return None
-    return np.sum([_loss_sums(loss, _by_row(intercept), *part) for part in _parts(problem, scores)], axis=0)
+    return np.sum([_loss_sums(loss, _by_row(intercept), *part) for part in entries_by_part(problem, scores)], axis=0)
 
 
 def compiled_loss(problem: ConstrainedProblem) -> Any:
@@ -183,7 +177,7 @@ def _by_row(b: Array) -> Array:
     return b if len(b) >= WIDTH else np.concatenate([b] * WIDTH)  # np.tile takes ten times as long
 
 
-def _parts(problem: ConstrainedProblem, scores: Array, *more: Array) -> list[list[Array]]:
+def entries_by_part(problem: ConstrainedProblem, scores: Array, *more: Array) -> list[list[Array]]:
     """Return weights, targets, scores and more arrays, flat, in one or two parts whose rows hold at least one tile.
 
     With fewer than four classes, the second part holds the remaining samples, padded with zeros.
@@ -203,33 +197,9 @@ def _parts(problem: ConstrainedProblem, scores: Array, *more: Array) -> list[lis
 
 
 @inline
-def _weights(p: Any, i: int, o: int, k: int, is_by_entry: bool) -> Any:
+def tile_weights(p: Any, i: int, o: int, k: int, is_by_entry: bool) -> Any:
     """Return the weights of a tile."""
     return load(p, i * k + o) if is_by_entry else splat(p[i])
-
-
-@jit
-def _intercept_sums(loss: Any, b: Array, p: Array, T: Array, S: Array, out: Array) -> None:
-    """Write the sums over rows of p f', p |f'| and p f'', one after the other; (3 * k,)."""
-    p_, T_, S_, b_, out_ = pointer(p), pointer(T), pointer(S), pointer(b), pointer(out)
-    k, is_by_entry = b.shape[0], p.shape[0] == S.shape[0]
-    n, rows = S.shape[0] // k, max(_TUNING.block // k, _TUNING.fewest_rows)
-    out[:] = 0.0
-    for first in range(0, n, rows):
-        for c in range(0, k, WIDTH):
-            o, fresh = tile_at(c, k), fresh_lanes(c, k)
-            shift = load(b_, o)
-            sum_slopes, sum_sizes, sum_bends = splat(0.0), splat(0.0), splat(0.0)
-            for i in range(first, min(first + rows, n)):
-                slope, bend = loss.slope_and_bend(load(S_, i * k + o) + shift, load(T_, i * k + o))
-                weight = fresh * _weights(p_, i, o, k, is_by_entry)
-                slope = weight * slope
-                sum_slopes = sum_slopes + slope
-                sum_sizes = sum_sizes + maximum(slope, splat(0.0) - slope)
-                sum_bends = sum_bends + weight * bend
-            store(out_, o, load(out_, o) + sum_slopes)
-            store(out_, k + o, load(out_, k + o) + sum_sizes)
-            store(out_, 2 * k + o, load(out_, 2 * k + o) + sum_bends)
 
 
 @jit
@@ -241,7 +211,7 @@ def _slopes(loss: Any, b: Array, p: Array, T: Array, S: Array, out: Array) -> No
         for c in range(0, k, WIDTH):
             o = tile_at(c, k)
             slope, _ = loss.slope_and_bend(load(S_, i * k + o) + load(b_, o), load(T_, i * k + o))
-            store(out_, i * k + o, _weights(p_, i, o, k, is_by_entry) * slope)
+            store(out_, i * k + o, tile_weights(p_, i, o, k, is_by_entry) * slope)
 
 
 @jit
@@ -256,7 +226,7 @@ def _slope_rise(loss: Any, b: Array, p: Array, T: Array, S: Array, U: Array, S0:
             o = tile_at(c, k)
             s = load(S_, i * k + o)
             slope, _ = loss.slope_and_bend(s + load(b_, o), load(T_, i * k + o))
-            change = _weights(p_, i, o, k, is_by_entry) * slope - load(U_, i * k + o)
+            change = tile_weights(p_, i, o, k, is_by_entry) * slope - load(U_, i * k + o)
             rises = rises + fresh_lanes(c, k) * change * (s - load(S0_, i * k + o))
         rise += total(rises)
     return rise
@@ -273,7 +243,7 @@ def _loss_sums(loss: Any, b: Array, p: Array, T: Array, S: Array) -> tuple[float
         for c in range(0, k, WIDTH):
             o = tile_at(c, k)
             value, conjugate = loss.loss_and_conjugate(load(S_, i * k + o) + load(b_, o), load(T_, i * k + o))
-            weight = fresh_lanes(c, k) * _weights(p_, i, o, k, is_by_entry)
+            weight = fresh_lanes(c, k) * tile_weights(p_, i, o, k, is_by_entry)
             row_losses = row_losses + weight * value
             row_conjugates = row_conjugates + weight * conjugate
         losses += total(row_losses)

@@ -33,7 +33,7 @@ def fresh_lanes(c: int, k: int) -> Any:
 
 @jit
 def times(rows: Any, W: Array, k: int, out: Array) -> None:
-    """Write X W: two tiles of classes at a time, or one class where there are few."""
+    """Write X W: two or three tiles of classes at a time, so that none is left alone; or one class of few."""
     bare, W_, out_ = rows.bare(), pointer(W), pointer(out)
     for i in range(out.shape[0] // k):
         begin, end = bare.entries(i)
@@ -43,16 +43,31 @@ def times(rows: Any, W: Array, k: int, out: Array) -> None:
                 for p in range(begin, end):
                     score += bare.value(p) * W[bare.column(i, p) * k + c]
                 out[i * k + c] = score
-        else:
-            for c in range(0, k, 2 * WIDTH):
-                o0, o1 = tile_at(c, k), tile_at(c + WIDTH, k)
-                a0, a1 = splat(0.0), splat(0.0)
+            continue
+        c = 0
+        while c < k:
+            o0, o1, o2 = tile_at(c, k), tile_at(c + WIDTH, k), tile_at(c + 2 * WIDTH, k)
+            a0, a1, a2 = splat(0.0), splat(0.0), splat(0.0)
+            n_tiles = 1 + (k - c > WIDTH) + (2 * WIDTH < k - c <= 3 * WIDTH)
+            if n_tiles == 3:
                 for p in range(begin, end):
                     value, row = splat(bare.value(p)), bare.column(i, p) * k
                     a0 = a0 + value * load(W_, row + o0)
                     a1 = a1 + value * load(W_, row + o1)
-                store(out_, i * k + o0, a0)
+                    a2 = a2 + value * load(W_, row + o2)
+                store(out_, i * k + o2, a2)
+            elif n_tiles == 2:
+                for p in range(begin, end):
+                    value, row = splat(bare.value(p)), bare.column(i, p) * k
+                    a0 = a0 + value * load(W_, row + o0)
+                    a1 = a1 + value * load(W_, row + o1)
+            else:
+                for p in range(begin, end):
+                    a0 = a0 + splat(bare.value(p)) * load(W_, bare.column(i, p) * k + o0)
+            store(out_, i * k + o0, a0)
+            if n_tiles > 1:
                 store(out_, i * k + o1, a1)
+            c += n_tiles * WIDTH
 
 
 @jit

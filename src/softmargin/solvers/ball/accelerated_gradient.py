@@ -32,6 +32,7 @@ from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import Box, Hull, L1Ball, Shaped, Simplex
 from softmargin.solvers.ball import _objective as objective
+from softmargin.solvers.ball._intercept import best_intercept
 from softmargin.solvers.ball._iterate import BallSolver, check_smooth
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
 
@@ -139,7 +140,7 @@ class BallGradient(BallSolver):
         V, S, U, G, D = state.V, state.V_scores, state.U, state.G, state.D
         extrapolate(state.W, state.last_W, beta, V)
         extrapolate(state.S, state.last_S, beta, S)
-        state.intercept = objective.best_intercept(problem, S, state.intercept)
+        state.intercept = best_intercept(problem, S, state.intercept)
         objective.fill_slopes(problem, S, state.intercept, U)
         objective.fill_adjoint(problem.X, U, G)
         # The new point overwrites the one before last.
@@ -150,7 +151,7 @@ class BallGradient(BallSolver):
             self._land(problem, state, 1.0 / M, new)
             np.subtract(new, V, out=D)
             objective.fill_scores(problem.X, new, new_S)
-            intercept = objective.best_intercept(problem, new_S, state.intercept)
+            intercept = best_intercept(problem, new_S, state.intercept)
             rise = objective.slope_rise(problem, new_S, intercept, U, S)
             square = float(state.metric @ np.einsum("jc,jc->j", D, D))
             if square == 0.0 or not rise > state.lipschitz * square or state.lipschitz >= state.ceiling:

@@ -27,9 +27,10 @@ from softmargin.matrices.operator import row_squares
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank
 from softmargin.sets.truncated import TruncationTuning, first_basis
+from softmargin.solvers.ball._intercept import best_intercept
 from softmargin.solvers.ball._iterate import check_smooth
 from softmargin.solvers.ball._low_rank import FactorSolver, FactorState, StepMatrix, distance, first_factors, stack
-from softmargin.solvers.ball._objective import best_intercept, fill_slopes, losses, slope_rise
+from softmargin.solvers.ball._objective import fill_slopes, losses, slope_rise
 from softmargin.solvers.ball.accelerated_gradient import LEAST_SHARE
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
 

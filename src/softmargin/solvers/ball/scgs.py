@@ -28,6 +28,7 @@ from softmargin.core.protocols import ConstrainedProblem
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
 from softmargin.solvers.ball._batches import SlidingPlan, SlidingSolver, SlidingState
+from softmargin.solvers.ball._intercept import best_intercept
 
 __all__ = ["Scgs", "ScgsState", "ScgsTuning"]
 
@@ -63,7 +64,7 @@ class Scgs(SlidingSolver):
         """Measure smoothness, variance and excess at a first point, or at the one nearest to zero."""
         weights, intercept, _ = problem.checked_point(init)
         scores = problem.scores(weights)
-        b = problem.best_intercept(scores, intercept)
+        b = best_intercept(problem, scores, intercept)
         variance = self.variance(problem, scores, b)
         excess = problem.losses(scores, b) + 0.5 * problem.l2 * float(np.vdot(weights, weights))
         more = self.measured(problem, rng)
@@ -80,7 +81,7 @@ class Scgs(SlidingSolver):
                 state.V, state.t = state.Y.copy(), 1
                 state.phase += 1
         if problem.fit_intercept:
-            state.intercept = problem.best_intercept(product(problem.X, state.Y), state.intercept)
+            state.intercept = best_intercept(problem, product(problem.X, state.Y), state.intercept)
         return state
 
     def _plan(self, problem: ConstrainedProblem, state: ScgsState) -> tuple[SlidingPlan, bool]:

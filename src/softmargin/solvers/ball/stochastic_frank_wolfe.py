@@ -22,6 +22,7 @@ from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.matrices.operator import product
 from softmargin.problems.constrained import BallPoint
 from softmargin.solvers.ball._batches import SamplingSolver, SamplingState, sampled_gradient
+from softmargin.solvers.ball._intercept import best_intercept
 
 __all__ = ["BallStochasticFrankWolfe", "StochasticFrankWolfeState", "StochasticFrankWolfeTuning"]
 
@@ -56,7 +57,7 @@ class BallStochasticFrankWolfe(SamplingSolver):
         """Measure smoothness and variance at a first point, or at the one nearest to zero."""
         weights, intercept, _ = problem.checked_point(init)
         scores, known = problem.scores(weights), self.measured(problem, rng)
-        b = problem.best_intercept(scores, intercept)
+        b = best_intercept(problem, scores, intercept)
         square = known["lipschitz"] ** 2 * problem.ball.squared_diameter(problem.shape)
         growth = self.variance(problem, scores, b) / square if square > 0.0 else math.inf
         return StochasticFrankWolfeState(W=np.array(weights), intercept=b, growth=growth, **known)
@@ -75,7 +76,7 @@ class BallStochasticFrankWolfe(SamplingSolver):
             total += n_read + self.tuning.scan_cost * state.W.size
             state.t += 1
         if problem.fit_intercept:
-            state.intercept = problem.best_intercept(product(problem.X, state.W), state.intercept)
+            state.intercept = best_intercept(problem, product(problem.X, state.W), state.intercept)
         return state
 
     def estimate(self, problem: ConstrainedProblem, state: StochasticFrankWolfeState) -> float:
