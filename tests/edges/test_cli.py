@@ -681,6 +681,7 @@ def test_advice_is_spelled_as_options():
     options_ = "--solver smo and --l1-ratio 0.5; raise --max-iter, or --no-intercept. Found runs/tol=1/max_iter.csv"
     assert in_options(said) == options_
     assert in_options("Use model.save.") == "Use our own format (leave out --format)."
+    assert in_options("Use model.save.", "export") == "Use the model file as it is."
 
 
 def test_only_our_names_are_listed():

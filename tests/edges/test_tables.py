@@ -6,12 +6,13 @@ import sys
 
 import numpy as np
 import pytest
-from scipy.sparse import issparse
+from scipy.sparse import csr_matrix, issparse
 from sklearn.preprocessing import OneHotEncoder, QuantileTransformer
 
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.data import TableOptions, load, read_libsvm, read_table, write_libsvm
 from softmargin.data.columns import Columns
+from softmargin.features.scaling import unscaled_note
 
 pytest.importorskip("pyarrow", reason="tables need the extra 'table'")
 pd = pytest.importorskip("pandas")
@@ -218,6 +219,27 @@ def test_rows_that_need_a_label_are_not_dropped(table, tmp_path, softmargin_, re
     assert softmargin_("certify", model, table)[0] == 0
 
 
+def test_rows_without_missing_values_are_called_so(table, tmp_path, from_json):
+    table.write_text(HOLED)
+    words = ("--label", "species", "--ignore", "id", "--missing", "drop", "-q")
+    assert from_json("train", table, *words)["trained_on"] == f"all 3 rows of {table.name} without missing values"
+
+
+def test_options_of_tables_are_refused_where_the_data_are_none(tmp_path, refused):
+    write_libsvm(tmp_path / "a.libsvm", np.eye(4), np.arange(4) % 2)
+    for words in (("--label", "3"), ("--missing", "mean"), ("--no-header",), ("--ignore", "a")):
+        for data in ("digits", tmp_path / "a.libsvm"):
+            assert f"{words[0]} is an option of tables" in refused("train", data, *words, code=2)
+
+
+def test_a_model_of_a_table_says_that_it_takes_columns_without_names_in_order(table, tmp_path, softmargin_):
+    softmargin_("train", table, "--label", "species", "--ignore", "id", "-o", tmp_path / "m")
+    np.savez(tmp_path / "a.npz", X=np.eye(6), y=["setosa"] * 6)
+    code, _, notes = softmargin_("predict", tmp_path / "a.npz", tmp_path / "m")
+    assert code == 0
+    assert "taken for the model's in their order, 'length', 'width, cm', 'colour=blue'" in notes
+
+
 def test_a_table_of_numbers_serves_a_model_of_arrays(tmp_path, softmargin_, from_json):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((30, 3)), np.arange(30) % 2
@@ -261,6 +283,16 @@ def test_uneven_columns_get_a_note(tmp_path, softmargin_):
     words = ("train", tmp_path / "a.npz", "--max-iter", "3")
     assert "very different scale" in softmargin_(*words)[2]
     assert "very different scale" not in softmargin_(*words, "--normalize", "standard")[2]
+
+
+def test_columns_far_from_zero_get_a_note():
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    X[:, 1] += 30.0
+    assert "mean 30, standard deviation 0.82" in unscaled_note(X)
+    assert unscaled_note(X, may_be_far=True) is None  # differences of rows do not see it
+    assert unscaled_note(csr_matrix(X)) is None  # nothing moves the zeros
+    X[:, 1] = X[:, 1] > 28.0  # almost always 1
+    assert unscaled_note(X) is None
 
 
 def test_libsvm_files_may_have_labels_of_text(tmp_path, from_json):

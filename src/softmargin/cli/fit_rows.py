@@ -36,10 +36,10 @@ def load(args: Namespace) -> Rows:
     dataset = rows.load_rows(args, args.data, is_number=is_number)
     if args.test is not None:
         X, y, tested_on = rows.load_test_rows(args, is_number=is_number, columns=dataset.columns)
-        trained_on = rows.which_rows(len(dataset.y), dataset.name, "all" if dataset.X_test is None else "train")
+        trained_on = rows.which_rows(dataset, len(dataset.y), "all" if dataset.X_test is None else "train")
         return Rows(dataset._replace(X_test=X, y_test=y), None, trained_on, tested_on)
     if dataset.X_test is None and not args.holdout:
-        return Rows(dataset, None, rows.which_rows(len(dataset.y), dataset.name, "all"), None)
+        return Rows(dataset, None, rows.which_rows(dataset, len(dataset.y), "all"), None)
     how = None
     if dataset.X_test is None:
         how = rows.HeldOut(args.holdout, args.seed)
@@ -47,9 +47,7 @@ def load(args: Namespace) -> Rows:
     elif args.holdout:
         note(args, f"{dataset.name} has test rows of its own, which accuracy is measured on: --holdout is not used.")
     assert dataset.y_test is not None
-    own = [
-        rows.which_rows(len(y), dataset.name, part, how) for part, y in (("train", dataset.y), ("test", dataset.y_test))
-    ]
+    own = [rows.which_rows(dataset, len(y), part, how) for part, y in (("train", dataset.y), ("test", dataset.y_test))]
     return Rows(dataset, None if how is None else how.test_size, *own)
 
 
@@ -64,7 +62,8 @@ def prepared(X: Any, args: Namespace, source: str) -> tuple[Any, Scaling]:
         if not np.isfinite(values).all():
             raise DataError(f"{source}: X holds values too large for --float32. Leave it out, or --normalize maxabs.")
     check_lengths(X, source)
-    advice = unscaled_note(X) if args.normalize == "none" else None
+    # Most kernels look at differences of rows.
+    advice = unscaled_note(X, may_be_far=args.model == "kernel-svc") if args.normalize == "none" else None
     if advice is not None:
         note(args, advice)
     return X, scaling

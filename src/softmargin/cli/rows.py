@@ -10,11 +10,11 @@ from scipy import sparse
 
 from softmargin.cli.choices import DEFAULT_SEED
 from softmargin.cli.show import note
+from softmargin.cli.tables import check_no_table, table_options
 from softmargin.core.errors import DataError
 from softmargin.core.files import blaming
 from softmargin.data import Dataset, load, split
 from softmargin.data.columns import Columns
-from softmargin.data.table import TableOptions
 from softmargin.features.scaling import Scaling, scaling_of
 from softmargin.matrices.operator import row_slices
 from softmargin.models import (
@@ -70,9 +70,11 @@ def load_rows(
 
     A table is read for a model, or into the columns of another table, where one of these is given.
     """
-    dataset = load(name, data_dir=args.data_dir, table=_table_options(args, model, columns, may_drop=needs_labels))
+    dataset = load(name, data_dir=args.data_dir, table=table_options(args, model, columns, may_drop=needs_labels))
     for text in dataset.notes:
         note(args, text)
+    if dataset.columns is None and name != getattr(args, "test", None):
+        check_no_table(args, model, dataset.name)
     if needs_labels and not dataset.has_labels:
         raise DataError(f"{dataset.name}: there is no column of labels. Name it with --label.")
     for X, y, part in ((dataset.X, dataset.y, ""), (dataset.X_test, dataset.y_test, " (test part)")):
@@ -86,19 +88,6 @@ def load_test_rows(args: Namespace, *, is_number: bool = False, columns: Columns
     """Load X and y of --test, the test part where it has one, and a phrase that says which rows they are."""
     other = load_rows(args, args.test, is_number=is_number, columns=columns)
     return pick(other, "all" if other.X_test is None else "test", None)
-
-
-def _table_options(
-    args: Namespace, model: Model | LinearRegressor | None, columns: Columns | None, *, may_drop: bool
-) -> TableOptions:
-    """Return how a table is to be read: as asked, or as the model was trained."""
-    n_features = None
-    if model is not None and model.info.get("columns") is not None:
-        columns = Columns.from_info(model.info["columns"], model.n_features)
-    elif model is not None:
-        n_features = model.n_features
-    missing, ignore = getattr(args, "missing", "error"), getattr(args, "ignore", ())
-    return TableOptions(args.label, missing, not args.no_header, tuple(ignore), columns, may_drop, n_features)
 
 
 def _check(X: Any, source: str) -> None:
@@ -180,7 +169,7 @@ def pick(dataset: Dataset, part: str, how: HeldOut | None, *, by_class: bool = T
     name = dataset.name
     if part == "all":
         if dataset.X_test is None or dataset.y_test is None:
-            return dataset.X, dataset.y, which_rows(len(dataset.y), name, part)
+            return dataset.X, dataset.y, which_rows(dataset, len(dataset.y), part)
         X, y = (dataset.X, dataset.X_test), np.concatenate([dataset.y, dataset.y_test])
         both = np.vstack(X) if isinstance(dataset.X, np.ndarray) else sparse.vstack(X, format="csr")
         return both, y, f"all {len(y)} rows of {name}, training and test part"
@@ -194,13 +183,16 @@ def pick(dataset: Dataset, part: str, how: HeldOut | None, *, by_class: bool = T
     else:
         dataset = hold_out(dataset, how, by_class=by_class)
     if part == "train":
-        return dataset.X, dataset.y, which_rows(len(dataset.y), name, part, how)
+        return dataset.X, dataset.y, which_rows(dataset, len(dataset.y), part, how)
     assert dataset.y_test is not None
-    return dataset.X_test, dataset.y_test, which_rows(len(dataset.y_test), name, part, how)
+    return dataset.X_test, dataset.y_test, which_rows(dataset, len(dataset.y_test), part, how)
 
 
-def which_rows(n: int, name: str, part: str, how: HeldOut | None = None) -> str:
+def which_rows(dataset: Dataset, n: int, part: str, how: HeldOut | None = None) -> str:
     """Say which rows of a data set some are, for whoever reads a number about them."""
+    name = dataset.name
+    if dataset.columns is not None and dataset.columns.missing == "drop":
+        name += " without missing values"
     split = "" if how is None else f" ({100 * how.test_size:g}% held out, seed {how.seed})"
     return f"all {n} rows of {name}" if part == "all" else f"the {n} {_PARTS[part]} rows of {name}{split}"
 

@@ -140,6 +140,8 @@ def status_line(status: Status) -> str:
 
 def in_options(text: str, verb: str = "train") -> str:
     """Return advice with the options by their names on the command line: solver='smo' is --solver smo."""
+    if verb == "export":
+        text = text.replace("model.save", "the model file as it is")
     for name, option in _OPTIONS.items():
         text = text.replace(name, option)
     known = {option.lstrip("-").replace("-", "_"): option for option in valued_options(verb)}

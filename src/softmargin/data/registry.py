@@ -24,7 +24,7 @@ from softmargin.data.arrays import read_npy, read_npz
 from softmargin.data.columns import Columns
 from softmargin.data.compressed import decompressed
 from softmargin.data.libsvm import read_libsvm_noted
-from softmargin.data.table import STDIN, TABLE_SUFFIXES, TableOptions, is_table, looks_like_libsvm, read_table
+from softmargin.data.table import STDIN, TableOptions, is_table, looks_like_libsvm, read_table
 
 __all__ = ["DATA_VARIABLE", "Dataset", "Entry", "available", "load", "source_files", "split"]
 
@@ -99,8 +99,6 @@ def load(
         raise DataError(_not_found(text, data_dir))
     if is_table(text):
         return _load_table(Path(text).name, text, table)
-    if table is not None and table.label is not None:
-        raise DataError(f"{text}: --label names a column of a table ({', '.join(TABLE_SUFFIXES)}); this is none.")
     X, y, notes = _read(Path(text), n_features)
     return Dataset(Path(text).name, X, y, notes=notes)
 

@@ -53,8 +53,8 @@ class TextFormat(NamedTuple):
         bounds = np.iinfo(np.int32)
         if classes.dtype.kind not in "iu" or classes.min() < bounds.min or classes.max() > bounds.max:
             raise IncompatibleError(
-                f"{self.library} files hold integer labels of 32 bits; this model has {classes.dtype} labels "
-                f"({', '.join(map(repr, classes[:3].tolist()))}, ...). Number the classes, or use model.save."
+                f"{self.library} files hold integer labels of 32 bits; this model has labels such as "
+                f"{classes[-1].item()!r}. Number the classes, or use model.save."
             )
         return list(classes.tolist())
 

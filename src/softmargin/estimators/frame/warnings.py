@@ -44,9 +44,13 @@ def inactive_ball(norm: str, size: float, problem: Any) -> InactiveBallWarning:
 def not_certified(result: Any, tol: float, problem: Any = None) -> str:
     """Return the sentences: how far a run came, and what would help it."""
     return (
-        f"stopped after {result.n_iter} passes with {_amount(result.certificate)}, above tol {tol:.1e}. "
+        f"stopped after {_passes(result.n_iter)} with {_amount(result.certificate)}, above tol {tol:.1e}. "
         f"{result.status.sentence} {advice_for(result, tol, problem)}"
     ).rstrip()
+
+
+def _passes(n: int) -> str:
+    return "1 pass" if n == 1 else f"{n} passes"
 
 
 def _amount(certificate: Any) -> str:
@@ -60,7 +64,7 @@ def interrupted_fit(estimator: Any) -> str:
     but = ", without probabilities" if getattr(estimator, "probability", None) not in (None, False) else ""
     further = "With warm_start=True, fit goes on from it." if "warm_start" in estimator.get_params() else ""
     return (
-        f"after {estimator.n_iter_} passes, with {_amount(estimator.certificate_)} (tol {estimator.tol:.1e}). The "
+        f"after {_passes(estimator.n_iter_)}, with {_amount(estimator.certificate_)} (tol {estimator.tol:.1e}). The "
         f"point reached is kept as a model to predict by{but}. {further}"
     ).rstrip()
 
