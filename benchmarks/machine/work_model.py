@@ -306,7 +306,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
         lambda a, k: (2.0 * a.tile.size * a.weights.shape[1], a.tile.nbytes + 2.0 * a.out.nbytes)
     ),
     "solvers.squared_hinge._newton_systems:_solve_dense": _simply(_by_features),
-    "solvers.squared_hinge._newton_systems:_solve_positive": _simply(
+    "solvers.squared_hinge._newton_systems:solve_positive": _simply(
         lambda a, k: (len(a.right) ** 3 / 3.0, 8.0 * len(a.right) ** 2)
     ),
     "solvers.squared_hinge._newton_systems:_solve_by_samples": _simply(_by_samples),

@@ -61,6 +61,7 @@ from softmargin.run.watchers import Checkpoint as Checkpoint
 from softmargin.sets import L1Ball as L1Ball
 from softmargin.sets import TraceBall as TraceBall
 from softmargin.solvers import AcceleratedGradient as AcceleratedGradient
+from softmargin.solvers import AugmentedLagrangian as AugmentedLagrangian
 from softmargin.solvers import AwayFrankWolfe as AwayFrankWolfe
 from softmargin.solvers import BallBlockFrankWolfe as BallBlockFrankWolfe
 from softmargin.solvers import BallDualDescent as BallDualDescent

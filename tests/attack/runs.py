@@ -32,7 +32,7 @@ from softmargin.sets import L1Ball, TraceBall
 from softmargin.solvers.names import SAMPLING, SOLVERS
 
 NAMES = [(kind, name) for kind, names in SOLVERS.items() for name in names]
-TWO_CLASSES = ("pair_descent",)  # solvers of two classes only
+TWO_CLASSES = ("pair_descent", "augmented_lagrangian")  # solvers of two classes only
 ONE_COLUMN = ("trace ball", "newton")  # the same
 NO_INTERCEPT = ("dual_descent", "primal_dual_bfw")  # solvers of balls that refuse an unpenalised one
 

@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 import pytest
 
+from attack.runs import TWO_CLASSES
 from helpers import Clock
 from softmargin import (
     DualBlockDescent,
@@ -123,7 +124,7 @@ def quietly(make, *args, **more):
 
 
 def assert_in_time(kind, name, shape, budget):
-    n_classes = 2 if name == "pair_descent" else shape[2]
+    n_classes = 2 if name in TWO_CLASSES else shape[2]
     for limit in (None, 10.0):  # compiles, also what only a budget needs
         quietly(estimator(kind, name, max_iter=2, max_seconds=limit), *data(60, 5, min(n_classes, 20)))
     X, y = data(*shape[:2], n_classes)
@@ -500,7 +501,7 @@ def outcome(make, X, y, weight):
 
 def absurd(kind, name, case):
     scale = SCALES[case]
-    X, y = data(30, 4, 2 if name == "pair_descent" else 3)
+    X, y = data(30, 4, 2 if name in TWO_CLASSES else 3)
     more = {key: scale[key] for key in ("class_weight", "C") if key in scale}
     if "C" in more and "ball" in kind:
         return

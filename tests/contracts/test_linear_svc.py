@@ -315,8 +315,15 @@ def test_the_model_saves_loads_and_predicts_alike(tmp_path, three):
     assert loaded.info["certificate"]["residual"] == clf.certificate_.residual
 
 
-@pytest.mark.parametrize("multiclass", ["weston_watkins", "one_vs_rest"])
-@pytest.mark.parametrize("solver", choices("linear hinge"))
+@pytest.mark.parametrize(
+    ("solver", "multiclass"),
+    [
+        (solver, multiclass)
+        for solver in choices("linear hinge")
+        for multiclass in ("weston_watkins", "one_vs_rest")
+        if solver != "augmented_lagrangian" or multiclass == "one_vs_rest"
+    ],
+)
 def test_every_solver_by_name_reaches_the_same_optimum(three, solver, multiclass):
     X, y = three
     clf = LinearSVC(C=0.1, multiclass=multiclass, solver=solver, tol=1e-4).fit(X, y)

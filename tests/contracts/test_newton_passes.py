@@ -10,6 +10,7 @@ from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import is_thin
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems import L2SVM
+from softmargin.solvers.common.hinge_newton import exact_step
 from softmargin.solvers.squared_hinge import _newton_systems as systems
 from softmargin.solvers.squared_hinge import newton
 from softmargin.solvers.squared_hinge._newton_loop import (
@@ -17,7 +18,6 @@ from softmargin.solvers.squared_hinge._newton_loop import (
     PieceSums,
     balanced_bias,
     evaluate_piece,
-    exact_step,
     fill_adjoint,
     fill_products,
     fill_scaled,
@@ -141,7 +141,7 @@ def test_exact_step_has_the_least_value_along_the_line(seed):
         return linear * t + 0.5 * quadratic * t**2 + 0.5 * C @ np.maximum(slack - t * fall, 0.0) ** 2
 
     best = minimize_scalar(value, bounds=(0.0, 100.0), method="bounded", options={"xatol": 1e-10})
-    assert value(exact_step(linear, quadratic, slack, fall, C)) <= best.fun + 1e-12 * (1.0 + abs(best.fun))
+    assert value(exact_step(linear, quadratic, slack, fall, C, np.inf)) <= best.fun + 1e-12 * (1.0 + abs(best.fun))
 
 
 @pytest.mark.parametrize("has_bias", [True, False])

@@ -9,13 +9,14 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from extremes.cases import DEGENERATE, ESTIMATORS, FINISHERS, FITS, Extreme, extremes
 from extremes.clarabel_point import clarabel_point
 from extremes.definitions import objective, own_point
 from softmargin import NotCertifiedWarning
+from softmargin.estimators.posing.finishers import FinisherTuning
 
 MANY = int(os.environ.get("SOFTMARGIN_EXTREMES", "200"))
 TOL = 1e-3
@@ -68,6 +69,7 @@ def test_extremes_are_judged_rightly(name, solver, extreme, max_iter):
 @settings(max_examples=20)
 @given(extreme=extremes)
 def test_finishers_certify_all_that_rounding_allows(name, solver, extreme):
+    assume(solver != "augmented_lagrangian" or extreme.steepness <= FinisherTuning().steepest)
     model, _ = fitted(name, solver, extreme, max_iter=200)
     assert model.status_ in ("converged", "limited by rounding")
 

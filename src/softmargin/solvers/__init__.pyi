@@ -28,6 +28,7 @@ from softmargin.solvers.kernel_svm.pair_descent import KernelPairDescent as Kern
 from softmargin.solvers.kernel_svm.pairwise_frank_wolfe import PairwiseFrankWolfe as PairwiseFrankWolfe
 from softmargin.solvers.kernel_svm.projected_gradient import ProjectedGradient as ProjectedGradient
 from softmargin.solvers.kernel_svm.splitting import Splitting as Splitting
+from softmargin.solvers.linear_svm.augmented_lagrangian import AugmentedLagrangian as AugmentedLagrangian
 from softmargin.solvers.linear_svm.block_descent import DualBlockDescent as DualBlockDescent
 from softmargin.solvers.linear_svm.interior_point import InteriorPoint as InteriorPoint
 from softmargin.solvers.one_vs_one.each_pair import EachPair as EachPair

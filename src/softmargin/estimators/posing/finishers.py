@@ -1,7 +1,8 @@
 """Who finishes where the solver of ``auto`` stalls, and how much that costs beside a step of the first one.
 
     kind            first            who finishes
-    linear hinge    block descent    the interior point, where its Newton matrix is small enough
+    linear hinge    block descent    the interior point, where its Newton matrix is small enough; of two classes the
+                                     augmented Lagrangian, where C |x|^2 is not absurd
     linear squared  dual descent     Newton's method, by samples where products with X would take more work
     softmax ridge   dual descent     Newton's method by conjugate gradients, where X is dense
     trace ball      gradient steps   Newton's method, where there is one column: two classes
@@ -26,6 +27,9 @@ class FinisherTuning(NamedTuple):
     pair: float = 5000.0  # of an interior point step, for a row and a wrong class: 600 ns
     call: float = 5e6  # of an interior point step, for each class: 0.6 ms of calls
     steps: float = 30.0  # of an interior point to 1e-3: 6 to 40 on the data sets of benchmarks/hard
+    newtons: float = 100.0  # Newton steps of an augmented Lagrangian to 1e-3: 20 to 130 on the same
+    sums: float = 5.0  # of the squares of all rows in these
+    steepest: float = 1e12  # C |x|^2 for it: shares of 1 / (C |x|^2) drown in rounding; drawn extremes do from 1e14 on
     passes: float = 0.002  # of block descent per unit of C |x|^2: the least that was seen, w8a at C = 1000
     scattered: float = 25.0  # of a number of a row in dual descent, of which a visit makes two; timings on news20
     solves: float = 5.0  # of Newton's method from a point of dual descent to 1e-3: 4 to 8 on news20 and tdt2
@@ -55,19 +59,26 @@ def finisher_of(problem: Any, first: str, n_parts: int = 1) -> Finisher | None:
 
 
 def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
-    """Choose the interior point; its first step makes a Newton matrix of all unknowns."""
+    """Choose the interior point, or for two classes the augmented Lagrangian; both make a matrix of all unknowns."""
     from softmargin.solvers.linear_svm.block_descent import pass_work
     from softmargin.solvers.linear_svm.interior_point import InteriorPoint, count_unknowns, step_work
 
-    n, k = len(problem.y), problem.n_classes
+    n, k, unknowns = len(problem.y), problem.n_classes, count_unknowns(problem)
     step = step_work(problem)
-    if count_unknowns(problem) > InteriorPoint().tuning.max_unknowns or n_parts * step.numbers > tuning.most_numbers:
-        return None
-    whole = tuning.steps * (step.multiplications + tuning.pair * n * (k - 1) + tuning.call * k)
     values = problem.X if isinstance(problem.X, np.ndarray) else problem.X.data
-    patience = whole / pass_work(problem)
     steepness = float(problem.C.mean()) * (float(np.vdot(values, values)) / n + problem.bias**2)
-    return Finisher("interior_point", patience, tuning.passes * steepness > patience)
+    if unknowns > InteriorPoint().tuning.max_unknowns:
+        return None
+    if k == 2 and steepness <= tuning.steepest:
+        newton = unknowns**3 / 3.0 + 2.0 * tuning.scattered * values.size + tuning.call
+        name, whole = "augmented_lagrangian", tuning.newtons * newton + tuning.sums * step.multiplications
+    elif n_parts * step.numbers > tuning.most_numbers:
+        return None
+    else:
+        whole = tuning.steps * (step.multiplications + tuning.pair * n * (k - 1) + tuning.call * k)
+        name = "interior_point"
+    patience = whole / pass_work(problem)
+    return Finisher(name, patience, tuning.passes * steepness > patience)
 
 
 def _of_dual_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import pointer
+from softmargin.solvers.common.hinge_newton import MAX_PASSES, ROUNDING, exact_step
 
 __all__ = [
     "CentredSamples",
     "PieceSums",
     "balanced_bias",
     "evaluate_piece",
-    "exact_step",
     "fill_adjoint",
     "fill_products",
     "fill_scaled",
@@ -25,8 +25,6 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
-MAX_PASSES = 100  # guard against an endless search: Newton on these functions needs a few passes
-ROUNDING = 1e-15
 
 
 class CentredSamples(NamedTuple):
@@ -158,35 +156,6 @@ def balanced_bias(y: Array, C: Array, scores: Array, start: float) -> float:
 
 
 @jit
-def exact_step(linear: float, quadratic: float, slack: Array, fall: Array, C: Array) -> float:
-    """Return the t with the least 1/2 |w + t dw|^2 + 1/2 sum_i C_i [slack_i - t fall_i]_+^2, by Newton in a bracket.
-
-    ``linear`` is <w, dw>, ``quadratic`` is |dw|^2.
-    """
-    low, high, t = 0.0, math.inf, 1.0
-    steepest = linear
-    for i in range(slack.shape[0]):
-        steepest -= C[i] * fall[i] * max(slack[i], 0.0)
-    for _ in range(MAX_PASSES):
-        slope, bend = linear + t * quadratic, quadratic
-        for i in range(slack.shape[0]):
-            left = slack[i] - t * fall[i]
-            if left > 0.0:
-                slope -= C[i] * fall[i] * left
-                bend += C[i] * fall[i] * fall[i]
-        if abs(slope) <= ROUNDING * abs(steepest):
-            break
-        low, high = (t, high) if slope < 0.0 else (low, t)
-        new = t - slope / bend if bend > 0.0 else t
-        if not low < new < high:
-            new = 0.5 * (low + high) if high < math.inf else 2.0 * t
-        if new in (t, low, high):
-            break
-        t = new
-    return t
-
-
-@jit
 def minimise_along(
     samples: Any, weights: Array, bias: float, scores: Array, move: Array, shift: float, slack: Array, fall: Array
 ) -> float:
@@ -200,7 +169,7 @@ def minimise_along(
     for j in range(move.shape[0]):
         linear += weights[j] * move[j]
         quadratic += move[j] * move[j]
-    t: float = exact_step(linear, quadratic, slack, fall, samples.C)
+    t: float = exact_step(linear, quadratic, slack, fall, samples.C, math.inf)
     for j in range(move.shape[0]):
         weights[j] += t * move[j]
     for i in range(y.shape[0]):

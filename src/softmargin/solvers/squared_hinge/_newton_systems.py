@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dposv
 
 from softmargin.core.deadline import check_time
 from softmargin.matrices.operator import FEW, is_thin
 from softmargin.matrices.rows import add_squares, as_rows, weighted_squares
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
+from softmargin.solvers.common.hinge_newton import solve_positive
 from softmargin.solvers.squared_hinge._newton_loop import fill_scaled
 from softmargin.solvers.squared_hinge._newton_state import NewtonState, Piece, PrimalNewtonTuning
 
@@ -53,7 +53,7 @@ def _solve_by_samples(state: NewtonState, piece: Piece) -> Array:
     fill_scaled(as_rows(state.X), state.mean + piece.centre, piece.prices, 0, A)
     rho, gram = 1.0 + state.damping, A @ A.T
     gram.flat[:: m + 1] += rho
-    return (piece.right - A.T @ _solve_positive(gram, A @ piece.right)) / rho
+    return (piece.right - A.T @ solve_positive(gram, A @ piece.right)) / rho
 
 
 def _solve_by_sparse_samples(state: NewtonState, piece: Piece) -> Array:
@@ -67,7 +67,7 @@ def _solve_by_sparse_samples(state: NewtonState, piece: Piece) -> Array:
     gram *= np.multiply.outer(roots, roots)
     rho = 1.0 + state.damping
     gram.flat[:: m + 1] += rho
-    u = roots * _solve_positive(gram, roots * (rows @ piece.right - float(piece.centre @ piece.right)))
+    u = roots * solve_positive(gram, roots * (rows @ piece.right - float(piece.centre @ piece.right)))
     return np.asarray(piece.right - rows.T @ u + float(u.sum()) * piece.centre) / rho
 
 
@@ -98,7 +98,7 @@ def _solve_dense(state: NewtonState, piece: Piece, tuning: PrimalNewtonTuning) -
         squares = _squares(state, prices, tuning)
     squares -= np.multiply.outer(piece.total * piece.centre, piece.centre)
     squares.flat[:: d + 1] += 1.0 + state.damping
-    return _solve_positive(squares, piece.right)
+    return solve_positive(squares, piece.right)
 
 
 def has_long_rows(X: Any, tuning: PrimalNewtonTuning) -> bool:
@@ -125,18 +125,6 @@ def _squares(state: NewtonState, prices: Array, tuning: PrimalNewtonTuning) -> A
             squares += sign * (block[:m].T @ block[:m])
             left -= m
     return squares
-
-
-def _solve_positive(hessian: Array, right: Array) -> Array:
-    """Solve by Cholesky, from the upper triangle alone; by eigenvalues where rounding has lost the identity."""
-    if not len(right):
-        return right
-    x: Array
-    _, x, failed = dposv(hessian.T, right, lower=True)  # the upper triangle by rows is the lower one by columns
-    if failed:
-        values, vectors = np.linalg.eigh(hessian, UPLO="U")
-        x = vectors @ ((vectors.T @ right) / np.maximum(values, 1.0))
-    return x
 
 
 def _solve_by_products(

@@ -1,0 +1,67 @@
+"""The augmented Lagrangian against references, in every form of X, and where data are as they come."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from helpers import augmented, dense, infeasibility, make_problem, problem_data
+from reference.optimum import svm_optimum
+from softmargin.core.errors import IncompatibleError
+from softmargin.problems import MulticlassSVM
+from softmargin.run import Status, Stop, solve
+from softmargin.solvers import AugmentedLagrangian
+from softmargin.solvers.linear_svm._active_squares import ActiveSquares
+from softmargin.testing import check_run
+
+
+def fit(problem, *, tol=1e-9, max_iter=100, **more):
+    return solve(problem, AugmentedLagrangian(), stop=Stop(tol, max_iter), rng=0, **more)
+
+
+def test_it_finds_the_optimum_in_few_steps():
+    problem = make_problem("binary")
+    result = check_run(AugmentedLagrangian(), problem, tol=1e-9, max_iter=40, optimum=svm_optimum(problem))
+    assert infeasibility(problem.multiclass, result.point.alpha, problem.y, problem.C) <= 1e-10
+
+
+def test_every_form_of_x_gives_the_same():
+    X, y, settings = problem_data("binary")
+    rounded = dense(X).astype(np.float32)  # numbers that both types hold exactly
+    wide = rounded.astype(np.float64)
+    values = [
+        fit(MulticlassSVM(form, y, **settings)).certificate.primal
+        for form in (wide, csr_matrix(wide), rounded, csr_matrix(rounded))
+    ]
+    np.testing.assert_allclose(values, values[0], rtol=1e-8)
+
+
+@pytest.mark.parametrize("form", [dense, csr_matrix], ids=["dense", "csr"])
+@pytest.mark.parametrize("shape", [(40, 5), (12, 30)], ids=["by features", "by samples"])
+def test_systems_follow_the_samples_that_enter_and_leave(form, shape):
+    rng = np.random.default_rng(0)
+    X, y = np.where(rng.random(shape) < 0.15, rng.normal(size=shape), 0.0), np.arange(shape[0]) % 2
+    problem, c = MulticlassSVM(form(X), y, bias=2.0), rng.uniform(1.0, 3.0, shape[0])
+    A, systems = augmented(problem), ActiveSquares(problem.X, problem.bias, c)
+    active = rng.random(shape[0]) < 0.7
+    for _ in range(4):
+        right = rng.normal(size=shape[1] + 1)
+        matrix = np.eye(shape[1] + 1) + (A[active] * c[active, None]).T @ A[active]
+        np.testing.assert_allclose(systems.solve(active, right), np.linalg.solve(matrix, right), rtol=1e-9, atol=1e-12)
+        active = active.copy()
+        active[rng.integers(shape[0], size=2)] ^= True
+
+
+def test_raw_features_and_a_large_price_are_certified_and_warm_starts_end_at_once():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 4)) * [1.0, 30.0, 300.0, 1e4]
+    problem = MulticlassSVM(X, (X[:, 0] + rng.normal(size=300) > 0).astype(int), C=100.0, bias=1.0)
+    result = fit(problem, tol=1e-6)
+    assert result.status == Status.CONVERGED
+    again = fit(problem, tol=1e-6, init=result.point)
+    assert again.certificate.residual <= 1e-6
+    assert again.n_iter == 0
+
+
+def test_three_classes_are_refused():
+    with pytest.raises(IncompatibleError, match="for two classes"):
+        fit(make_problem("blobs"))
