@@ -168,3 +168,30 @@ def test_counting_changes_nothing_about_a_fit(script, model, k):
         counted = clone(model).fit(X, y)
     assert counted.certificate_ == plain.certificate_
     assert counter.total.flops > 2 * X.size
+
+
+@pytest.mark.parametrize(
+    ("workers", "p", "seconds", "spread"),
+    [(1, 5, 2.0, 0.0), (4, 64, 0.5, 0.0), (64, 1000, 3.0, 0.3), (1000, 1000, 3.0, 0.3), (1000, 5000, 0.05, 0.3)],
+)
+def test_the_formula_of_a_pass_agrees_with_its_simulation(script, workers, p, seconds, spread):
+    model, rng = script("machine.cluster_model"), np.random.default_rng(0)
+    machines = model.Machines(workers, graph=4e-4, done=6e-4)
+    runs = [model.simulated(machines, model.drawn(rng, p, seconds, spread), 7000) for _ in range(3)]
+    # The slowest of many is only about sqrt(2 log n) deviations behind.
+    assert np.mean(runs) == pytest.approx(
+        model.formula(machines, p, seconds, 7000, spread), rel=0.1 if spread else 0.02
+    )
+
+
+def test_the_simulation_of_a_pass_is_what_is_counted_by_hand(script):
+    model = script("machine.cluster_model")
+    machines = model.Machines(workers=2, graph=1.0, done=0.1, latency=0.01, bandwidth=1e3)
+    # 17 partitions, 9 on the first worker: 17 + 2 + 1 tasks, then 9 x 5 s; the last of the others is heard of before,
+    # but the first 16 are added, sent up (16 x 100 bytes take 1.6 s), and added to the last one, again 1.6 s.
+    found = model.simulated(machines, np.full(17, 5.0), 100.0)
+    assert found == pytest.approx(20.0 + 45.0 + 0.01 + 0.1 + 2 * (0.02 + 1.6) + 0.1)
+    # A worker that takes twice as long is what the pass waits for.
+    slow = np.where(np.arange(17) < 9, 10.0, 5.0)
+    assert model.simulated(machines, slow, 100.0) - found == pytest.approx(45.0)
+    assert model.ADDED == pytest.importorskip("softmargin.distributed.blocks", exc_type=ImportError)._ADDED
