@@ -6,6 +6,7 @@ The libraries are those of ``array_libraries``; PyTorch also with CSR matrices. 
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.base import clone
 
 from array_libraries import NOT_HERE, strict
 from softmargin import (
@@ -17,6 +18,7 @@ from softmargin import (
     TraceBallClassifier,
     TraceBallRegressor,
     certify,
+    radius_path,
 )
 from softmargin.backends.arrays import home_of, is_foreign, to_numpy
 from softmargin.core.errors import DataError, IncompatibleError
@@ -87,6 +89,33 @@ def test_a_fit_on_a_device_is_that_of_numpy(put, name, tmp_path):
     if isinstance(model, LinearModel):
         model = LinearModel.load(tmp_path / "model")
     assert certify(model, X, y).residual <= 1.1 * there.tol
+
+
+def frame(X):
+    """Return X as a data frame."""
+    return pytest.importorskip("pandas").DataFrame(X, columns=["a", "b", "c", "d"])
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(("name", "kind"), [("softmax", frame), ("weston_watkins", csr_matrix), ("trace", np.asarray)])
+def test_data_are_moved_once_to_a_device_by_its_name(name, kind, device):
+    torch = pytest.importorskip("torch", reason=NOT_HERE)
+    estimator, y = FITS[name]
+    there = clone(estimator).set_params(device=device).fit(kind(X), y)
+    assert isinstance(there.intercept_, torch.Tensor)
+    assert there.intercept_.device.type == device
+    np.testing.assert_allclose(to_numpy(there.predict(kind(X))), there.model().predict(X), atol=1e-12)
+    assert certify(there.model(), X, y).residual <= 1.1 * there.tol
+    assert hasattr(there, "feature_names_in_") == (kind is frame)
+
+
+def test_what_computes_in_the_memory_of_the_processor_refuses_a_device():
+    with pytest.raises(IncompatibleError, match="device=None"):
+        radius_path(TraceBallClassifier(device="cpu"), X, Y)
+    with pytest.raises(AttributeError, match="device=None"):
+        SoftmaxRegression(device="cpu").partial_fit(X, Y)
+    with pytest.raises(ValueError, match="device"):
+        LinearSVC(device=7).fit(X, Y)
 
 
 @pytest.mark.parametrize("name", ["softmax", "weston_watkins", "trace_numbers"])

@@ -3,7 +3,7 @@
     is_foreign(X)       whether X is an array of another library: PyTorch, CuPy, JAX, array-api-strict
     home_of(X)          its namespace and device, a ``Home``; refuses what cannot be computed with
     same_home(X, y)     the same, for arrays that must lie on one device
-    moved(X, device)    a NumPy array as a PyTorch tensor on that device
+    moved(X, device)    a NumPy array or a sparse matrix as a PyTorch tensor on that device
     to_numpy(X)         the values in the memory of the processor
     on_host(X, who)     the same, where X lies there; else it is refused
     is_dask(X, y)       whether one of these is a Dask collection, whose rows may lie on other machines
@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from softmargin.core.errors import DataError, IncompatibleError
 
@@ -219,8 +220,8 @@ def same_home(X: Any, *others: tuple[str, Any]) -> Home:
     return home
 
 
-def moved(X: Array, device: str) -> Any:
-    """Return a NumPy array as a PyTorch tensor on a device."""
+def moved(X: Any, device: str) -> Any:
+    """Return a NumPy array or a sparse matrix of SciPy as a PyTorch tensor on a device, dense or CSR."""
     try:
         import torch
     except (ImportError, OSError) as error:
@@ -229,6 +230,11 @@ def moved(X: Array, device: str) -> Any:
             "of the library you have."
         ) from error
     try:
+        if issparse(X):
+            rows = X.tocsr()
+            parts = (rows.indptr, rows.indices, rows.data)
+            there = [torch.asarray(part, device=torch.device(device), copy=True) for part in parts]
+            return torch.sparse_csr_tensor(*there, size=rows.shape, check_invariants=False)
         return torch.asarray(np.ascontiguousarray(X), device=torch.device(device), copy=True)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).partition("\n")[0]

@@ -62,7 +62,7 @@ class L1BallClassifier(EntryWeights, BallClassifier):
         "svrg", "scgs", "storc", "primal_dual", and "primal_dual_bfw" (as "dual_descent", without an intercept and with
         l2 > 0). Joint hinges are solved by "primal_dual" alone; the multinomial loss by all but "dual_descent",
         "pairwise_frank_wolfe" and the primal-dual ones. Or a solver object.
-    {tol, max_iter, max_seconds, class_weight, warm_start, random_state, n_jobs, verbose}
+    {tol, max_iter, max_seconds, class_weight, warm_start, random_state, n_jobs, device, verbose}
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class L1BallRegressor(EntryWeights, BallRegressor):
 
     Parameters
     ----------
-    radius, l2, fit_intercept, solver, tol, max_iter, max_seconds, warm_start, random_state, n_jobs, verbose
+    radius, l2, fit_intercept, solver, tol, max_iter, max_seconds, warm_start, random_state, n_jobs, device, verbose
         As in L1BallClassifier. The weights of all targets share the ball.
 
     Attributes

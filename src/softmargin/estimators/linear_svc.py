@@ -48,7 +48,7 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
         Start from the dual variables of the last fit, if it had the same samples and classes.
     random_state : int, RandomState or None, default=None
         Seed of the order in which samples are visited.
-    {n_jobs, verbose}
+    {n_jobs, device, verbose}
 
     Attributes
     ----------
@@ -107,6 +107,7 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str | None = None,
         verbose: int = 0,
     ) -> None:
         self._take_settings(locals())

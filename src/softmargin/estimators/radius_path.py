@@ -12,7 +12,7 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.parameters import checked
 from softmargin.core.threads import threads
 from softmargin.estimators.frame.ball import BallEstimator
-from softmargin.estimators.frame.path import FittedPath, along
+from softmargin.estimators.frame.path import FittedPath, along, demand_host
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.parameters import PARAMETERS
 from softmargin.sets.balls import checked_radius
@@ -69,6 +69,7 @@ def radius_path(
         )
     model = clone(estimator)
     model._check_parameters()
+    demand_host(model, "radius_path")
     grid = _grid_of(radii, model.radius, eps)
     data = model._checked(X, y, sample_weight)
     fitted, results = [], []

@@ -55,7 +55,7 @@ class SoftmaxRegression(LinearStreamClassifier):
         Relative duality gap, (primal - bound) / primal, at which the fit is done. Without any penalty, and with one
         that is not convex, no gap can be proven: it is then the largest violation of stationarity, relative to the
         largest gradient of a feature at W = 0.
-    {max_iter, max_seconds, class_weight, warm_start, random_state, n_jobs, verbose}
+    {max_iter, max_seconds, class_weight, warm_start, random_state, n_jobs, device, verbose}
 
     Attributes
     ----------
@@ -119,6 +119,7 @@ class SoftmaxRegression(LinearStreamClassifier):
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str | None = None,
         verbose: int = 0,
     ) -> None:
         self._take_settings(locals())

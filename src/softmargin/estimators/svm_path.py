@@ -13,7 +13,7 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.parameters import checked
 from softmargin.core.threads import threads
 from softmargin.estimators.frame.data import Data
-from softmargin.estimators.frame.path import FittedPath, along
+from softmargin.estimators.frame.path import FittedPath, along, demand_host
 from softmargin.estimators.frame.svm import SvmClassifier
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.posing.parameters import PARAMETERS
@@ -74,8 +74,7 @@ def svm_path(estimator: Any, X: Any, y: Any, *, Cs: Any = 10, sample_weight: Any
         )
     model = clone(estimator)
     model._check_parameters()
-    if getattr(model, "device", None) is not None:
-        raise IncompatibleError("svm_path computes in the memory of the processor; use device=None.")
+    demand_host(model, "svm_path")
     data = model._checked(on_host(X, "svm_path"), y, sample_weight)
     grid = grid_of(Cs, model, data)
     fitted, results = [], []

@@ -74,7 +74,7 @@ class TraceBallClassifier(_FactoredWeights, BallClassifier):
         (without an intercept, and with l2 > 0), "frank_wolfe", "block_frank_wolfe", "stochastic_frank_wolfe", "svrg",
         "scgs", "storc", "primal_dual". Joint hinges are solved by "primal_dual" alone, which takes all singular values
         in every step; the multinomial loss by all but the primal-dual ones. Or a solver object.
-    {tol, max_iter, max_seconds, class_weight, warm_start, random_state, n_jobs, verbose}
+    {tol, max_iter, max_seconds, class_weight, warm_start, random_state, n_jobs, device, verbose}
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class TraceBallRegressor(_FactoredWeights, BallRegressor):
 
     Parameters
     ----------
-    radius, l2, fit_intercept, solver, tol, max_iter, max_seconds, warm_start, random_state, n_jobs, verbose
+    radius, l2, fit_intercept, solver, tol, max_iter, max_seconds, warm_start, random_state, n_jobs, device, verbose
         As in TraceBallClassifier.
 
     Attributes

@@ -206,6 +206,7 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str | None = None,
         verbose: int = 0,
     ) -> None:
         self._take_settings(locals())
@@ -312,6 +313,7 @@ class BallRegressor(MultiOutputMixin, RegressorMixin, BallEstimator):
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str | None = None,
         verbose: int = 0,
     ) -> None:
         self._take_settings(locals())

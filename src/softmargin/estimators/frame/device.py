@@ -22,16 +22,8 @@ _FITTED = ("support_", "n_support_", "dual_coef_", "intercept_")  # arrays that 
 
 
 class DeviceClassifier(SvmClassifier):
-    """A classifier that takes X where it lies.
+    """A classifier that takes X where it lies."""
 
-    Parameters
-    ----------
-    device : str or None, default=None
-        Where a NumPy X is moved to, once, as a PyTorch tensor: "cuda", "cuda:1". Arrays of other libraries than NumPy
-        are computed where they lie.
-    """
-
-    device: str | None = None  # of those that have no such parameter
     support_vectors_: Any
 
     def _placed(self, X: Any) -> Any:

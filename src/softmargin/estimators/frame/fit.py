@@ -23,8 +23,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from softmargin.backends.arrays import is_dask, is_foreign, on_host
+from softmargin.backends.arrays import is_dask, is_foreign, moved, on_host, to_numpy
 from softmargin.core.certificate import Certificate
+from softmargin.core.errors import IncompatibleError
 from softmargin.core.parameters import check_all
 from softmargin.core.threads import threads
 from softmargin.core.warn import warn_caller
@@ -104,6 +105,9 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
         Threads of fits and predictions: None is 1, -1 all processors, -2 all but one. The same seed and the same n_jobs
         give the same bits; another n_jobs gives the same optimum, within ``tol``. BLAS has as many threads, too; with
         None it keeps its own number.
+    device : str or None, default=None
+        Where a NumPy X or a sparse matrix is moved to, once, as a PyTorch tensor: "cuda", "cuda:1". Arrays of other
+        libraries than NumPy are computed where they lie.
     verbose : int, default=0
         1 shows a progress bar with the gap, 2 writes one line to stderr for every certificate.
 
@@ -136,6 +140,7 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
         )
 
     _defaults: ClassVar[Mapping[str, Any]] = {}  # of the parameters
+    device: str | None = None  # of those that have no such parameter
     _is_summed_there: ClassVar[bool] = False  # are X on a device posed by _pose_rows?
     _allowed: ClassVar[Mapping[str, tuple[Any, ...]]] = {}  # parameters that mean here what they mean nowhere else
 
@@ -209,7 +214,7 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
             if is_dask(X, y, sample_weight) and type(self)._pose_rows is not CertifiedEstimator._pose_rows:
                 data = self._checked_rows(X, y, sample_weight)
                 return self._train(data, self._pose_rows(data.X), checkpoint)
-            if is_foreign(X) and self._is_summed_there:
+            if self._is_summed_there and (is_foreign(X) or self.device is not None):
                 return self._train(*self._posed_there(X, y, sample_weight), checkpoint)
             return self._train(self._checked(self._placed(X), y, sample_weight), checkpoint=checkpoint)
 
@@ -217,13 +222,22 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
         """Check Dask collections: one pass over them."""
         from softmargin.estimators.frame.cluster import checked_rows
 
+        if self.device is not None:
+            raise IncompatibleError(
+                f"device={self.device!r} moves a NumPy X, and the rows of a Dask collection stay; use device=None."
+            )
         return checked_rows(self, X, y, sample_weight)
 
     def _posed_there(self, X: Any, y: Any, sample_weight: Any) -> tuple[Data, Posed]:
-        """Check data on a device, and pose their problem."""
+        """Check data on a device, or move them there, and pose their problem."""
         from softmargin.estimators.frame.placed import placed, placed_data
 
+        names = {}
+        if not is_foreign(X):
+            X, y, sample_weight = self._checked(X, to_numpy(y), to_numpy(sample_weight))[:3]
+            X, names = moved(X, str(self.device)), {"feature_names_in_": vars(self).get("feature_names_in_")}
         data, rows = placed_data(self, X, y, sample_weight)
+        self.__dict__.update({name: value for name, value in names.items() if value is not None})
         posed = self._pose_rows(rows)
         classes = {} if data.classes is None else {"classes_": data.classes}
         return data, posed._replace(attributes=lambda point: placed({**classes, **posed.attributes(point)}, X, y))

@@ -7,13 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate
+from softmargin.core.errors import IncompatibleError
 from softmargin.estimators.frame.data import Data
 from softmargin.estimators.frame.fit import CertifiedEstimator
 from softmargin.run import Result
 
-__all__ = ["FittedPath", "along"]
+__all__ = ["FittedPath", "along", "demand_host"]
 
 Array = NDArray[Any]
+
+
+def demand_host(model: CertifiedEstimator, path: str) -> None:
+    """Refuse a model that moves its data to a device."""
+    if model.device is not None:
+        raise IncompatibleError(f"{path} computes in the memory of the processor; use device=None.")
 
 
 def along(model: CertifiedEstimator, data: Data, setting: str, values: Iterable[float]) -> Iterator[Result]:

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import column_or_1d, validate_data
 
-from softmargin.backends.arrays import Home, home_of, is_foreign, same_home, to_numpy
+from softmargin.backends.arrays import Home, home_of, is_foreign, moved, same_home, to_numpy
 from softmargin.backends.sparse_arrays import csr_home, csr_like, is_sparse, parts_of
 from softmargin.core.deadline import check_time
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.estimators.frame.data import Data, checked_weights, encoded
+from softmargin.core.sparse import checked_sparse
+from softmargin.estimators.frame.data import X_KINDS, Data, checked_weights, encoded
 from softmargin.estimators.posing.fit import LARGEST_SQUARES
 from softmargin.losses import on_device
 from softmargin.losses.joint import JOINT
@@ -196,10 +197,12 @@ def placed_scores(estimator: Any, X: Any, factors: tuple[Any, ...]) -> Any:
     """Return X times some matrices on a device + intercept_, (n, k), there, one tile at a time."""
     home = home_of(factors[0])
     if not is_foreign(X):
-        raise DataError(
-            f"the model lies on {home.device}, X is in the memory of the processor; pass X where the model is, or "
-            "predict with model(), which holds NumPy arrays."
-        )
+        if estimator.device is None:
+            raise DataError(
+                f"the model lies on {home.device}, X is in the memory of the processor; pass X where the model is, or "
+                "predict with model(), which holds NumPy arrays."
+            )
+        X = moved(validate_data(estimator, checked_sparse(X), reset=False, **X_KINDS), str(estimator.device))
     common_home(X, ("the model", factors[0]))
     X = checked_matrix(X, home)
     if X.shape[1] != estimator.n_features_in_:

@@ -28,6 +28,8 @@ def _refusal(estimator: Any) -> str:
     refusal: str = estimator._stream_refusal()
     if isinstance(estimator.class_weight, str) and estimator.class_weight == "balanced":
         refusal = "class_weight='balanced' needs all rows at once; pass a mapping, or None."
+    if estimator.device is not None:
+        refusal = "partial_fit computes in the memory of the processor; use device=None."
     if getattr(estimator, "probability", None) not in (None, False):
         refusal = "probability= needs all rows at once; leave it out."
     return refusal
