@@ -10,6 +10,7 @@ import pytest
 from array_libraries import LIBRARIES, NOT_HERE, strict
 from softmargin import KernelSVC, KernelSVCCV, certify, svm_path
 from softmargin.backends.arrays import home_of, is_foreign, to_numpy
+from softmargin.backends.shifted_inverse import ShiftedInverse
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.data import blobs
 from softmargin.kernels import Laplacian, make_kernel
@@ -108,6 +109,20 @@ def test_the_inverse_and_products_are_those_of_numpy(put, block, monkeypatch):
     np.testing.assert_allclose(device.back(moves[1]), moves[0], atol=1e-14)
     np.testing.assert_allclose(moves[0], np.linalg.solve(K + 3.0 * np.eye(30), pull.T), atol=1e-14)
     np.testing.assert_allclose(device.back(device.product(device.here(K))), K @ K, atol=1e-13)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("k", [1, 10, 16])
+def test_a_fused_product_with_the_inverse_is_that_of_plain_operations(k, monkeypatch):
+    pytest.importorskip("triton", reason=NOT_HERE)
+    monkeypatch.setattr("softmargin.backends.shifted_inverse.BLOCK", 128)
+    put, rng = LIBRARIES["torch_cuda"](), np.random.default_rng(k)
+    root, V = (rng.standard_normal((rows, 300)).astype(np.float32) for rows in (300, k))
+    inverse = ShiftedInverse(put(root @ root.T / 300), 3.0, home_of(put(root)))
+    assert inverse._fused is not None
+    fused = to_numpy(inverse.applied(put(V)))
+    monkeypatch.setattr(inverse, "_fused", None)
+    np.testing.assert_allclose(fused, to_numpy(inverse.applied(put(V))), atol=1e-5)
 
 
 def test_an_inverse_by_halves_is_the_inverse(put, monkeypatch):

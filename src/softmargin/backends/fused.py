@@ -2,6 +2,7 @@
 
     rbf_values        exp(min(2 gamma <a, b> - gamma |a|^2 - gamma |b|^2, 0)), in place of the products <a, b>
     fused_iteration   an iteration of splitting (solvers.kernel_svm): products and one kernel
+    times_inverse     products with the inverse that ``shifted_inverse`` has factored
 
 An iteration does what ``_dual_rows.plain_iteration`` does with whole arrays, every row by itself:
 
@@ -11,6 +12,9 @@ An iteration does what ``_dual_rows.plain_iteration`` does with whole arrays, ev
 Nearest rows (the formulas of ``_dual_rows``). Crammer-Singer: the shift of the simplex by Michelot's passes, each of
 which drops the entries below the last shift; k passes end it. Weston-Watkins: gamma by bisection, then by the formula
 of the entries that lie between their bounds, which has no error but rounding.
+
+Products of a few rows with a large matrix read it at half of the memory's speed in cuBLAS. Here tensor cores multiply
+(``tf32x3``: three products of halves of the numbers, as exact as float32), and the memory is all that counts.
 
 Triton and PyTorch are imported here: ``Home.fused`` loads this module where it can be used. Numbers that need all their
 digits come as tensors, as Triton takes those of Python for float32.
@@ -24,9 +28,12 @@ import torch
 import triton
 import triton.language as tl
 
-__all__ = ["WIDEST", "fused_iteration", "is_usable", "rbf_values"]
+__all__ = ["NARROW", "WIDEST", "fused_iteration", "is_usable", "rbf_values", "times_inverse"]
 
 WIDEST = 1024  # classes: a row is in the registers of one group of threads
+NARROW = 16  # rows of a product with an inverse, at most: as many as a tensor core takes
+_TILE = tl.constexpr(64)  # rows and columns of a factor for one group of threads; measured
+_PARTS = 16  # of a sum over rows, one for every group of threads: enough to keep an H200 busy; measured
 _LENGTH = 1024  # of a part of a row of kernel values; by hand
 _ENTRIES = 512  # of T for one group of threads; by hand
 _HALVINGS = tl.constexpr(60)  # of the interval that holds gamma: below the rounding of its ends
@@ -157,12 +164,66 @@ def rbf_values(products: Any, own: Any, other: Any, gamma: float) -> Any:
     return products
 
 
+@triton.jit
+def _down(factor, V, first, n_rows, k, m, size: tl.constexpr, width: tl.constexpr):  # type: ignore[no-untyped-def]
+    i = tl.program_id(0) * _TILE + tl.arange(0, _TILE)
+    j, c = tl.arange(0, _TILE), tl.arange(0, width)
+    is_row, is_inside = i < n_rows, c < k
+    sums = tl.zeros((_TILE, width), dtype=tl.float32)
+    own = factor + (size + i)[:, None].to(tl.int64) * size
+    for start in range(0, size, _TILE):
+        tile = tl.load(own + (start + j)[None, :], mask=is_row[:, None], other=0.0)
+        head = tl.load(V + c[None, :] * m + (first + start + j)[:, None], mask=is_inside[None, :], other=0.0)
+        sums = tl.dot(tile, head, sums, input_precision="tf32x3")
+    at, is_there = V + c[None, :] * m + (first + size + i)[:, None], is_row[:, None] & is_inside[None, :]
+    tl.store(at, tl.load(at, mask=is_there, other=0.0) + sums, mask=is_there)
+
+
+@triton.jit
+def _up(factor, V, parts, first, n_rows, per_part, k, m, size: tl.constexpr, width: tl.constexpr):  # type: ignore[no-untyped-def]
+    j, part = tl.program_id(0) * _TILE + tl.arange(0, _TILE), tl.program_id(1)
+    i, c = tl.arange(0, _TILE), tl.arange(0, width)
+    sums = tl.zeros((width, _TILE), dtype=tl.float32)
+    for start in range(part * per_part, min((part + 1) * per_part, n_rows), _TILE):
+        is_row = start + i < n_rows
+        tile = tl.load(factor + (start + i)[:, None].to(tl.int64) * size + j[None, :], mask=is_row[:, None], other=0.0)
+        is_there = (c < k)[:, None] & is_row[None, :]
+        rest = tl.load(V + c[:, None] * m + (first + start + i)[None, :], mask=is_there, other=0.0)
+        sums = tl.dot(rest, tile, sums, input_precision="tf32x3")
+    tl.store(parts + (part * width + c)[:, None] * size + j[None, :], sums)
+
+
+def times_inverse(V: Any, factor: list[Any]) -> Any:
+    """Return V (L D L')^-1, for V (k, m) of few rows; float32. ``factor`` is that of ``ShiftedInverse``.
+
+    The columns of all blocks but the last are whole tiles.
+    """
+    V, (k, m), first = V.clone(memory_format=torch.contiguous_format), V.shape, 0
+    for lower in factor[:-1]:
+        n_rows, size = lower.shape
+        _down[(triton.cdiv(n_rows - size, _TILE.value),)](lower, V, first, n_rows - size, k, m, size, NARROW)
+        first += size
+    V[:, first:] = V[:, first:] @ factor[-1]
+    for lower in factor[-2::-1]:
+        n_rows, size = lower.shape
+        first -= size
+        per_part = triton.cdiv(triton.cdiv(n_rows, _PARTS), _TILE.value) * _TILE.value
+        parts = V.new_empty((_PARTS, NARROW, size))
+        _up[(size // _TILE.value, _PARTS)](lower, V, parts, first, n_rows, per_part, k, m, size, NARROW)
+        V[:, first : first + size] = parts.sum(dim=0)[:k]
+    return V
+
+
 @cache
 def is_usable(device: Any) -> bool:
     """Say whether Triton can compile here: it needs a compiler for C beside itself."""
     one = torch.ones((1, 2), dtype=torch.float64, device=device)
     y = torch.zeros(1, dtype=torch.int32, device=device)
+    side, narrow = _TILE.value, {"dtype": torch.float32, "device": device}
     try:
+        times_inverse(
+            torch.ones((1, 2 * side), **narrow), [torch.ones((rows * side, side), **narrow) for rows in (2, 1)]
+        )
         fused_iteration(True, y, one[:, :1], lambda pull: pull, one, one, rho=1.0, relaxation=1.0)(one, one, one.T)
     except Exception:  # whatever its compilers raise: plain operations do the same
         return False
