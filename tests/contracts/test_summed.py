@@ -1,5 +1,6 @@
 """Losses summed over blocks of rows: the same optimum and the same certificate as the local problem, for any blocks."""
 
+from copy import copy
 from itertools import pairwise
 
 import numpy as np
@@ -195,6 +196,23 @@ def test_a_run_that_begins_at_a_sample_has_fewer_steps_and_the_same_optimum(name
         sizes[every] = result.n_iter, result.certificate.primal
     assert sizes[10][0] < sizes[10**6][0]
     assert sizes[10][1] == pytest.approx(sizes[10**6][1], rel=tol)
+
+
+def test_near_the_optimum_the_hessian_is_kept_and_one_that_is_missing_is_that_of_its_weights():
+    rng = np.random.default_rng(8)
+    many = rng.normal(size=(4000, D))
+    y = (many[:, 0] + rng.normal(size=4000) > 0.3).astype(int)
+    problem = PenalizedSum(cut(3, many, y, np.ones(4000)), FORMS["logistic"], L2(1.0))
+    solver = SummedNewton(sample=SampleTuning(every=10))
+    first = solver.step(problem, solver.start(problem, None, rng))
+    state = solver.step(problem, first)
+    assert first.base is first.weights
+    assert state.hessian is first.hessian
+    assert not np.array_equal(state.weights, state.base)
+    resumed = copy(state)
+    resumed.hessian = None
+    assert np.array_equal(solver.step(problem, resumed).weights, solver.step(problem, state).weights)
+    assert solve(problem, solver, stop=Stop(1e-10, 12)).certificate.meets(1e-10)
 
 
 def test_a_sample_unlike_the_rows_is_not_begun_at():

@@ -23,6 +23,7 @@ __all__ = ["DaskBlocks"]
 T = TypeVar("T", bound=tuple[Any, ...])
 Told = Callable[[int, int, int], None]
 _ADDED = 16  # sums that one task adds, a power of two; a task costs Dask 4 ms of a core, their addition nothing
+_CARRIED = 1 << 12  # bytes of small arrays that every task carries; a task for them costs more, up to here; by hand
 _MODEST = 1 << 20  # bytes of a sum of which a task may hold that many; larger ones are added two at a time; by hand
 
 
@@ -72,7 +73,8 @@ class DaskBlocks:
         return found
 
     def _tasks(self, work: Callable[..., Any], small: tuple[Any, ...], name: str | None) -> list[Any]:
-        arrays = shared(small)
+        n_bytes = sum(each.nbytes for each in small if isinstance(each, np.ndarray))
+        arrays = Shared(small) if n_bytes <= _CARRIED else shared(small)
         return [task(_worked, work, part, arrays, name) for part in self.parts]
 
     @contextmanager

@@ -30,7 +30,7 @@ from softmargin.problems.summed_passes import Balance, Curvature, Scored
 __all__ = ["SummedLosses", "SummedPoint"]
 
 _WIDTH = 1e-3  # of the corner of a hinge whose weights alone are known; by hand
-_BALANCED = 1e-10  # share of the dual variables that may be out of balance before the intercept is improved; by hand
+_BALANCED = 1e-5  # share of the losses that balance may cost before the intercept is improved, a pass or more; by hand
 _MAX_STEPS = 20  # of Newton's method for the intercept; a guard
 
 
@@ -154,14 +154,11 @@ class SummedLosses:
         raise NotImplementedError
 
     def rough_residual(self, W: Array, values: Array, gradient: Array, width: float) -> float:
-        """Guess the residual at W, given what a pass returns there.
-
-        To balance the slopes costs about what is out of balance, times a score.
-        """
+        """Guess the residual at W, given what a pass returns there."""
         soft, hard, inner, entropies = values
         conjugates = float(inner - soft + width * entropies)
         if self.form.is_free:
-            conjugates += float(np.abs(gradient[-1]) @ (1.0 + np.abs(W[-1])))
+            conjugates += _price_of_balance(gradient[-1], W)
         primal = float(hard + self.value(W))
         return relative_gap(primal, self._rough_bound(self.form.penalised(gradient), conjugates, float(hard)))
 
@@ -198,7 +195,7 @@ class SummedLosses:
         slopes, length = self._slopes(here), 1.0
         for _ in range(_MAX_STEPS):
             size = float(np.abs(slopes).sum())
-            if size <= _BALANCED * float(np.abs(here.sums).sum()):
+            if _price_of_balance(slopes, W) <= _BALANCED * here.losses.value:
                 break
             step = -np.linalg.lstsq(here.bends, slopes, rcond=1e-12)[0]
             new = W.copy()
@@ -248,3 +245,8 @@ class SummedLosses:
         """Return a hash of the data in their blocks, the loss and what is added to it."""
         digests = self.blocks.each(passes.block_digest)
         return hashlib.sha256(repr((self._settings(), self.form, digests)).encode()).hexdigest()
+
+
+def _price_of_balance(slopes: Array, W: Array) -> float:
+    """Return about what it costs to balance the slopes: what is out of balance, times a score."""
+    return float(np.abs(slopes) @ (1.0 + np.abs(W[-1])))

@@ -7,7 +7,8 @@ f_w is the loss with its corners rounded off over the width w (``losses.smoothed
 the hinge itself is that of F_w and what the corners cost. Where the first is not most of both, the width falls to w',
 and the step follows the path of the minima:   (H + ridge) D = -(G + (w' - w) dG/dw).
 
-Where H has few enough numbers, the pass that judges a step also brings the H of the next one. Else H is known by its
+Where H has few enough numbers, the pass that judges a step also brings the H of the next one; of a smooth loss that
+converges quickly the last H is kept, and a pass brings the gradient alone. Else H is known by its
 products with vectors, one pass each, and conjugate gradients have a Gram matrix for all columns, or the diagonal.
 A step that does not lower F_w enough is shortened: one pass tries several lengths.
 
@@ -47,6 +48,7 @@ class SummedNewtonTuning(NamedTuple):
     enough: float = 1e-4  # share of the predicted decrease that a step must reach; the usual one
     shortest: int = 12  # lengths 1/2, 1/4, ... of a step that is too long; by hand
     settled: float = 0.6  # share of the gap that is not due to the corners at which the width falls; letter, a9a
+    near: float = 1e-2  # of G' H^-1 G before, at which H is kept: about two digits a step; by hand
     fall: float = 0.4  # of the width; 0.2 takes as many passes on letter, more on shuttle and a9a
 
 
@@ -56,10 +58,12 @@ class SummedNewtonState:
 
     weights: Array  # (d + 1, k)
     width: float
+    base: Array  # (d + 1, k) the weights whose Hessian is used: those above, or earlier ones
     values: Array  # (4,) as a pass returns them
     gradient: Array  # (d + 1, k) of the losses
     drift: Array  # (d + 1, k) its derivative by the width; empty for a smooth loss
     first_size: float = math.nan
+    decrement: float = math.nan  # G' H^-1 G at the weights before
     hessian: Any = field(init=False, repr=False, default=None)
 
 
@@ -88,12 +92,16 @@ class SummedNewton(Resumable):
         d, k = problem.shape
         return ((d * k) ** 2 if problem.form.loss.is_joint else k * d**2) <= self.tuning.most_numbers
 
-    def _at(self, problem: SummedProblem, W: Array, width: float) -> SummedNewtonState:
-        """Return the state at some weights: one pass."""
-        if not self._is_small(problem):
-            return SummedNewtonState(W, width, *problem.scored(W, width))
+    def _at(
+        self, problem: SummedProblem, W: Array, width: float, kept: SummedNewtonState | None = None
+    ) -> SummedNewtonState:
+        """Return the state at some weights, with their Hessian or that of another state: one pass."""
+        if kept is not None or not self._is_small(problem):
+            state = SummedNewtonState(W, width, W if kept is None else kept.base, *problem.scored(W, width))
+            state.hessian = None if kept is None else kept.hessian
+            return state
         *sums, hessian = problem.curvature(W, width)
-        state = SummedNewtonState(W, width, *sums)
+        state = SummedNewtonState(W, width, W, *sums)
         state.hessian = hessian
         return state
 
@@ -111,10 +119,11 @@ class SummedNewton(Resumable):
         if not slope < 0.0:
             return state
         before = objective(problem, state)
-        new = self._at(problem, W + D, state.width)
+        is_near = problem.is_smooth and self._is_small(problem) and -slope <= self.tuning.near * state.decrement
+        new = self._at(problem, W + D, state.width, state if is_near else None)
         if not objective(problem, new) <= before + self.tuning.enough * slope + JITTER * abs(before):
             new = self._shortened(problem, state, D, before)
-        new.first_size = first_size
+        new.first_size, new.decrement = first_size, -slope
         return new
 
     def _is_settled(self, problem: SummedProblem, state: SummedNewtonState) -> bool:
@@ -128,19 +137,21 @@ class SummedNewton(Resumable):
     def _shortened(
         self, problem: SummedProblem, state: SummedNewtonState, D: Array, before: float
     ) -> SummedNewtonState:
-        """Return the state at the best of several shorter steps; the same one where none is lower."""
+        """Return the state at the best of several shorter steps; the same one, with its own H, where none is lower."""
         W, lengths = state.weights, 0.5 ** np.arange(1.0, self.tuning.shortest + 1.0)
         losses = problem.along(W, D, lengths, state.width)
         values = [loss + problem.value(W + t * D) for t, loss in zip(lengths, losses, strict=True)]
         best = int(np.argmin(values))
-        return self._at(problem, W + lengths[best] * D, state.width) if values[best] < before else state
+        if values[best] < before:
+            return self._at(problem, W + lengths[best] * D, state.width)
+        return state if np.array_equal(state.base, W) else self._at(problem, W, state.width)
 
     def _direction(self, problem: SummedProblem, state: SummedNewtonState, G: Array) -> tuple[Array, float]:
         """Return D, and the size of the first gradient."""
         seen = _seen(problem, np.ones(problem.shape))
         if self._is_small(problem):
             if state.hessian is None:
-                state.hessian = problem.curvature(state.weights, state.width).hessian
+                state.hessian = problem.curvature(state.base, state.width).hessian
             return _solved(state.hessian, problem.ridge * seen, -G), state.first_size
         metric = self._metric(problem, state, seen)
 
