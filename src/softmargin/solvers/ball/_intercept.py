@@ -26,6 +26,7 @@ class InterceptTuning(NamedTuple):
 
     most_passes: int = 100  # a guard, not a target
     level: float = 1e-13  # share of the sizes of slopes below which their sum is rounding
+    close: float = 1e-7  # the same from which on a Newton step is the last: what it leaves is of second order
     rounding: float = 1e-15  # a step of this share of b ends the search
     far: float = 1e100  # an intercept this large comes from a step without curvature
     # Entries of a block, and the fewest rows: its tiles share cache lines, still in the cache when read again; by hand
@@ -79,12 +80,14 @@ def search(
             else:
                 high[c] = b[c]
             new = b[c] - slope / bend if bend > 0.0 else np.inf
+            is_last = abs(slope) <= _TUNING.close * size
             if not (low[c] < new < high[c] and abs(new) < _TUNING.far):
+                is_last = False
                 if low[c] > -np.inf and high[c] < np.inf:
                     new = 0.5 * (low[c] + high[c])
                 else:
                     new = b[c] - np.sign(slope) * (1.0 + 2.0 * abs(b[c]))
-            has_moved = has_moved or abs(new - b[c]) > _TUNING.rounding * (1.0 + abs(b[c]))
+            has_moved = has_moved or not (is_last or abs(new - b[c]) <= _TUNING.rounding * (1.0 + abs(b[c])))
             b[c] = new
         has_moved = has_moved and alarm[0] == 0
     return n_passes

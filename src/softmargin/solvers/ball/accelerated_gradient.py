@@ -61,7 +61,8 @@ class BallGradientState:
     S: Array  # (n, k) scores, without the intercept
     last_W: Array  # one iteration ago
     last_S: Array
-    intercept: Array  # (k,)
+    intercept: Array  # (k,) the best at S
+    last_intercept: Array  # one iteration ago
     metric: Array  # (d,) m
     lipschitz: float  # L, of f alone
     ceiling: float  # a bound on L that always holds
@@ -99,7 +100,9 @@ class BallGradient(BallSolver):
         ceiling = float((squares / metric).sum()) or 1.0  # where X is zero, any number will do
         # A step along one column meets at least the curvature of that column.
         first = max(float((squares / metric).max()), LEAST_SHARE * ceiling)
-        return BallGradientState(W, S, W.copy(), S.copy(), point.intercept, metric, first, ceiling)
+        return BallGradientState(
+            W, S, W.copy(), S.copy(), point.intercept, point.intercept.copy(), metric, first, ceiling
+        )
 
     def _metric(self, problem: Any, squares: Array) -> Array:
         """Return m, given the largest curvature along every column."""
@@ -140,8 +143,8 @@ class BallGradient(BallSolver):
         V, S, U, G, D = state.V, state.V_scores, state.U, state.G, state.D
         extrapolate(state.W, state.last_W, beta, V)
         extrapolate(state.S, state.last_S, beta, S)
-        state.intercept = best_intercept(problem, S, state.intercept)
-        objective.fill_slopes(problem, S, state.intercept, U)
+        b = best_intercept(problem, S, state.intercept + beta * (state.intercept - state.last_intercept))
+        objective.fill_slopes(problem, S, b, U)
         objective.fill_adjoint(problem.X, U, G)
         # The new point overwrites the one before last.
         new, new_S = state.last_W, state.last_S
@@ -151,7 +154,7 @@ class BallGradient(BallSolver):
             self._land(problem, state, 1.0 / M, new)
             np.subtract(new, V, out=D)
             objective.fill_scores(problem.X, new, new_S)
-            intercept = best_intercept(problem, new_S, state.intercept)
+            intercept = best_intercept(problem, new_S, b)
             rise = objective.slope_rise(problem, new_S, intercept, U, S)
             square = float(state.metric @ np.einsum("jc,jc->j", D, D))
             if square == 0.0 or not rise > state.lipschitz * square or state.lipschitz >= state.ceiling:
@@ -159,12 +162,12 @@ class BallGradient(BallSolver):
             state.lipschitz = min(max(self.tuning.growth * state.lipschitz, rise / square), state.ceiling)
         if state.n_done % self.tuning.gap_every == 0:
             losses = objective.losses(problem, new_S, intercept)
-            state.gap = self._gap(problem, new, losses, G, objective.conjugates(problem, S, state.intercept))
+            state.gap = self._gap(problem, new, losses, G, objective.conjugates(problem, S, b))
         D *= M[:, None]
         turned = float(np.vdot(D, new)) < float(np.vdot(D, state.W))
         state.momentum = 1.0 if self.restart and turned else momentum
         state.W, state.last_W = new, state.W
         state.S, state.last_S = new_S, state.S
-        state.intercept = intercept
+        state.intercept, state.last_intercept = intercept, state.intercept
         state.n_done += 1
         return state

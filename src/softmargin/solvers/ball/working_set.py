@@ -62,7 +62,7 @@ class BallWorkingSet(BallSolver):
         """Allocate, from a first point or from zero."""
         checked_ball(problem, "BallWorkingSet", "BallGradient", L1Ball)
         first = _PLAIN.start(problem, init, rng)
-        arrays = (first.W, first.S, first.last_W, first.last_S, first.intercept, first.metric)
+        arrays = (first.W, first.S, first.last_W, first.last_S, first.intercept, first.last_intercept, first.metric)
         return BallWorkingSetState(*arrays, first.lipschitz, first.ceiling)
 
     def step(self, problem: ConstrainedProblem, state: BallWorkingSetState) -> BallGradientState:
@@ -97,5 +97,9 @@ class BallWorkingSet(BallSolver):
         state.W[features] = inner.W
         state.S[:] = inner.S
         state.last_W[:], state.last_S[:] = state.W, state.S
-        state.intercept, state.lipschitz = inner.intercept, inner.lipschitz
+        state.intercept, state.last_intercept, state.lipschitz = (
+            inner.intercept,
+            inner.intercept.copy(),
+            inner.lipschitz,
+        )
         return state
