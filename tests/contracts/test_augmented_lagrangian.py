@@ -36,19 +36,22 @@ def test_every_form_of_x_gives_the_same():
 
 
 @pytest.mark.parametrize("form", [dense, csr_matrix], ids=["dense", "csr"])
-@pytest.mark.parametrize("shape", [(40, 5), (12, 30)], ids=["by features", "by samples"])
-def test_systems_follow_the_samples_that_enter_and_leave(form, shape):
+@pytest.mark.parametrize(("shape", "n_factors"), [((80, 24), 2), ((12, 30), 0)], ids=["by features", "by samples"])
+def test_systems_follow_the_samples_that_enter_and_leave(form, shape, n_factors):
     rng = np.random.default_rng(0)
     X, y = np.where(rng.random(shape) < 0.15, rng.normal(size=shape), 0.0), np.arange(shape[0]) % 2
     problem, c = MulticlassSVM(form(X), y, bias=2.0), rng.uniform(1.0, 3.0, shape[0])
-    A, systems = augmented(problem), ActiveSquares(problem.X, problem.bias, c)
-    active = rng.random(shape[0]) < 0.7
-    for _ in range(4):
-        right = rng.normal(size=shape[1] + 1)
-        matrix = np.eye(shape[1] + 1) + (A[active] * c[active, None]).T @ A[active]
-        np.testing.assert_allclose(systems.solve(active, right), np.linalg.solve(matrix, right), rtol=1e-9, atol=1e-12)
+    A, systems, rho = augmented(problem), ActiveSquares(problem.X, problem.bias, c), 0.5
+    active, n_factored = rng.random(shape[0]) < 0.7, 0
+    for moved in (0, 0, 1, 2, 20):
         active = active.copy()
-        active[rng.integers(shape[0], size=2)] ^= True
+        active[rng.permutation(shape[0])[:moved]] ^= True
+        right = rng.normal(size=shape[1] + 1)
+        matrix = np.eye(shape[1] + 1) + (A[active] * (rho * c[active, None])).T @ A[active]
+        before, found = systems.factor, systems.solve(active, rho, right)
+        np.testing.assert_allclose(found, np.linalg.solve(matrix, right), rtol=1e-9, atol=1e-12)
+        n_factored += systems.factor is not before
+    assert n_factored == n_factors
 
 
 def test_raw_features_and_a_large_price_are_certified_and_warm_starts_end_at_once():

@@ -218,7 +218,8 @@ def _adjoint_column(rows: Any, U: Array, k: int, out: Array) -> None:
     for i in range(U.shape[0]):
         begin, end = rows_.entries(i)
         u = U_[i]
-        total += u
-        for p in range(begin, end):
-            out_[rows_.column(i, p)] += u * rows_.value(p)
+        if u != 0.0:  # most dual variables are zero
+            total += u
+            for p in range(begin, end):
+                out_[rows_.column(i, p)] += u * rows_.value(p)
     out[-1] += rows_.bias * total

@@ -70,6 +70,8 @@ def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNIN
     if unknowns > InteriorPoint().tuning.max_unknowns:
         return None
     if k == 2 and steepness <= tuning.steepest:
+        if 3.0 * unknowns**2 > tuning.most_numbers:
+            return None
         newton = unknowns**3 / 3.0 + 2.0 * tuning.scattered * values.size + tuning.call
         name, whole = "augmented_lagrangian", tuning.newtons * newton + tuning.sums * step.multiplications
     elif n_parts * step.numbers > tuning.most_numbers:

@@ -1,107 +1,147 @@
 """The Newton systems of a set J of samples that changes little from one to the next.
 
-    (identity + sum_J c_i x_i x_i') u = right                                              maths: linear SVM, section 10
+    M u = right ,    M = identity + rho sum_J C_i x_i x_i'                                 maths: linear SVM, section 10
 
 x_i has the constant feature as its last entry. The sum is kept, and follows the samples that enter and leave J; where
-these are more than J has, it is summed afresh. Where J has far fewer samples than there are features, one unknown per
-sample is enough: with A the rows sqrt(c_i) x_i' of J, u = right - A' (identity + A A')^-1 A right.
+these are more than J has, it is summed afresh. So does the factor of M, by Woodbury's identity: with B the columns
+sqrt(rho C_i) x_i of the r samples that entered (s = 1) or left (s = -1) since M was factored,
+
+    (M + B diag(s) B')^-1 = M^-1 - M^-1 B (diag(s) + B' M^-1 B)^-1 B' M^-1
+
+until r is a fair share of the unknowns or rounding shows. Where J has far fewer samples than there are features, one
+unknown per sample is enough: with A the rows sqrt(rho C_i) x_i' of J, u = right - A' (identity + A A')^-1 A right.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dposv
+from scipy.linalg.blas import dsymv, dtrsm
+from scipy.linalg.lapack import dpotrf, dpotrs, dsysv
 
 from softmargin.core.deadline import check_time
-from softmargin.matrices.operator import is_thin
+from softmargin.matrices.operator import is_thin, row_slices
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.solvers.common.hinge_newton import solve_positive
+from softmargin.solvers.linear_svm._label_groups import BLOCK
 from softmargin.solvers.linear_svm.interior_point import InteriorPointTuning
 
 __all__ = ["ActiveSquares"]
 
 Array = NDArray[Any]
+FEW_MOVED = 0.125  # of the unknowns: above, a new factor is the smaller work; timings with 781 of them
+ROUGH = 1e-6  # residual of a solution by update, relative to the right-hand side; by hand
 FEW_SAMPLES = 0.5  # of the features: below, a system in the samples is the smaller work; by hand
 
 
+class _Factor(NamedTuple):
+    """Of the matrix M of a set and rho, scaled to a diagonal of ones."""
+
+    is_active: Array
+    rho: float
+    scale: Array
+    root: Array
+
+
 class ActiveSquares:
-    """The systems of sets of samples of X, with weights c."""
+    """The systems of sets of samples of X, with prices C."""
 
-    def __init__(self, X: Any, bias: float, weights: Array) -> None:
-        self.X, self.bias, self.weights = X, bias, weights
+    def __init__(self, X: Any, bias: float, prices: Array) -> None:
+        self.X, self.bias, self.prices = X, bias, prices
         self.D = X.shape[1] + 1
-        self.held = np.zeros(len(weights), dtype=bool)
-        self.squares: Array | None = None  # the upper triangle
+        self.held = np.zeros(len(prices), dtype=bool)
+        self.squares = np.zeros((0, 0))  # the upper triangle of the sum over those held, once there is one
+        self.factor: _Factor | None = None
 
-    def solve(self, is_active: Array, right: Array) -> Array:
+    def solve(self, is_active: Array, rho: float, right: Array) -> Array:
         """Return the solution for the set of the samples that are active."""
         m = int(np.count_nonzero(is_active))
         if m < FEW_SAMPLES * self.D:
-            return self._solve_by_samples(np.flatnonzero(is_active), right)
+            return self._solve_by_samples(np.flatnonzero(is_active), rho, right)
         check_time(self.D**3.0 / 3.0)
         change = is_active != self.held
-        if self.squares is None or np.count_nonzero(change) > m:
-            self.squares = self._sum(np.flatnonzero(is_active))
-        else:
-            moved = np.flatnonzero(change)
-            A = self._scaled(moved)
-            self.squares += (A * np.where(is_active[moved], 1.0, -1.0)[:, None]).T @ A
+        if not self.squares.size or np.count_nonzero(change) > m:
+            self.squares, change = np.zeros((self.D, self.D)), is_active
+        self._add(np.flatnonzero(change & is_active), 1.0)
+        self._add(np.flatnonzero(change & ~is_active), -1.0)
         self.held = is_active
-        matrix = self.squares.copy()
+        if self.factor is not None and self.factor.rho == rho:
+            found = self._solve_by_update(self.factor, is_active, right)
+            if found is not None:
+                return found
+        self.factor = self._factored(is_active, rho)
+        x, _ = dpotrs(self.factor.root, self.factor.scale * right, lower=True)
+        return np.asarray(self.factor.scale * x)
+
+    def _factored(self, is_active: Array, rho: float) -> _Factor:
+        """Factor M; where rounding leaves no factor a ridge is added until there is one."""
+        tuning, matrix, ridge = InteriorPointTuning(), rho * self.squares, 0.0
         matrix.flat[:: self.D + 1] += 1.0
-        return _solve_scaled(matrix, right)
+        scale = 1.0 / np.sqrt(matrix.flat[:: self.D + 1])
+        matrix *= scale
+        matrix *= scale[:, None]
+        while ridge <= 1.0:
+            # The upper triangle by rows is the lower by columns.
+            root, failed = dpotrf(matrix.T, lower=True, clean=False)
+            if not failed:
+                return _Factor(is_active, rho, scale, root)
+            ridge = max(tuning.ridge_growth * ridge, tuning.least_ridge)
+            matrix.flat[:: self.D + 1] = 1.0 + ridge
+        raise np.linalg.LinAlgError("no factor of the Newton matrix")
 
-    def _sum(self, rows: Array) -> Array:
-        """Return the upper triangle of sum c_i x_i x_i' over some samples."""
-        d, c = self.D - 1, self.weights[rows]
+    def _solve_by_update(self, old: _Factor, is_active: Array, right: Array) -> Array | None:
+        """Solve by the factor of another set and the samples that moved; None where that is more work, or too rough."""
+        moved = np.flatnonzero(is_active != old.is_active)
+        if len(moved) > FEW_MOVED * self.D:
+            return None
+        B = (self._wide(self.X[moved]) * np.sqrt(old.rho * self.prices[moved])[:, None] * old.scale).T
+        T = dtrsm(1.0, old.root, np.column_stack([B, old.scale * right]), lower=True)
+        T, t = T[:, :-1], T[:, -1]
+        small = T.T @ T
+        small.flat[:: len(moved) + 1] += np.where(is_active[moved], 1.0, -1.0)
+        if len(moved):
+            *_, c, failed = dsysv(small, T.T @ t)
+            if failed:
+                return None
+            t = t - T @ c
+        u = old.scale * dtrsm(1.0, old.root, t[:, None], lower=True, trans_a=1)[:, 0]
+        left = old.scale * (right - u - dsymv(old.rho, self.squares.T, u, lower=True))
+        return u if np.linalg.norm(left) <= ROUGH * np.linalg.norm(old.scale * right) else None
+
+    def _add(self, rows: Array, sign: float) -> None:
+        """Add sum C_i x_i x_i' over some samples, or subtract it."""
+        c = sign * self.prices[rows]
         if is_thin(self.X):
-            squares, some, upper = np.zeros((self.D, self.D)), self.X[rows], np.zeros((d, d))
-            add_squares(as_rows(some), c, upper)
-            squares[:d, :d] = upper
-            squares[:d, d] = self.bias * (some.T @ c)
-            squares[d, d] = self.bias**2 * c.sum()
-            return squares
-        A = self._scaled(rows)
-        return A.T @ A
+            some = self.X[rows]
+            add_squares(as_rows(some), c, self.squares)
+            self.squares[:-1, -1] += self.bias * (some.T @ c)
+            self.squares[-1, -1] += self.bias**2 * c.sum()
+            return
+        for part in row_slices(len(rows), self.D, numbers=max(BLOCK, self.squares.size)):
+            check_time(float(part.stop - part.start) * self.D**2)
+            A = self._wide(self.X[rows[part]])
+            A *= np.sqrt(np.abs(c[part, None]))
+            self.squares += sign * (A.T @ A)
 
-    def _scaled(self, rows: Array) -> Array:
-        """Return the rows sqrt(c_i) x_i' of some samples."""
-        A = np.empty((len(rows), self.D))
-        some = self.X[rows]
+    def _wide(self, some: Any) -> Array:
+        """Return rows of X as an array, with the constant feature."""
+        A = np.empty((some.shape[0], self.D))
         A[:, :-1] = some if isinstance(some, np.ndarray) else some.toarray()
         A[:, -1] = self.bias
-        A *= np.sqrt(self.weights[rows])[:, None]
         return A
 
-    def _solve_by_samples(self, rows: Array, right: Array) -> Array:
+    def _solve_by_samples(self, rows: Array, rho: float, right: Array) -> Array:
         check_time(len(rows) ** 2.0 * (len(rows) / 3.0))
-        roots = np.sqrt(self.weights[rows])
-        if isinstance(self.X, np.ndarray):
-            A = self._scaled(rows)
+        roots, some = np.sqrt(rho * self.prices[rows]), self.X[rows]
+        if isinstance(some, np.ndarray):
+            A = self._wide(some) * roots[:, None]
             gram = A @ A.T
             gram.flat[:: len(rows) + 1] += 1.0
             return np.asarray(right - A.T @ solve_positive(gram, A @ right))
-        some = self.X[rows].astype(np.float64, copy=False)
+        some = some.astype(np.float64, copy=False)
         gram = (some @ some.T).toarray()
         gram += self.bias**2
         gram *= np.multiply.outer(roots, roots)
         gram.flat[:: len(rows) + 1] += 1.0
         u = roots * solve_positive(gram, roots * (some @ right[:-1] + self.bias * right[-1]))
         return np.asarray(right - np.append(some.T @ u, self.bias * u.sum()))
-
-
-def _solve_scaled(matrix: Array, right: Array) -> Array:
-    """Solve from the upper triangle, scaled to a diagonal of ones: features may have any units."""
-    tuning, size = InteriorPointTuning(), len(right)
-    scale = 1.0 / np.sqrt(matrix.flat[:: size + 1])
-    matrix *= scale
-    matrix *= scale[:, None]
-    ridge = 0.0
-    while ridge <= 1.0:
-        _, x, failed = dposv(matrix.T, scale * right, lower=True)
-        if not failed:
-            return np.asarray(scale * x)
-        ridge = max(tuning.ridge_growth * ridge, tuning.least_ridge)
-        matrix.flat[:: size + 1] = 1.0 + ridge
-    raise np.linalg.LinAlgError("no factor of the Newton matrix")

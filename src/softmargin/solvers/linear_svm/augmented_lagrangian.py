@@ -52,7 +52,8 @@ class AugmentedLagrangianTuning(NamedTuple):
 
     first_rho: float = 0.01  # corners are a hundred margins wide at first: Newton steps are whole; by hand
     growth: float = 3.0  # of rho; measured on mnist 0..255: 10 takes twice as many Newton steps
-    most_steps: int = 60  # Newton steps in one step of the run; a longer outer step goes on in the next one; by hand
+    fall: float = 0.5  # of the gap: what is left of it after a step of the run; by hand
+    most_steps: int = 60  # Newton steps in one step of the run; an outer step may go on in the next one; by hand
 
 
 @dataclass
@@ -79,7 +80,7 @@ class _Here(NamedTuple):
 
 @dataclass(frozen=True)
 class AugmentedLagrangian(Resumable):
-    """The augmented Lagrangian; it has no settings. One step is one outer step, or a part of a long one."""
+    """The augmented Lagrangian; it has no settings. One step makes outer steps until the gap has halved."""
 
     tuning: AugmentedLagrangianTuning = AugmentedLagrangianTuning()
 
@@ -106,27 +107,31 @@ class AugmentedLagrangian(Resumable):
         return state
 
     def step(self, problem: BlockDualProblem, state: MultiplierState) -> MultiplierState:
-        """Minimise psi by Newton's method, and take the new shares."""
+        """Minimise psi by Newton's method and take the new shares, until the gap has halved."""
         tuning, (y, prices) = self.tuning, _signs_and_prices(problem)
-        squares = ActiveSquares(problem.X, problem.bias, state.rho * prices)
+        squares = ActiveSquares(problem.X, problem.bias, prices)
         weights, slack, fall = state.weights.copy(), _slack(problem, state.weights), np.empty(len(y))
+        before, shares, rho = self._look(problem, state), state.shares, state.rho
+        enough = tuning.fall * (before.primal - before.dual)
         for newton in range(tuning.most_steps + 1):
-            here = _evaluate(problem, weights, slack, state.shares, state.rho)
-            if here.is_done or newton == tuning.most_steps:
+            here = _evaluate(problem, weights, slack, shares, rho)
+            if here.is_done:
+                shares, rho = here.shares, rho * tuning.growth
+                if here.primal - here.dual <= enough:
+                    break
+                continue
+            if newton == tuning.most_steps:
                 break
             check_time(2.0 * problem.X.shape[0] * problem.X.shape[1])
-            move = squares.solve((here.shares > 0.0) & (here.shares < 1.0), -here.gradient)
+            move = squares.solve((here.shares > 0.0) & (here.shares < 1.0), rho, -here.gradient)
             times(problem.X, move, problem.bias, 1, fall)
             fall *= y
-            reach = slack + state.shares / state.rho
             linear, quadratic = float(weights @ move), float(move @ move)
-            length = exact_step(linear, quadratic, reach, fall, state.rho * prices, 1.0 / state.rho)
+            length = exact_step(linear, quadratic, slack + shares / rho, fall, rho * prices, 1.0 / rho)
             weights += length * move
             slack -= length * fall
         state.weights, state.latest, state.here = weights, here.shares, None
-        if here.is_done:
-            state.shares = here.shares
-            state.rho *= tuning.growth
+        state.shares, state.rho = shares, rho
         return state
 
     def point(self, problem: BlockDualProblem, state: MultiplierState) -> DualPoint:
