@@ -15,6 +15,7 @@ import contextlib
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -96,6 +97,19 @@ def digits(rows: int, dtype: str) -> tuple[Any, Any, Any, Any]:
     return *distorted(pixels(data.X), data.y, rows, seed=0), pixels(data.X_test), data.y_test
 
 
+def seconds_of(work: Callable[[], Any]) -> float:
+    """Return how long some work takes, that of the device included."""
+    import torch
+
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the table has the gap
+        work()
+    torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
 def measured(
     X: Any,
     y: Any,
@@ -116,15 +130,6 @@ def measured(
     from softmargin import KernelSVC
 
     clf = KernelSVC(C=C, gamma=gamma, multiclass=multiclass, tol=tol, max_seconds=cap, random_state=0)
-
-    def seconds_of(work: Any) -> float:
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the table has the gap
-            work()
-        torch.cuda.synchronize()
-        return time.perf_counter() - began
 
     if repeats > 1:
         seconds_of(lambda: clf.fit(X, y))

@@ -12,8 +12,6 @@ import argparse
 import json
 import subprocess
 import sys
-import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -23,7 +21,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports below
 
-from machine.gpu import digits
+from machine.gpu import digits, seconds_of
 from tools.common import OVER_CAP, Records, UserError, command, log
 from tools.markdown_tables import markdown, write
 
@@ -100,23 +98,12 @@ def _in_a_process(name: str, where: str, options: argparse.Namespace) -> dict[st
 
 def measured(name: str, where: str, cap: float, repeats: int) -> dict[str, Any]:
     """Fit here, and say what it took."""
-    import torch
-
     X, y, X_test, y_test = digits(60_000, "float32")
     is_ours = name != "sklearn_svc"
     own = {"max_seconds": cap, **({} if where == "cuda" else {"n_jobs": -1}), "random_state": 0} if is_ours else {}
     clf = _cases(own)[name]()
     if where == "cpu":
         X, X_test, repeats = X.cpu().numpy(), X_test.cpu().numpy(), 1
-
-    def seconds_of(work: Callable[[], Any]) -> float:
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the table has the gap
-            work()
-        torch.cuda.synchronize()
-        return time.perf_counter() - began
 
     seconds_of(lambda: clf.fit(X[:_FEW], y[:_FEW]))
     if where == "cuda":

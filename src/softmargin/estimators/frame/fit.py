@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from softmargin.backends.arrays import is_dask, is_foreign, moved, on_host, to_numpy
+from softmargin.backends.arrays import is_dask, is_foreign, on_host
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.parameters import check_all
@@ -232,15 +232,10 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
         """Check data on a device, or move them there, and pose their problem."""
         from softmargin.estimators.frame.placed import placed, placed_data
 
-        names = {}
-        if not is_foreign(X):
-            X, y, sample_weight = self._checked(X, to_numpy(y), to_numpy(sample_weight))[:3]
-            X, names = moved(X, str(self.device)), {"feature_names_in_": vars(self).get("feature_names_in_")}
         data, rows = placed_data(self, X, y, sample_weight)
-        self.__dict__.update({name: value for name, value in names.items() if value is not None})
         posed = self._pose_rows(rows)
         classes = {} if data.classes is None else {"classes_": data.classes}
-        return data, posed._replace(attributes=lambda point: placed({**classes, **posed.attributes(point)}, X, y))
+        return data, posed._replace(attributes=lambda point: placed({**classes, **posed.attributes(point)}, data.X, y))
 
     def _pose_rows(self, rows: Any) -> Posed:
         """Pose the problem of rows on a cluster or a device; estimators without it are refused them."""

@@ -130,12 +130,16 @@ class PlacedRows(NamedTuple):
 
 
 def placed_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Data, PlacedRows]:
-    """Check data on a device; set what a fit says of its features."""
+    """Check data on a device, or check them here and move them there; set what a fit says of its features."""
     if getattr(estimator, "probability", None) not in (None, False):
         raise IncompatibleError(
             "probabilities are fitted to held-out scores in the memory of the processor; use probability=None, or "
             "pass X as a NumPy array."
         )
+    names = None
+    if not is_foreign(X):
+        X, y, sample_weight = estimator._checked(X, to_numpy(y), to_numpy(sample_weight))[:3]
+        X, names = moved(X, str(estimator.device)), vars(estimator).get("feature_names_in_")
     home = common_home(X, ("y", y), ("sample_weight", sample_weight))
     X = checked_matrix(X, home)
     values, classes, n_outputs = _classes(estimator, y) if is_classifier(estimator) else _numbers(y)
@@ -146,6 +150,8 @@ def placed_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Dat
     if not (np.isfinite(weights).all() and (weights >= 0.0).all()):
         raise DataError("sample_weight must be finite and not negative; found a NaN, infinite or negative weight.")
     note_features(estimator, int(X.shape[1]))
+    if names is not None:
+        estimator.feature_names_in_ = names
     for name in ("support_", "dual_coef_"):  # only a fit in the memory of the processor has them
         estimator.__dict__.pop(name, None)
     rows = PlacedRows(device_matrix(X), values, weights, classes, n_outputs)
