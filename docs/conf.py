@@ -40,6 +40,7 @@ sphinx_gallery_conf = {
 }
 html_theme = "furo"
 html_title = f"softmargin {release}"
+pygments_dark_style = "monokai"  # Furo's own underlines the names of modules, as if they were links
 html_theme_options = {"navigation_with_keys": True}
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3

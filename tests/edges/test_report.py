@@ -36,7 +36,7 @@ def trained(tmp_path_factory):
     np.savez(folder / "numbers.npz", X=X, y=X @ [1.0, 0.0, -1.0])
     quiet = ("-q", "--json")
     assert main(["train", "digits", "-o", f"{folder / 'm'}", "--trace", f"{folder / 'm.json'}", *quiet]) == 0
-    table = ("--label", "label", "--model", "softmax", "--trace", f"{folder / 'w.jsonl'}")
+    table = ("--label", "label", "--model", "softmax", "--normalize", "standard", "--trace", f"{folder / 'w.jsonl'}")
     assert main(["train", f"{folder / 'table.csv'}", "-o", f"{folder / 'w'}", *table, *quiet]) == 0
     ball = ("--model", "l1-ball-regressor", "--radius", "1.5")
     assert main(["train", f"{folder / 'numbers.npz'}", "-o", f"{folder / 'r'}", *ball, *quiet]) == 0
@@ -68,6 +68,7 @@ def test_names_of_columns_and_labels_are_inert(trained, softmargin_):
     assert "<b>yes" not in text
     assert "&lt;script&gt;alert(1)" in text
     assert "Calibration" in text
+    assert "<td>column_scales</td><td>5 numbers from" in text  # not a page of them
 
 
 def test_several_fits_stand_side_by_side(trained, from_json):

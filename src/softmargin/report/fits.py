@@ -105,7 +105,7 @@ def _certificate(fit: Fit) -> str:
 
 def _settings(fit: Fit) -> str:
     hidden = ("problem", "certificate", "status", "data", "columns", "calibration", "scaling")
-    lines = [(name, str(value)) for name, value in _info(fit).items() if name not in hidden and value is not None]
+    lines = [(name, _setting(value)) for name, value in _info(fit).items() if name not in hidden and value is not None]
     lines = [("problem", fit.problem), *lines] if fit.problem else lines
     trained = _info(fit).get("data")
     if isinstance(trained, Mapping):
@@ -113,6 +113,13 @@ def _settings(fit: Fit) -> str:
             ("trained on", ", ".join(f"{name} {value}" for name, value in trained.items() if value is not None))
         )
     return table((), lines) if lines else ""
+
+
+def _setting(value: Any) -> str:
+    """Return a setting as text; of a number for every feature, the smallest and the largest."""
+    if isinstance(value, list) and len(value) > 1 and all(isinstance(each, float) for each in value):
+        return f"{len(value)} numbers from {min(value):.4g} to {max(value):.4g}"
+    return str(value)
 
 
 def _data(fit: Fit) -> str:
