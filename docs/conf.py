@@ -52,18 +52,29 @@ WAYS = {
     "linear squared_hinge": 'LinearSVC(multiclass="one_vs_rest", loss="squared_hinge", solver="{}")',
     "kernel hinge": 'KernelSVC(solver="{}")',
     "kernel squared_hinge": 'KernelSVC(multiclass="one_vs_rest", loss="squared_hinge", solver="{}")',
+    "kernel hinge with a free bias": 'KernelSVC(multiclass="one_vs_rest", fit_intercept="free", solver="{}")',
+    "one-vs-one": 'KernelSVC(multiclass="one_vs_one", solver="{}")',
+    "sampled kernel": 'KernelSVC(multiclass="one_vs_rest", tol=0.1, solver="{}")',
     "softmax ridge": 'SoftmaxRegression(solver="{}")',
     "softmax": 'SoftmaxRegression(l1_ratio=1.0, solver="{}")',
     "l1 ball": 'L1BallClassifier(radius=10.0, solver="{}")',
     "trace ball": 'TraceBallClassifier(radius=10.0, solver="{}")',
 }
+# These solve problems of two classes, here of one class against the others.
+FOR_TWO = ("AugmentedLagrangian", "KernelPairDescent")
 
 
 def ways_of(solver: str) -> list[str]:
-    """Return the lines of Python that ask for a class of solvers by its names."""
-    return [
+    """Return lines of Python that ask for a class of solvers by its names; none where it has none."""
+    asked = [
         way.format(name) for kind, way in WAYS.items() for name, each in SOLVERS[kind].items() if each.home == solver
     ]
+    if solver in FOR_TWO:
+        asked = [way.replace("(", '(multiclass="one_vs_rest", ', 1) for way in asked]
+    estimators = sorted({way.partition("(")[0] for way in asked})
+    data = ["from sklearn.datasets import load_iris", f"from softmargin import {', '.join(estimators)}", ""]
+    fits = [f"print({way}.fit(X, y).certificate_)" for way in asked]
+    return [*data, "X, y = load_iris(return_X_y=True)", *fits] if asked else []
 
 
 def members_of(name: str) -> str:

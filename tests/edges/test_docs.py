@@ -1,7 +1,10 @@
 """What README and docs show runs as it stands."""
 
+import doctest
 import importlib
+import inspect
 import re
+import runpy
 from argparse import _SubParsersAction
 from pathlib import Path
 
@@ -88,6 +91,46 @@ def test_the_interface_page_has_every_public_name():
 def test_the_page_of_the_command_line_has_every_verb():
     (verbs,) = (action.choices for action in build_parser()._actions if isinstance(action, _SubParsersAction))
     assert re.findall(r"\{command\} (\w+)", (ROOT / "docs" / "cli.md").read_text()) == list(verbs)
+
+
+def example_of(name):
+    """Return the lines that a docstring shows; empty where there are none."""
+    return doctest.DocTestParser().get_doctest(getattr(softmargin, name).__doc__ or "", {}, name, None, 0)
+
+
+WITH_EXAMPLES = [
+    name for name in softmargin.__all__ if name not in ("penalties", "__version__") and example_of(name).examples
+]
+SOLVERS_WITH_EXAMPLES = [
+    name for name in WITH_EXAMPLES if getattr(softmargin, name).__module__.startswith("softmargin.solvers")
+]
+
+
+@pytest.mark.parametrize("name", sorted(set(WITH_EXAMPLES) - set(SOLVERS_WITH_EXAMPLES)))
+def test_the_example_of_a_docstring_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert doctest.DocTestRunner().run(example_of(name)).failed == 0
+
+
+def test_every_public_function_and_estimator_has_an_example():
+    public = {name: getattr(softmargin, name) for name in softmargin.__all__}
+    told = {name for name, each in public.items() if inspect.isfunction(each) or hasattr(each, "fit")}
+    assert told <= set(WITH_EXAMPLES)
+
+
+@pytest.mark.slow  # compiles the loops of every solver
+@pytest.mark.filterwarnings("ignore")
+def test_the_page_of_every_solver_has_an_example_that_runs():
+    pytest.importorskip("sphinx")
+    ways_of = runpy.run_path(str(ROOT / "docs" / "conf.py"))["ways_of"]
+    (listed,) = re.findall(
+        r"## Solvers\n.*?nosignatures:\n\n(.*?)```", (ROOT / "docs" / "api.md").read_text(), re.DOTALL
+    )
+    for name in re.findall(r"softmargin\.(\w+)", listed):
+        lines = ways_of(name)
+        assert lines or name in SOLVERS_WITH_EXAMPLES, name
+        exec(compile("\n".join(lines), name, "exec"), {})
+        assert doctest.DocTestRunner().run(example_of(name)).failed == 0
 
 
 def test_every_solver_that_has_a_name_is_public():

@@ -137,6 +137,14 @@ class L1BallClassifierCV(_ClassifierCV, L1BallClassifier):
     {radius_, radii_, scores_, residuals_, mean_score_}
     classes_, coef_, intercept_, is_on_boundary_, certificate_, dual_gap_, status_, n_iter_, trace_
         As in L1BallClassifier, of the model fitted to all data.
+
+    Examples
+    --------
+    >>> from softmargin import L1BallClassifierCV
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    >>> clf = L1BallClassifierCV([0.1, 0.5], cv=2).fit(X, y)
+    >>> clf.scores_.shape
+    (2, 2)
     """
 
     _estimator: ClassVar[Any] = L1BallClassifier
@@ -157,6 +165,13 @@ class L1BallRegressorCV(_RegressorCV, L1BallRegressor):
     {radius_, radii_, scores_, residuals_, mean_score_}
     coef_, intercept_, is_on_boundary_, certificate_, dual_gap_, status_, n_iter_, trace_
         As in L1BallRegressor, of the model fitted to all data.
+
+    Examples
+    --------
+    >>> from softmargin import L1BallRegressorCV
+    >>> reg = L1BallRegressorCV([0.1, 0.5], cv=2).fit([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0])
+    >>> reg.radius_
+    0.5
     """
 
     _estimator: ClassVar[Any] = L1BallRegressor
@@ -177,6 +192,14 @@ class TraceBallClassifierCV(_ClassifierCV, TraceBallClassifier):
     {radius_, radii_, scores_, residuals_, mean_score_}
     classes_, coef_, coef_factors_, intercept_, is_on_boundary_, certificate_, dual_gap_, status_, n_iter_, trace_
         As in TraceBallClassifier, of the model fitted to all data.
+
+    Examples
+    --------
+    >>> from softmargin import TraceBallClassifierCV
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    >>> clf = TraceBallClassifierCV([0.1, 0.5], cv=2).fit(X, y)
+    >>> clf.scores_.shape
+    (2, 2)
     """
 
     _estimator: ClassVar[Any] = TraceBallClassifier
@@ -197,6 +220,13 @@ class TraceBallRegressorCV(_RegressorCV, TraceBallRegressor):
     {radius_, radii_, scores_, residuals_, mean_score_}
     coef_, coef_factors_, intercept_, is_on_boundary_, certificate_, dual_gap_, status_, n_iter_, trace_
         As in TraceBallRegressor, of the model fitted to all data.
+
+    Examples
+    --------
+    >>> from softmargin import TraceBallRegressorCV
+    >>> reg = TraceBallRegressorCV([0.1, 0.5], cv=2).fit([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0])
+    >>> reg.radius_
+    0.5
     """
 
     _estimator: ClassVar[Any] = TraceBallRegressor

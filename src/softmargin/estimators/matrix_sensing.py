@@ -49,7 +49,7 @@ class MatrixSensing(EntryWeights, BallRegressor):
     >>> A = np.random.default_rng(0).standard_normal((40, 3, 4))
     >>> W = np.outer([1.0, 2.0, 0.0], [1.0, 0.0, 1.0, 0.0])
     >>> y = np.einsum("ijc,jc->i", A, W)
-    >>> reg = MatrixSensing((3, 4), radius=np.linalg.norm(W, "nuc"), l2=0.0, tol=1e-9).fit(A.reshape(40, -1), y)
+    >>> reg = MatrixSensing((3, 4), radius=0.999 * np.linalg.norm(W, "nuc"), tol=1e-6).fit(A.reshape(40, -1), y)
     >>> reg.coef_matrix_.round(2) + 0.0
     array([[1., 0., 1., 0.],
            [2., 0., 2., 0.],

@@ -61,6 +61,14 @@ def radius_path(
     -------
     RadiusPath
         radii, estimators, coefs, intercepts, certificates, n_iters, statuses, is_on_boundary; by increasing radius.
+
+    Examples
+    --------
+    >>> from softmargin import L1BallClassifier, radius_path
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    >>> path = radius_path(L1BallClassifier(0.5), X, y, radii=[0.1, 0.5])
+    >>> [round(float(abs(coef).sum()), 2) for coef in path.coefs]
+    [0.1, 0.5]
     """
     if not isinstance(estimator, BallEstimator):
         raise IncompatibleError(

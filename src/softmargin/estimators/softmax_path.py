@@ -88,6 +88,14 @@ def softmax_path(
     -------
     SoftmaxPath
         Cs, coefs, intercepts, classes, certificates, n_iters, statuses; by increasing C.
+
+    Examples
+    --------
+    >>> from softmargin import softmax_path
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    >>> path = softmax_path(X, y, Cs=[0.1, 10.0])
+    >>> [int((coef != 0).sum()) for coef in path.coefs]
+    [0, 1]
     """
     check_all(locals(), PARAMETERS)
     priced_penalty(1.0, l1_ratio, penalty, default_ratio=1.0)  # refuses what does not go together

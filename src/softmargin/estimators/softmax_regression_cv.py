@@ -61,6 +61,14 @@ class SoftmaxRegressionCV(CrossValidated, SoftmaxRegression):
     Notes
     -----
     The weights along the paths are not kept; ``softmax_path`` returns them.
+
+    Examples
+    --------
+    >>> from softmargin import SoftmaxRegressionCV
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    >>> clf = SoftmaxRegressionCV([0.1, 10.0], cv=2).fit(X, y)
+    >>> clf.scores_.shape
+    (2, 1, 2)
     """
 
     _estimator: ClassVar[Any] = SoftmaxRegression

@@ -66,6 +66,14 @@ def svm_path(estimator: Any, X: Any, y: Any, *, Cs: Any = 10, sample_weight: Any
     -------
     SvmPath
         Cs, estimators, coefs, intercepts, certificates, n_iters, statuses; by increasing C.
+
+    Examples
+    --------
+    >>> from softmargin import LinearSVC, svm_path
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    >>> path = svm_path(LinearSVC(random_state=0), X, y, Cs=[0.1, 1.0])
+    >>> path.statuses
+    ['converged', 'converged']
     """
     if not isinstance(estimator, SvmClassifier):
         raise IncompatibleError(

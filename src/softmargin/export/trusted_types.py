@@ -25,6 +25,13 @@ def skops_types(estimator: Any = None) -> list[str]:
     ----------
     estimator : object, optional
         A fitted estimator or pipeline; all classes without one.
+
+    Examples
+    --------
+    >>> from softmargin import LinearSVC
+    >>> from softmargin.export import skops_types
+    >>> "softmargin.estimators.linear_svc.LinearSVC" in skops_types()
+    True
     """
     names = (module.name for module in pkgutil.walk_packages(softmargin.__path__, "softmargin."))
     ours = [

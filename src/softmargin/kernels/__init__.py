@@ -56,6 +56,12 @@ def make_kernel(kernel: Any, *, gamma: float = 1.0, degree: int = 3, coef0: floa
         A number; ``find_gamma`` makes one of "scale" and "auto".
     degree, coef0
         Settings of the polynomial (both) and sigmoid (coef0) kernels.
+
+    Examples
+    --------
+    >>> from softmargin import make_kernel
+    >>> make_kernel("polynomial", gamma=0.5, degree=2)
+    Polynomial(gamma=0.5, degree=2, coef0=0.0)
     """
     checked("kernel", kernel, *KERNEL)
     if not isinstance(kernel, str):

@@ -39,7 +39,16 @@ _MODELS: dict[str, type[Model]] = {
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
-    """Read a model of any kind, as its ``save`` wrote it; ModelFileError if it is anything else, or damaged."""
+    """Read a model of any kind, as its ``save`` wrote it; ModelFileError if it is anything else, or damaged.
+
+    Examples
+    --------
+    >>> from softmargin import LinearSVC, load_model
+    >>> clf = LinearSVC(random_state=0).fit([[0.0], [1.0], [3.0]], [0, 0, 1])
+    >>> clf.model().save("a.model")
+    >>> load_model("a.model").classes
+    array([0, 1])
+    """
     kind = archive_kind(path)
     if kind not in _MODELS:
         raise ModelFileError(f"{os.fspath(path)!r} holds a {kind}; a {' or a '.join(_MODELS)} was asked for.")

@@ -26,6 +26,16 @@ def write_json_model(model: Predictor, path: str | os.PathLike[str]) -> None:
     ------
     IncompatibleError
         The kernel is precomputed: without the training rows, nobody can compute its values.
+
+    Examples
+    --------
+    >>> import json
+    >>> from pathlib import Path
+    >>> from softmargin import LinearSVC, write_json_model
+    >>> clf = LinearSVC(random_state=0).fit([[0.0], [1.0], [3.0]], [0, 0, 1])
+    >>> write_json_model(clf.model(), "model.json")
+    >>> json.loads(Path("model.json").read_text())["kind"]
+    'LinearModel'
     """
     arrays, meta = model.stored()
     if meta.get("kernel", {}).get("name") == "precomputed":

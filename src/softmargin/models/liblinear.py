@@ -89,6 +89,14 @@ def read_liblinear(path: str | os.PathLike[str]) -> LinearModel:
     ------
     ModelFileError
         Not a LIBLINEAR file, a regressor, truncated, or with a malformed number.
+
+    Examples
+    --------
+    >>> from softmargin import LinearSVC, read_liblinear, write_liblinear
+    >>> clf = LinearSVC(random_state=0).fit([[0.0], [1.0], [3.0]], [0, 0, 1])
+    >>> write_liblinear(clf.model(), "theirs.model")
+    >>> read_liblinear("theirs.model").n_features
+    1
     """
     shown = os.fspath(path)
     lines = _FORMAT.read_lines(path)
@@ -176,6 +184,15 @@ def write_liblinear(model: Predictor, path: str | os.PathLike[str]) -> None:
     IncompatibleError
         The labels are not integers of 32 bits, the only labels the format knows; or it has no row of weights for each
         class, or for its one target.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from softmargin import LinearSVC, write_liblinear
+    >>> clf = LinearSVC(random_state=0).fit([[0.0], [1.0], [3.0]], [0, 0, 1])
+    >>> write_liblinear(clf.model(), "theirs.model")
+    >>> Path("theirs.model").read_text().splitlines()[0]
+    'solver_type MCSVM_CS'
     """
     weights = _as_weights(model)
     bias = _bias(weights)

@@ -70,6 +70,14 @@ def read_libsvm_model(path: str | os.PathLike[str]) -> OneVsOne:
     ------
     ModelFileError
         Not a LIBSVM file, no classifier, with a precomputed kernel, truncated, or with a malformed number.
+
+    Examples
+    --------
+    >>> from softmargin import KernelSVC, read_libsvm_model, write_libsvm_model
+    >>> clf = KernelSVC(random_state=0).fit([[0.0], [1.0], [3.0]], [0, 0, 1])
+    >>> write_libsvm_model(clf.model(), "theirs.model")
+    >>> read_libsvm_model("theirs.model").kernel.name
+    'rbf'
     """
     shown = os.fspath(path)
     lines = _FORMAT.read_lines(path)
@@ -217,6 +225,15 @@ def write_libsvm_model(model: Classifier, path: str | os.PathLike[str]) -> None:
     ------
     IncompatibleError
         The labels are not integers, it is no classifier, or LIBSVM does not know the kernel.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from softmargin import KernelSVC, write_libsvm_model
+    >>> clf = KernelSVC(random_state=0).fit([[0.0], [1.0], [3.0]], [0, 0, 1])
+    >>> write_libsvm_model(clf.model(), "theirs.model")
+    >>> Path("theirs.model").read_text().splitlines()[0]
+    'svm_type c_svc'
     """
     if not isinstance(model, Classifier):
         raise IncompatibleError("LIBSVM files are written of classifiers; this model predicts numbers.")

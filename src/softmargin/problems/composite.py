@@ -388,6 +388,16 @@ class RidgeComposite(Composite):
 
 
 def softmax_problem(X: Any, y: Array, *, penalty: Any, **settings: Any) -> Composite:
-    """Build a ``Composite``, or a ``RidgeComposite`` where the penalty is ridge / 2 |W|^2."""
+    """Build a ``Composite``, or a ``RidgeComposite`` where the penalty is ridge / 2 |W|^2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softmargin import Lbfgs, penalties, softmax_problem, solve
+    >>> rows, codes = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1])
+    >>> problem = softmax_problem(rows, codes, penalty=penalties.L2(0.5))
+    >>> solve(problem, Lbfgs()).status.value
+    'converged'
+    """
     kind = Composite if getattr(penalty, "ridge", None) is None else RidgeComposite
     return kind(X, y, penalty=penalty, **settings)

@@ -45,6 +45,12 @@ class Stop(NamedTuple):
         Share of the gap after the first pass at which a run ends as "decayed", the rule of paper 004: DG^t <= decay
         DG^1. The certificate is then evaluated after every pass. Where only stationarity is proven, its residual stands
         for the gap. 0: not used.
+
+    Examples
+    --------
+    >>> from softmargin import Stop
+    >>> Stop(tol=1e-6, max_seconds=60.0)
+    Stop(tol=1e-06, max_iter=10000, max_seconds=60.0, decay=0.0)
     """
 
     tol: float = 1e-3

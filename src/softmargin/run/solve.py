@@ -65,6 +65,15 @@ def solve(
     -------
     Result
         The point with its certificate, recomputed at that point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softmargin import DualBlockDescent, MulticlassSVM, Stop, solve
+    >>> rows, codes = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1])
+    >>> result = solve(MulticlassSVM(rows, codes), DualBlockDescent(), stop=Stop(tol=1e-4), rng=0)
+    >>> result.status.value
+    'converged'
     """
     asked = {"solver": solver, "stop": stop, "rng": rng, "init": init, "watchers": watchers, "resume": resume}
     check_all(asked, ASKED)

@@ -78,6 +78,14 @@ class Checkpoint:
 
     Where the process is asked to end (SIGTERM, in the main thread of a program without a handler of its own), the state
     after the current step is written first; a second request is immediate.
+
+    Examples
+    --------
+    >>> from softmargin import Checkpoint, LinearSVC
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    >>> clf = LinearSVC(random_state=0).fit(X, y, checkpoint=Checkpoint("run.ckpt", every=10.0))
+    >>> clf.status_
+    'converged'
     """
 
     tuning = CheckpointTuning()

@@ -49,6 +49,15 @@ class EachClass(CheckedFields):
     solver : Solver
         Solves one part.
     tuning : EachClassTuning
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softmargin import DualBlockDescent, EachClass, MulticlassSVM, OneVsRest, solve
+    >>> rows, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 2])
+    >>> problem = OneVsRest([MulticlassSVM(rows, y == c, n_classes=2, bias=1.0) for c in range(3)])
+    >>> solve(problem, EachClass(DualBlockDescent()), rng=0).status.value
+    'converged'
     """
 
     solver: Solver[Any, Any, Any]
@@ -124,6 +133,15 @@ class EachGroup(EachClass):
     solver : Solver
         Solves all classes of a group together.
     n_groups : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softmargin import EachGroup, MulticlassSVM, OneVsRest, OneVsRestDescent, solve
+    >>> rows, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 2])
+    >>> problem = OneVsRest([MulticlassSVM(rows, y == c, n_classes=2, bias=1.0) for c in range(3)])
+    >>> solve(problem, EachGroup(OneVsRestDescent(), n_groups=2), rng=0).status.value
+    'converged'
     """
 
     n_groups: int = 1

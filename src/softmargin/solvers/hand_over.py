@@ -61,6 +61,15 @@ class HandOver(CheckedFields):
     patience : float
         How many steps of the first cost as much as the whole run of the second.
     tuning : HandOverTuning
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softmargin import DualBlockDescent, HandOver, InteriorPoint, MulticlassSVM, solve
+    >>> rows, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 2])
+    >>> solver = HandOver(DualBlockDescent(), InteriorPoint(), patience=100.0)
+    >>> solve(MulticlassSVM(rows, y), solver, rng=0).status.value
+    'converged'
     """
 
     first: Solver[Any, Any, Any]

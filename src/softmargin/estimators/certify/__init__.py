@@ -78,6 +78,16 @@ def certify(
     Certificate
         primal = P(model), bound <= optimum, residual = (primal - bound) / primal. A softmax model without a penalty,
         or with one that is not convex, has no bound: its certificate is stationarity.
+
+    Examples
+    --------
+    >>> from sklearn.svm import LinearSVC
+    >>> from softmargin import certify
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    >>> theirs = LinearSVC(loss="hinge", random_state=0).fit(X, y)
+    >>> certificate = certify(theirs, X, y)
+    >>> bool(certificate.bound <= certificate.primal)
+    True
     """
     asked = locals()
     check_all(asked, QUESTIONS, PARAMETERS)

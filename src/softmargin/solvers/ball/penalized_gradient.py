@@ -22,7 +22,18 @@ __all__ = ["PenalizedGradient"]
 
 @dataclass(frozen=True)
 class PenalizedGradient(BallGradient):
-    """Settings of accelerated proximal gradient; ``restart`` drops the momentum when a step turns back."""
+    """Settings of accelerated proximal gradient; ``restart`` drops the momentum when a step turns back.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softmargin import Penalized, PenalizedGradient, penalties, solve
+    >>> from softmargin.losses.entrywise import ENTRYWISE
+    >>> rows, target = np.array([[0.0], [1.0], [3.0]]), np.array([[0.0], [1.5], [2.5]])
+    >>> problem = Penalized(rows, target, loss=ENTRYWISE["squared"], penalty=penalties.L1(0.1))
+    >>> solve(problem, PenalizedGradient(), rng=0).status.value
+    'converged'
+    """
 
     needs: ClassVar[tuple[type, ...]] = (PenalizedProblem,)
 

@@ -213,7 +213,17 @@ class SquaredHingeDescent(_Descent):
 
 @dataclass(frozen=True)
 class OneVsRestDescent(_Descent):
-    """Dual coordinate descent on all classes at once, for linear squared hinges or hinges; it has no settings."""
+    """Dual coordinate descent on all classes at once, for linear squared hinges or hinges; it has no settings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softmargin import MulticlassSVM, OneVsRest, OneVsRestDescent, solve
+    >>> rows, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 2])
+    >>> problem = OneVsRest([MulticlassSVM(rows, y == c, n_classes=2, bias=1.0) for c in range(3)])
+    >>> solve(problem, OneVsRestDescent(), rng=0).status.value
+    'converged'
+    """
 
     tuning: DescentTuning = DescentTuning()
 

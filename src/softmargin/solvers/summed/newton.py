@@ -69,7 +69,22 @@ class SummedNewtonState:
 
 @dataclass(frozen=True)
 class SummedNewton(Resumable):
-    """Newton's method; it has no settings. One step is one direction."""
+    """Newton's method; it has no settings. One step is one direction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softmargin import SummedNewton, penalties, solve
+    >>> from softmargin.losses.joint import JOINT
+    >>> from softmargin.problems.block_rows import Block, Form
+    >>> from softmargin.problems.blocks import LocalBlocks
+    >>> from softmargin.problems.summed import PenalizedSum
+    >>> rows, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 2])
+    >>> blocks = LocalBlocks([Block(rows[:2], y[:2], np.ones(2)), Block(rows[2:], y[2:], np.ones(2))])
+    >>> problem = PenalizedSum(blocks, Form(JOINT["multinomial"], 3, 1.0, True), penalties.L2(1.0))
+    >>> solve(problem, SummedNewton(), rng=0).status.value
+    'converged'
+    """
 
     tuning: SummedNewtonTuning = SummedNewtonTuning()
     sample: SampleTuning = SampleTuning()

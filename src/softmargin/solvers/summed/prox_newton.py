@@ -56,7 +56,22 @@ class SummedProxState:
 
 @dataclass(frozen=True)
 class SummedProxNewton(Resumable):
-    """Newton's method with a prox; it has no settings. One step is one model, or one step along the gradient."""
+    """Newton's method with a prox; it has no settings. One step is one model, or one step along the gradient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softmargin import SummedProxNewton, penalties, solve
+    >>> from softmargin.losses.joint import JOINT
+    >>> from softmargin.problems.block_rows import Block, Form
+    >>> from softmargin.problems.blocks import LocalBlocks
+    >>> from softmargin.problems.summed import PenalizedSum
+    >>> rows, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 2])
+    >>> blocks = LocalBlocks([Block(rows[:2], y[:2], np.ones(2)), Block(rows[2:], y[2:], np.ones(2))])
+    >>> problem = PenalizedSum(blocks, Form(JOINT["multinomial"], 3, 1.0, True), penalties.L1(0.5))
+    >>> solve(problem, SummedProxNewton(), rng=0).status.value
+    'converged'
+    """
 
     tuning: SummedProxTuning = SummedProxTuning()
     sample: SampleTuning = SampleTuning()
