@@ -140,32 +140,37 @@ def check(args):
 
 
 def predict(args):
-    """Predict a fit of softmax, two classes, 28 features; beside each formula the mean of three simulations."""
+    """Predict a fit of softmax, two classes, 28 features; a simulation, and one with a worker at half speed, beside."""
     rng = np.random.default_rng(0)
-    for rows, workers, size in ((1e8, 64, 1e6), (1e10, 64, 1e7), (1e10, 1000, 1e6), (1e10, 1000, 1e7)):
+    kinds = list(zip(args.passes, args.nanoseconds, (8 * 29 * 30, 8 * 29), strict=True))  # bytes of a sum
+    for rows, workers, size in (
+        (1e8, 64, 1e6),
+        (1e8, 1000, 1e5),
+        (1e10, 64, 1e7),
+        (1e10, 1000, 1e6),
+        (1e10, 1000, 1e7),
+    ):
         machines, p = Machines(workers, args.graph, args.done), int(rows / size)
         for spread in (0.0, 0.3):
-            found = np.zeros(2)
-            for count, nanoseconds, numbers in ((args.passes[0], args.nanoseconds[0], 29 * 30), *light(args)):
+            found = np.zeros(3)
+            for count, nanoseconds, n_bytes in kinds:
                 seconds = 1e-9 * nanoseconds * size
-                runs = [simulated(machines, drawn(rng, p, seconds, spread), 8 * numbers) for _ in range(3)]
-                found += count * np.array([formula(machines, p, seconds, 8 * numbers, spread), np.mean(runs)])
-            say(rows=rows, workers=workers, partition=size, spread=spread, formula=found[0], simulated=found[1])
-
-
-def light(args):
-    """Return passes without a Hessian."""
-    return [(args.passes[1], args.nanoseconds[1], 29)]
+                own = drawn(rng, p, seconds, spread)
+                halved = np.where(np.arange(p) < p / workers, 2.0, 1.0) * own
+                runs = [simulated(machines, each, n_bytes) for each in (own, halved)]
+                found += count * np.array([formula(machines, p, seconds, n_bytes, spread), *runs])
+            facts = dict(zip(("formula", "simulated", "one_slow"), found, strict=True))
+            say(rows=rows, workers=workers, partition=size, spread=spread, **facts)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["check", "predict"])
     parser.add_argument("--workers", nargs="*", type=int, default=(1, 2, 4))
-    parser.add_argument("--passes", nargs=2, type=int, default=(3, 5), help="with a Hessian, and without")
-    parser.add_argument("--nanoseconds", nargs=2, type=float, default=(331.0, 219.0), help="of a row in them")
-    parser.add_argument("--graph", type=float, default=5e-4)
-    parser.add_argument("--done", type=float, default=5e-4)
+    parser.add_argument("--passes", nargs=2, type=int, default=(2, 5), help="with a Hessian, and without")
+    parser.add_argument("--nanoseconds", nargs=2, type=float, default=(372.0, 150.0), help="of a row in them")
+    parser.add_argument("--graph", type=float, default=9.5e-4, help="seconds of a task; docs/cluster.md has these")
+    parser.add_argument("--done", type=float, default=3e-4)
     args = parser.parse_args()
     globals()[args.what](args)
 
