@@ -166,8 +166,8 @@ def sums(blocks, loss, k, features=None):
     return [
         *problem.curvature(W, width, features),
         problem.hessian_times(W, W + 1.0, width),
-        problem.metric(W, width, True),
-        problem.metric(W, width, False),
+        problem.metric(W, width, k),
+        problem.metric(W, width, 0),
         problem.along(W, W, np.array([0.5, 1.0]), width),
         np.array([certificate.primal, certificate.bound]),
     ]

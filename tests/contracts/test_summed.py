@@ -73,7 +73,14 @@ def test_derivatives_are_those_of_the_losses(name):
         if H.ndim == 2
         else (np.stack([np.diag(h) for h in H], 1))
     )
-    np.testing.assert_allclose(problem.metric(W, width, False), diagonal, rtol=1e-9)
+    np.testing.assert_allclose(problem.metric(W, width, 0), diagonal, rtol=1e-9)
+    k, grams = len(V.T), problem.metric(W, width, len(V.T))
+    parts = np.stack([H[c::k, c::k] for c in range(k)]) if H.ndim == 2 else H
+    np.testing.assert_allclose(grams, parts, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(problem.metric(W, width, 1)[0], parts.mean(axis=0), rtol=1e-9, atol=1e-9)
+    lacking = np.trace(parts - problem.metric(W, width, k, 0.5), axis1=1, axis2=2)
+    assert (lacking >= -1e-9).all()
+    assert (lacking <= 0.5).all()
     if not problem.is_smooth:
         wide, narrow = (problem.scored(W, width + side * step).gradient for side in (1.0, -1.0))
         np.testing.assert_allclose((wide - narrow) / (2 * step), drift, rtol=1e-5, atol=1e-5)
@@ -132,7 +139,8 @@ def test_newton_with_products_finds_what_newton_with_the_hessian_finds(name):
     problem = PenalizedSum(cut(3), FORMS[name], L2(1.0))
     by_hessian = solve(problem, SummedNewton(), stop=Stop(1e-4, 200))
     assert by_hessian.certificate.meets(1e-4)
-    for most_numbers in (50, 0):  # a Gram matrix, and the diagonal
+    d, k = problem.shape
+    for most_numbers in (k * d**2, d**2, 0):  # a Gram matrix for every column, one for all, and the diagonal
         found = solve(problem, SummedNewton(SummedNewtonTuning(most_numbers)), stop=Stop(1e-4, 400))
         assert found.certificate.meets(1e-4)
         assert found.certificate.primal == pytest.approx(by_hessian.certificate.primal, rel=2e-4)
@@ -144,10 +152,21 @@ def test_an_l1_ball_reaches_the_local_optimum(l2):
     problem = ConstrainedSum(cut(3, weights=p), form, L1Ball(1.5), l2)
     local = Constrained(X, form.targets(Y), loss=Logistic(), ball=L1Ball(1.5), l2=l2, weights=p, fit_intercept=True)
     best = solve(local, BallWorkingSet(), stop=Stop(1e-8, 10_000)).certificate.primal
-    for most in (2048, 2):  # a model, and steps along the gradient
-        result = solve(problem, SummedProxNewton(SummedProxTuning(most_unknowns=most)), stop=Stop(1e-6, 2000))
+    for most in (1 << 23, 4):  # a model, and steps along the gradient
+        result = solve(problem, SummedProxNewton(SummedProxTuning(most_numbers=most)), stop=Stop(1e-6, 2000))
         assert result.certificate.meets(1e-6)
         assert result.certificate.primal == pytest.approx(best, rel=2e-6)
+
+
+@pytest.mark.parametrize("penalty", [L1(2.0), ElasticNet(2.0, 0.5)], ids=["l1", "elastic net"])
+def test_a_model_of_each_column_reaches_the_optimum_of_the_model_of_all(penalty):
+    problem = PenalizedSum(cut(3), FORMS["multinomial"], penalty)
+    (d, k), stop = problem.shape, Stop(1e-6, 200)
+    whole = solve(problem, SummedProxNewton(), stop=stop)
+    apart = solve(problem, SummedProxNewton(SummedProxTuning(most_numbers=k * d**2)), stop=stop)
+    assert whole.n_iter < apart.n_iter
+    assert whole.certificate.meets(1e-6)
+    assert apart.certificate.primal == pytest.approx(whole.certificate.primal, rel=2e-6)
 
 
 def test_curvature_helpers_agree():

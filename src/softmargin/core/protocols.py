@@ -364,8 +364,11 @@ class SummedProblem(Problem, Protocol):
     def hessian_times(self, W: Array, V: Array, width: float) -> Array:
         """Return the Hessian at W times V."""
 
-    def metric(self, W: Array, width: float, has_gram: bool) -> Array:
-        """Return a Gram matrix (d + 1, d + 1) or a diagonal (d + 1, k) like the Hessian."""
+    def metric(self, W: Array, width: float, n_grams: int, spare: float = 0.0) -> Array:
+        """Return k Gram matrices or 1, (n_grams, d + 1, d + 1), or a diagonal (d + 1, k) like the Hessian.
+
+        The trace of each may be less than that of the Hessian by ``spare``.
+        """
 
     def largest_curvature(self) -> Array:
         """Bound the diagonal of the Hessian of a smooth loss anywhere; (d + 1, 1)."""

@@ -44,7 +44,7 @@ class DaskBlocks:
     def __init__(self, parts: Sequence[Any], n_rows: Sequence[int], n_features: int, n_bytes: Sequence[int]) -> None:
         self.parts = [part for part, n in zip(parts, n_rows, strict=True) if n]
         self.n, self.most_rows, self.n_blocks = sum(n_rows), max(n_rows, default=0), len(self.parts)
-        self.n_features, self.what = n_features, f"partition of about {max(n_bytes, default=0) / 1e6:.0f} MB"
+        self.n_features, self.what = n_features, f"partition of about {max(n_bytes, default=0) / 1e6:.3g} MB"
         self._n_bytes: dict[Any, int] = {}  # of the last sum of every kind of pass
         self._n_passes = 0
         self._told: Told | None = None

@@ -64,7 +64,7 @@ class DaskRows(NamedTuple):
     @property
     def largest(self) -> str:
         """The size of the largest partition, in words."""
-        return f"partition of about {max(self.n_bytes) / 1e6:.0f} MB"
+        return f"partition of about {max(self.n_bytes) / 1e6:.3g} MB"
 
     def variance(self) -> float:
         """Return the variance of all numbers of X, by the weights of their rows: one pass."""
@@ -141,7 +141,7 @@ def _largest(X: Any) -> str:
     if not hasattr(X, "chunks") or np.isnan(X.chunks[0]).any():
         return f"partition of {getattr(X, 'npartitions', 1)}"
     n, d = max(X.chunks[0]), X.shape[1]
-    size = f" ({n * d * X.dtype.itemsize / 1e6:.0f} MB)" if isinstance(X._meta, np.ndarray) else ""
+    size = f" ({n * d * X.dtype.itemsize / 1e6:.3g} MB)" if isinstance(X._meta, np.ndarray) else ""
     return f"partition of {n} rows and {d} columns{size}"
 
 

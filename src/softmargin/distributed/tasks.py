@@ -41,14 +41,19 @@ def quiet() -> Any:
 
 
 def computed(tasks: Sequence[Any], what: str) -> list[Any]:
-    """Compute tasks; ``what`` each of them holds in memory is named where workers are lost."""
+    """Compute tasks; ``what`` each of them holds in memory is named where that does not suffice."""
     with quiet():
         try:
             return list(dask.compute(*tasks, optimize_graph=False))
         except Exception as error:
-            if type(error).__name__ != "KilledWorker":
+            if isinstance(error, MemoryError):
+                trouble = f"memory did not suffice for a {what} and what is computed from it ({error})"
+            elif type(error).__name__ == "KilledWorker":
+                trouble = (
+                    f"workers were lost again and again at the same {what}, most likely for want of memory ({error})"
+                )
+            else:
                 raise
             raise DataError(
-                f"workers were lost again and again at the same {what}, most likely for want of memory ({error}). Use "
-                "smaller partitions (rechunk, repartition, blocksize=), or workers with more memory."
+                f"{trouble}. Use smaller partitions (rechunk, repartition, blocksize=), or workers with more memory."
             ) from error

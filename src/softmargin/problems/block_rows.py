@@ -19,6 +19,7 @@ from softmargin.problems.linear_losses import LinearLosses
 
 __all__ = ["Block", "Curved", "Form", "Rows"]
 
+_FLAT = 1e-12  # share of the largest curvature of some rows that rounding hides
 _NUMBERS = 1 << 18  # of X, or of the scores, that are processed at once: 2 MB, about a processor's cache
 
 
@@ -29,10 +30,14 @@ class Block(NamedTuple):
     y: Array  # (n,) class codes; numbers of a regressor, or 0 and 1 for several labels, also (n, k)
     weights: Array  # (n,) price of each row's loss
 
-    def pieces(self, form: "Form", width: int = 1) -> Iterator["Rows"]:
-        """Yield some rows after the others; ``width`` is how many numbers a row has while it is processed."""
+    def pieces(self, form: "Form", width: int = 1, numbers: int = 0) -> Iterator["Rows"]:
+        """Yield some rows after the others; ``width`` is how many numbers a row has while it is processed.
+
+        ``numbers`` are those of the sum: pieces are as large, so that adding to it costs less than they do.
+        """
         X, y, weights = self
-        for rows in row_slices(X.shape[0], max(form.n_columns, numbers_per_row(X), width), numbers=_NUMBERS):
+        own = max(form.n_columns, numbers_per_row(X), width)
+        for rows in row_slices(X.shape[0], own, numbers=max(_NUMBERS, numbers)):
             yield Rows(_laid_out(X[rows]), form.targets(y[rows]), _laid_out(weights[rows]))
 
     def digest(self) -> str:
@@ -111,6 +116,13 @@ class Rows(NamedTuple):
         """Return the loss of scores, corners included; (n,)."""
         return np.asarray(loss.value(scores, self.target).sum(axis=1))
 
+    def with_curvature(self, bends: Array) -> tuple["Rows", Array]:
+        """Return the rows that have curvature, and theirs: a hinge is flat but at its corners. All where most have."""
+        is_bent = bends.max(axis=1) > _FLAT * bends.max(initial=0.0)
+        if 2 * np.count_nonzero(is_bent) > len(is_bent):
+            return self, bends
+        return Rows(self.X[is_bent], self.target[is_bent], self.weights[is_bent]), bends[is_bent]
+
     def curvature_times(self, loss: Any, bends: Array, moves: Array) -> Array:
         """Return the second derivative times a move of the scores; (n, k)."""
         return curvature_times(loss, bends, moves, self.target)
@@ -154,6 +166,11 @@ class Curved(NamedTuple):
         A, weights = (self.A, weights) if is_used.all() else (self.A[is_used], weights[is_used])
         B = A * np.sqrt(weights)[:, None]
         return np.asarray(B.T @ B)  # of one array: BLAS computes half of it
+
+    def without(self, spare: float) -> "Curved":
+        """Return the rows without those curvatures whose matrices b_c a a' have a trace of ``spare`` at most."""
+        squares = np.einsum("ij,ij->i", self.A, self.A)
+        return self._replace(bends=np.where(self.bends * squares[:, None] > spare, self.bends, 0.0))
 
     def shared(self) -> Array:
         """Return sum_i a_i a_i' (x) b b' / sum(b); (d k, d k)."""

@@ -34,8 +34,11 @@ class DeviceBlock(NamedTuple):
     y_there: Any
     weights_there: Any
 
-    def pieces(self, form: Form, width: int = 1) -> Iterator["DeviceRows"]:
-        """Yield some rows after the others; ``width`` is how many numbers a row has while it is processed."""
+    def pieces(self, form: Form, width: int = 1, numbers: int = 0) -> Iterator["DeviceRows"]:
+        """Yield some rows after the others; ``width`` is how many numbers a row has while it is processed.
+
+        Those of the sum, ``numbers``, matter little: tiles here are large.
+        """
         X = self.X
         per_row = max(form.n_columns, numbers_per_row(X), width)
         for rows in row_slices(X.shape[0], per_row, numbers=X.tile_numbers):
@@ -101,6 +104,10 @@ class DeviceRows:
         """Return the loss of scores, corners included; (n,)."""
         return on_device.hinge_values(self.home.xp, loss, scores, self.target)
 
+    def with_curvature(self, bends: Any) -> tuple["DeviceRows", Any]:
+        """Return all rows: to pick some costs more than it saves here."""
+        return self, bends
+
     def curvature_times(self, loss: Any, bends: Any, moves: Any) -> Any:
         """Return the second derivative times a move of the scores; (n, k)."""
         return on_device.curvature_times(self.home.xp, loss, bends, moves, self.target)
@@ -140,6 +147,10 @@ class DeviceCurved(NamedTuple):
             mine = self.home.array(np.flatnonzero(self.labels == label))
             A, weights = xp.take(A, mine, axis=0), xp.take(weights, mine, axis=0)
         return np.asarray(to_numpy(xp.matmul(xp.matrix_transpose(A), A * weights[:, None])))
+
+    def without(self, spare: float) -> "DeviceCurved":
+        """Return all rows: to pick some costs more than it saves here."""
+        return self
 
     def shared(self) -> Array:
         """Return sum_i a_i a_i' (x) b b' / sum(b); (d k, d k). Rows without curvature add nothing."""

@@ -96,10 +96,13 @@ class SummedLosses:
         check_time()
         return self.blocks.total(passes.hessian_times, self.form, W, V, width)[0]
 
-    def metric(self, W: Array, width: float, has_gram: bool) -> Array:
-        """Return a matrix (d + 1, d + 1) or a diagonal (d + 1, k) like the Hessian: one pass."""
+    def metric(self, W: Array, width: float, n_grams: int, spare: float = 0.0) -> Array:
+        """Return k matrices, or 1, (n_grams, d + 1, d + 1), or a diagonal (d + 1, k) like the Hessian: one pass.
+
+        Their traces may be less than the Hessian has, by ``spare`` for every matrix.
+        """
         check_time()
-        return self.blocks.total(passes.metric, self.form, W, width, has_gram)[0]
+        return self.blocks.total(passes.metric, self.form, W, width, n_grams, spare / self.n_rows)[0]
 
     def largest_curvature(self) -> Array:
         """Bound the diagonal of the Hessian of a smooth loss anywhere; (d + 1, 1). One pass."""

@@ -83,7 +83,7 @@ def curvature(block: Block, form: Form, W: Array, width: float, features: Array 
     (d, k), loss, sums = W.shape, form.loss, _nothing(form, W)
     d = d if features is None else len(features)
     H = np.zeros((d, k, d, k) if loss.is_joint else (k, d, d))
-    for rows in block.pieces(form, d * k if loss.is_joint else d):
+    for rows in block.pieces(form, d * k if loss.is_joint else d, H.size):
         sums, bends = _with_rows(sums, rows, form, rows.times(W, form.constant), width)
         curved = rows.curved(bends, form.constant, features)
         if not loss.is_joint:
@@ -114,20 +114,26 @@ def hessian_times(block: Block, form: Form, W: Array, V: Array, width: float) ->
     """Return the Hessian at W times V."""
     out = np.zeros(V.shape)
     for rows in block.pieces(form):
-        bends = rows.bent(form.loss, width, rows.times(W, form.constant)).bends
+        rows, bends = rows.with_curvature(rows.bent(form.loss, width, rows.times(W, form.constant)).bends)
         T = rows.curvature_times(form.loss, bends, rows.times(V, form.constant))
         out += rows.adjoint(rows.weights[:, None] * T, form.constant)
     return (out,)
 
 
-def metric(block: Block, form: Form, W: Array, width: float, has_gram: bool) -> tuple[Array]:
-    """Return a matrix like the Hessian: one Gram matrix for all columns, by their mean curvature, or the diagonal."""
+def metric(block: Block, form: Form, W: Array, width: float, n_grams: int, spare: float) -> tuple[Array]:
+    """Return the parts of the Hessian on its diagonal, one for every column; or their mean, or its diagonal alone.
+
+    Rows that would add a matrix with a trace of ``spare`` or less are left out.
+    """
     d, k = W.shape
-    out = np.zeros((d, d) if has_gram else (d, k))
-    for rows in block.pieces(form):
+    out = np.zeros((n_grams, d, d) if n_grams else (d, k))
+    for rows in block.pieces(form, numbers=out.size):
         bends, p = rows.bent(form.loss, width, rows.times(W, form.constant)).bends, rows.weights[:, None]
-        if has_gram:
-            out += rows.curved(p * rows.mean_curvature(form.loss, bends), form.constant).gram(0)
+        if n_grams:
+            diagonal = (rows.mean_curvature if n_grams == 1 else rows.curvature_diagonal)(form.loss, bends)
+            curved = rows.curved(p * diagonal, form.constant).without(spare)
+            for c in range(n_grams):
+                out[c] += curved.gram(c)
         else:
             out += rows.square_sums(p * rows.curvature_diagonal(form.loss, bends), form.constant)
     return (out,)

@@ -8,9 +8,10 @@ the hinge itself is that of F_w and what the corners cost. Where the first is no
 and the step follows the path of the minima:   (H + ridge) D = -(G + (w' - w) dG/dw).
 
 Where H has few enough numbers, the pass that judges a step also brings the H of the next one; of a smooth loss that
-converges quickly the last H is kept, and a pass brings the gradient alone. Else H is known by its
-products with vectors, one pass each, and conjugate gradients have a Gram matrix for all columns, or the diagonal.
-A step that does not lower F_w enough is shortened: one pass tries several lengths.
+converges quickly the last H is kept, and a pass brings the gradient alone. Else H is known by its products with
+vectors, one pass each, and conjugate gradients have a Gram matrix for every column of a hinge, one for all, or the
+diagonal. A step that does not lower F_w enough is shortened: one pass tries several lengths, and the next direction may
+take half as many products.
 
 No state has the length of the data, and every pass is a pure function of the weights: rows may lie anywhere, and may be
 lost and read again.
@@ -45,6 +46,7 @@ class SummedNewtonTuning(NamedTuple):
 
     most_numbers: int = 1 << 23  # of a Hessian, or of a Gram matrix: 64 MB travel from every block; by hand
     least_exact: float = 0.1  # share of the gradient to which conjugate gradients go at first; by hand
+    patience: tuple[int, int, int] = (8, 16, 512)  # products of a direction: at least, at first, at most; by hand
     enough: float = 1e-4  # share of the predicted decrease that a step must reach; the usual one
     shortest: int = 12  # lengths 1/2, 1/4, ... of a step that is too long; by hand
     settled: float = 0.6  # share of the gap that is not due to the corners at which the width falls; letter, a9a
@@ -64,6 +66,7 @@ class SummedNewtonState:
     drift: Array  # (d + 1, k) its derivative by the width; empty for a smooth loss
     first_size: float = math.nan
     decrement: float = math.nan  # G' H^-1 G at the weights before
+    patience: int = 0  # products with H that a direction may take; 0 at the start
     hessian: Any = field(init=False, repr=False, default=None)
 
 
@@ -127,7 +130,7 @@ class SummedNewton(Resumable):
             width = state.width * self.tuning.fall
             D, first_size = self._direction(problem, state, G + (width - state.width) * state.drift)
             new = self._at(problem, W + D, width)
-            new.first_size = first_size
+            new.first_size, new.patience = first_size, state.patience
             return new
         D, first_size = self._direction(problem, state, G)
         slope = float(np.vdot(G, D))
@@ -136,8 +139,13 @@ class SummedNewton(Resumable):
         before = objective(problem, state)
         is_near = problem.is_smooth and self._is_small(problem) and -slope <= self.tuning.near * state.decrement
         new = self._at(problem, W + D, state.width, state if is_near else None)
-        if not objective(problem, new) <= before + self.tuning.enough * slope + JITTER * abs(before):
+        is_long = not objective(problem, new) <= before + self.tuning.enough * slope + JITTER * abs(before)
+        if is_long:
             new = self._shortened(problem, state, D, before)
+        # Where the model holds only nearby, an exact minimiser of it is not worth its passes.
+        least, first, most = self.tuning.patience
+        patience = state.patience or first
+        new.patience = max(patience // 2, least) if is_long else min(2 * patience, most)
         new.first_size, new.decrement = first_size, -slope
         return new
 
@@ -178,20 +186,36 @@ class SummedNewton(Resumable):
         size = float(G.ravel() @ metric(G.ravel()))
         first_size = state.first_size if state.first_size > 0.0 else size
         exactness = min(self.tuning.least_exact, (size / first_size) ** 0.25 if first_size > 0.0 else 1.0)
-        return conjugate_gradients(product, -G.ravel(), metric, exactness).x.reshape(problem.shape), first_size
+        most = state.patience or self.tuning.patience[1]
+        D = conjugate_gradients(product, -G.ravel(), metric, exactness, max_products=most).x
+        return D.reshape(problem.shape), first_size
 
     def _metric(self, problem: SummedProblem, state: SummedNewtonState, seen: Array) -> Metric:
-        """Return a preconditioner: the inverse of a Gram matrix for every column, or of the diagonal."""
+        """Return a preconditioner: inverses of a Gram matrix for every column, of one for all, or of the diagonal."""
         d, k = problem.shape
-        has_gram = d**2 <= self.tuning.most_numbers
-        M = problem.metric(state.weights, state.width, has_gram)
-        if not has_gram:
+        # The curvature of a hinge is that of other rows in every column; one of all columns does for a smooth loss.
+        wanted = (1,) if problem.is_smooth else (k, 1)
+        n_grams = next((n for n in wanted if n * d**2 <= self.tuning.most_numbers), 0)
+        # What is left out has the trace of the ridge.
+        M = problem.metric(state.weights, state.width, n_grams, problem.ridge * d)
+        if not n_grams:
             diagonal = M + problem.ridge * seen
             diagonal = np.where(diagonal > 0.0, diagonal, 1.0).ravel()
             return lambda v: v / diagonal
-        M[np.diag_indices(d)] += problem.ridge * seen[:, 0]
-        factor = _factored(M)
-        return lambda v: cho_solve(factor, v.reshape(d, k), check_finite=False).ravel()
+        factors = [_factored(own + np.diag(problem.ridge * seen[:, 0])) for own in M]
+        is_joint = problem.form.loss.is_joint
+
+        def times(v: Array) -> Array:
+            V = v.reshape(d, k)
+            # All columns of a joint loss may be shifted alike: H is the ridge there, which the matrices do not know.
+            shared = V.mean(axis=1, keepdims=True) if is_joint else np.zeros((d, 1))
+            columns = np.split(V - shared, n_grams, axis=1)
+            solved = np.hstack([cho_solve(f, c, check_finite=False) for f, c in zip(factors, columns, strict=True)])
+            if is_joint:
+                solved += shared / problem.ridge - solved.mean(axis=1, keepdims=True)
+            return np.asarray(solved.ravel())
+
+        return times
 
     def point(self, problem: SummedProblem, state: SummedNewtonState) -> SummedPoint:
         """Return the weights and the width."""

@@ -5,7 +5,9 @@
 
 D moves the features of a working set: those with weights, and those that a step of length 1 / curvature along the
 gradient would give one, the largest first. Their part of H is one sum over the blocks, and the model is minimised here,
-by accelerated steps. Where that part has too many numbers, D is such a step of all features along the gradient, with
+by accelerated steps, and jumps to the optimum of the entries that are not zero. H has a small multiple of a bound on
+its diagonal added, less where steps succeed. Where the part of H of a joint loss has too many numbers, a matrix for
+every column takes its place, above it; where these have too many, D is a step of all features along the gradient, with
 the momentum of the last ones: one pass each.
 
 Source: Lee, Sun and Saunders (2014) for the step; Beck and Teboulle (2009), O'Donoghue and Candes (2015) for the model.
@@ -17,6 +19,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dposv
+from scipy.sparse.linalg import eigsh
 
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import SummedProblem
@@ -28,15 +32,19 @@ __all__ = ["SummedProxNewton", "SummedProxState", "SummedProxTuning"]
 
 Array = NDArray[Any]
 ROUNDING = 1e-13  # share of F that rounding hides
+SMALL, NEARLY = 64, 0.01  # size of a matrix whose eigenvalues are cheap; error of the largest of others
+NEAR, APART = 1e-6, 1e-3  # where differences give the derivatives of a penalty, as shares of an entry
 
 
 class SummedProxTuning(NamedTuple):
     """How large models are, and how exactly they are minimised."""
 
-    most_unknowns: int = 2048  # of a model: its matrix of 32 MB travels from every block; by hand
-    max_inner: int = 3000  # steps on a model; a guard
-    exact: float = 0.02  # share of its first step to which those on a model fall, less as F converges; by hand
-    floor: float = 1e-3  # share of its bound that the curvature of a model has at least; by hand
+    most_numbers: int = 1 << 23  # of the matrices of a model: 64 MB travel from every block; by hand
+    max_inner: int = 1000  # steps on a model; a guard
+    exact: float = 0.02  # share of its first step to which those on a model fall; by hand
+    floor: tuple[float, float, float] = (1e-8, 1e-3, 0.1)  # of ``SummedProxState``: least, first, most; by hand
+    trust: float = 10.0  # factor of the floor after a step: less where it was good, more where it was too long; by hand
+    calm: int = 50  # steps on a model before a jump, which costs about as much; by hand
     enough: float = 1e-4  # share of the predicted decrease that a step must reach; the usual one
     shortest: int = 12  # lengths 1/2, 1/4, ... of a step that is too long; by hand
 
@@ -52,6 +60,7 @@ class SummedProxState:
     last: Array  # (d + 1, k) the weights before
     momentum: float = 1.0  # of steps along the gradient
     steep: float = 1.0  # factor of the scale that bounds the curvature along them
+    floor: float = 0.0  # share of its bound that the curvature of a model has at least; 0 at the start
 
 
 @dataclass(frozen=True)
@@ -99,43 +108,66 @@ class SummedProxNewton(Resumable):
         features = self._working_set(problem, state)
         if features is None:
             return self._gradient_step(problem, state)
-        H = problem.curvature(state.weights, 0.0, features).hessian
+        H = self._hessian(problem, state.weights, features)
         D = self._minimised(problem, state, features, H)
         W, before = state.weights, objective(problem, state)
         fall = float(np.vdot(state.gradient, D)) + problem.value(W + D) - problem.value(W)
         new = self._at(problem, state, W + D)
-        if not objective(problem, new) <= before + self.tuning.enough * fall + ROUNDING * abs(before):
+        is_long = not objective(problem, new) <= before + self.tuning.enough * fall + ROUNDING * abs(before)
+        if is_long:
             lengths = 0.5 ** np.arange(1.0, self.tuning.shortest + 1.0)
             losses = problem.along(W, D, lengths, 0.0)
             values = [loss + problem.value(W + t * D) for t, loss in zip(lengths, losses, strict=True)]
             best = int(np.argmin(values))
             new = self._at(problem, state, W + lengths[best] * D) if values[best] < before else state
+        least, _, most = self.tuning.floor
+        floor = self._floor(state)
+        new.floor = min(self.tuning.trust * floor, most) if is_long else max(floor / self.tuning.trust, least)
         return new
+
+    def _floor(self, state: SummedProxState) -> float:
+        return state.floor or self.tuning.floor[1]
 
     def _at(self, problem: SummedProblem, state: SummedProxState, W: Array) -> SummedProxState:
         """Return the state at other weights: one pass."""
         values, gradient, _ = problem.scored(W, 0.0)
-        return SummedProxState(W, values, gradient, state.scale, state.weights, state.momentum, state.steep)
+        return SummedProxState(
+            W, values, gradient, state.scale, state.weights, state.momentum, state.steep, state.floor
+        )
 
     def _working_set(self, problem: SummedProblem, state: SummedProxState) -> Array | None:
         """Return some rows of W, ascending, that of the constant among them; None where too many have weights."""
-        W, k = state.weights, state.weights.shape[1]
-        most = self.tuning.most_unknowns // k - 1
+        W, (d, k) = state.weights, problem.shape
+        most = self._most_features(problem, k) - 1
         moved = problem.prox(W - state.gradient / state.scale, 1.0 / state.scale) - W
         has_weights = W[:-1].any(axis=1)
         n_weights = int(has_weights.sum())
         sizes = np.abs(moved[:-1]).max(axis=1) * np.sqrt(state.scale[:-1, 0])
         sizes[has_weights] = math.inf
         if n_weights + bool((np.isfinite(sizes) & (sizes > 0.0)).any()) > most:
-            return None
+            return np.arange(d) if k * d**2 <= self.tuning.most_numbers else None
         wanted = min(most, max(2 * n_weights, n_weights + 16), int(np.count_nonzero(sizes)))
         chosen = np.argsort(-sizes, kind="stable")[:wanted]
         return np.append(np.sort(chosen), len(W) - 1)
 
+    def _most_features(self, problem: SummedProblem, k: int) -> int:
+        """Return how many rows of W a model may have whose matrix is a part of H."""
+        most = self.tuning.most_numbers
+        return math.isqrt(most) // k if problem.form.loss.is_joint else math.isqrt(most // k)
+
+    def _hessian(self, problem: SummedProblem, W: Array, features: Array) -> Array:
+        """Return a part of H; or, of a joint loss and many features, a matrix for every column, together above H.
+
+        The entries of the curvature of a row beside its diagonal add up to that: B <= 2 diag(B).
+        """
+        if len(features) <= self._most_features(problem, W.shape[1]):
+            return np.asarray(problem.curvature(W, 0.0, features).hessian)
+        return 2.0 * problem.metric(W, 0.0, W.shape[1])
+
     def _minimised(self, problem: SummedProblem, state: SummedProxState, features: Array, H: Array) -> Array:
         """Return the D that minimises the model: accelerated steps with restarts."""
         W, k = state.weights, state.weights.shape[1]
-        G, least = state.gradient[features], self.tuning.floor * state.scale[features]
+        G, least = state.gradient[features], self._floor(state) * state.scale[features]
 
         def times(D: Array) -> Array:
             if H.ndim == 2:
@@ -153,6 +185,12 @@ class SummedProxNewton(Resumable):
             full[features] = W[features]
             return moved
 
+        def model(V: Array) -> float:
+            full[features] = V
+            value = problem.value(full)
+            full[features] = W[features]
+            return value + float(np.vdot(V - start, G + 0.5 * times(V - start)))
+
         start = W[features]
         V, Y, momentum, target = start.copy(), start.copy(), 1.0, 0.0
         for inner in range(self.tuning.max_inner):
@@ -166,9 +204,46 @@ class SummedProxNewton(Resumable):
             later = 1.0 if is_back else 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum**2))
             Y = new + (0.0 if is_back else (momentum - 1.0) / later) * (new - V)
             V, momentum = new, later
+            if problem.takes_scales and inner % self.tuning.calm == self.tuning.calm - 1:
+                jumped = self._jumped(problem, features, H, least, V, G + times(V - start))
+                if jumped is not None and model(jumped) < model(V):
+                    V, Y, momentum = jumped, jumped.copy(), 1.0
         D = np.zeros(W.shape)
         D[features] = V - start
         return D
+
+    def _jumped(
+        self, problem: SummedProblem, features: Array, H: Array, least: Array, V: Array, slopes: Array
+    ) -> Array | None:
+        """Return the least of a model over the entries that are not zero, as if g were quadratic in each.
+
+        Those that would change their sign become zero. None where the matrix is singular.
+        """
+        full = np.zeros(problem.shape)
+
+        def slope(at: Array) -> Array:
+            """Return g' by its Moreau envelope with a tiny t."""
+            full[features] = at
+            t = NEAR * np.where(full != 0.0, np.abs(full), np.inf).min(axis=1, keepdims=True)
+            t = np.where(np.isfinite(t), t, 1.0)
+            return np.asarray(((full - problem.prox(full, t)) / t)[features])
+
+        own = slope(V)
+        bend = np.where(V != 0.0, (slope((1.0 + APART) * V) - own) / (APART * np.where(V != 0.0, V, 1.0)), 0.0)
+        right, diagonal = -(slopes + own).ravel(), (np.maximum(bend, 0.0) + least).ravel()
+        k, v = V.shape[1], V.ravel().copy()
+        for c, matrix in enumerate(H if H.ndim == 3 else [H]):
+            mine = np.arange(c, len(v), k) if H.ndim == 3 else np.arange(len(v))
+            used = np.flatnonzero(v[mine])
+            if not len(used):
+                continue
+            at, M = mine[used], matrix[np.ix_(used, used)]
+            M[np.diag_indices(len(used))] += diagonal[at]
+            _, step, trouble = dposv(M, right[at], lower=True)
+            if trouble:
+                return None
+            v[at] = np.where(v[at] * (v[at] + step) < 0.0, 0.0, v[at] + step)
+        return np.asarray(v.reshape(V.shape))
 
     def _scale(self, problem: SummedProblem, features: Array, H: Array, k: int) -> Array:
         """Return a diagonal above H, one number per row; the rows of a ball share theirs; (m, 1)."""
@@ -181,10 +256,10 @@ class SummedProxNewton(Resumable):
             rows[:] = rows.max(initial=0.0)
         root = 1.0 / np.sqrt(scale)
         if H.ndim == 3:
-            largest = max(float(np.linalg.eigvalsh(root * block * root.T)[-1]) for block in blocks)
+            largest = max(_largest(root * block * root.T) for block in blocks)
         else:
             flat = np.repeat(root, k, axis=0)
-            largest = float(np.linalg.eigvalsh(flat * H * flat.T)[-1])
+            largest = _largest(flat * H * flat.T)
         return np.asarray(scale * max(largest, 1e-3)).reshape(m, 1)
 
     def _gradient_step(self, problem: SummedProblem, state: SummedProxState) -> SummedProxState:
@@ -212,3 +287,11 @@ class SummedProxNewton(Resumable):
     def estimate(self, problem: SummedProblem, state: SummedProxState) -> float:
         """Estimate the residual from the last pass."""
         return problem.rough_residual(state.weights, state.values, state.gradient, 0.0)
+
+
+def _largest(M: Array) -> float:
+    """Return the largest eigenvalue, or a little more."""
+    if len(M) <= SMALL:
+        return float(np.linalg.eigvalsh(M)[-1])
+    found = eigsh(M, k=1, tol=NEARLY, v0=np.ones(len(M)), return_eigenvectors=False)
+    return float((1.0 + 2.0 * NEARLY) * found[0])
