@@ -11,10 +11,12 @@ from sklearn.base import clone
 import softmargin as sm
 from softmargin.data import blobs
 from softmargin.estimators.posing.linear_stream import LinearStream
-from softmargin.estimators.posing.svm import SvmData, SvmSettings, linear_problem
+from softmargin.estimators.posing.svm import SvmData, SvmSettings, linear_problem, streamed_problem
 from softmargin.penalties import L1, L2
-from softmargin.problems import MulticlassSVM, softmax_problem
+from softmargin.problems import MulticlassSVM, RestHinges, softmax_problem
 from softmargin.problems.seen import SeenHinge, SeenSoftmax, losses_of_pairs
+from softmargin.run import Status, Stop, solve
+from softmargin.solvers import DualBlockDescent, EachClass
 
 MODELS = {
     "weston_watkins": sm.LinearSVC(C=0.1),
@@ -83,6 +85,26 @@ def test_sums_of_two_classes_are_those_of_both_columns(X_type):
         assert abs(own.value - known.value) <= own.error + known.error < 1e-9 * known.value
 
 
+@pytest.mark.parametrize("screening", [False, True])
+def test_hinges_of_all_classes_are_those_of_every_class(screening):
+    """One problem with a block for all classes against a problem for each: same optimum, same losses anywhere."""
+    X, y = blobs(150, 4, 5, seed=6, separation=1.5)
+    X[7] = 0.0
+    C = np.random.default_rng(0).random(150) * (np.arange(150) % 9 > 0)
+    settings = SvmSettings("one_vs_rest", fit_intercept=False)
+    whole, parts = RestHinges(X, y, C=C, n_classes=5), linear_problem(SvmData(X, y, 5, C, settings))
+    result = solve(whole, DualBlockDescent(screening=screening), stop=Stop(1e-9, 5000), rng=np.random.default_rng(0))
+    best = solve(parts, EachClass(DualBlockDescent()), stop=Stop(1e-9, 5000), rng=np.random.default_rng(0))
+    assert result.status is best.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(best.certificate.primal, rel=1e-8)
+    assert best.certificate.bound <= result.certificate.primal
+    assert result.certificate.bound <= best.certificate.primal
+    weights = np.random.default_rng(1).standard_normal((5, 5))
+    own = whole.losses(weights)
+    margins = (2.0 * np.eye(5)[y] - 1.0) * (X @ weights[:-1])
+    assert abs(own.value - float(C @ np.maximum(1.0 - margins, 0.0).sum(axis=1))) <= own.error < 1e-11 * own.value
+
+
 def test_hinge_bound_is_the_dual_value_of_all_rows(monkeypatch):
     kept, add = [], SeenHinge.add
     monkeypatch.setattr(
@@ -149,7 +171,7 @@ def test_one_pass_over_many_rows_is_near_the_optimum(name, C, most):
 def test_losses_of_all_rows_make_a_duality_gap():
     X, y = blobs(400, 5, 3, seed=3, separation=1.0)
     for pose in (
-        lambda X, y: linear_problem(SvmData(X, y, 3, np.full(len(y), 0.1), SvmSettings("one_vs_rest"))),
+        lambda X, y: streamed_problem(SvmData(X, y, 3, np.full(len(y), 0.1), SvmSettings("one_vs_rest"))),
         lambda X, y: softmax_problem(X, y, C=0.1, penalty=L2(1.0), n_classes=3),
     ):
         stream, losses = LinearStream(), None

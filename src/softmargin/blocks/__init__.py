@@ -10,7 +10,8 @@ Every block is a compiled struct with the same two methods, written on tiles of 
     block.within_bounds(...)
         The same with the bounds already in work.bound: this is where per-class C comes in.
 
-The softmax blocks have ``block_step`` only, and their row is log q instead of alpha_i = C (e_y - q): see ``softmax``.
+The softmax blocks and the separate hinges have ``block_step`` only. A row of the softmax is log q instead of
+alpha_i = C (e_y - q): see ``softmax``.
 The scratch arrays of a step are in a ``Workspace``, allocated once per run.
 """
 
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import compiled_struct, jit
 from softmargin.backends.lanes import WIDTH, padded, pointer, pointer_to, zeros
 from softmargin.blocks.crammer_singer import CrammerSingerProjection
+from softmargin.blocks.separate_hinges import SeparateHinges
 from softmargin.blocks.softmax import LogisticBlock, SoftmaxBlock
 from softmargin.blocks.weston_watkins import WestonWatkinsGreedy, WestonWatkinsNewton, WestonWatkinsSort
 from softmargin.core.errors import IncompatibleError
@@ -35,6 +37,7 @@ __all__ = [
     "CrammerSingerProjection",
     "LogisticBlock",
     "Scratch",
+    "SeparateHinges",
     "SoftmaxBlock",
     "WestonWatkinsGreedy",
     "WestonWatkinsNewton",
@@ -57,6 +60,8 @@ BLOCKS: dict[str, dict[str, Any]] = {
     },
     "crammer_singer": {"projection": CrammerSingerProjection()},
 }
+# Of separate losses: their rows need not sum to zero.
+SEPARATE: dict[str, dict[str, Any]] = {"one_vs_rest": {"clip": SeparateHinges()}}
 
 # What a solver's ``block`` may be.
 BLOCK = (NAME, Given("a block such as softmargin.blocks.WestonWatkinsGreedy()", lambda v: hasattr(v, "block_step")))
@@ -64,7 +69,7 @@ BLOCK = (NAME, Given("a block such as softmargin.blocks.WestonWatkinsGreedy()", 
 
 def find_block(multiclass: str, name: Any) -> Any:
     """Return the block of that name for this loss, or the block itself; "auto" is the first."""
-    choices = BLOCKS[multiclass]
+    choices = {**BLOCKS, **SEPARATE}[multiclass]
     if not isinstance(name, str):
         strange = [loss for loss in BLOCKS if loss != multiclass and type(name) in map(type, BLOCKS[loss].values())]
         if strange:

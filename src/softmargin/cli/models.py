@@ -33,7 +33,7 @@ from softmargin.estimators.posing.ball import (
 from softmargin.estimators.posing.fit import loss_prices, model_info
 from softmargin.estimators.posing.kernels import KernelSettings, KernelTask, kernel_claim, kernel_of, kernel_task
 from softmargin.estimators.posing.softmax import pinned_column, priced_penalty, softmax_claim
-from softmargin.estimators.posing.svm import SvmData, SvmSettings, linear_problem
+from softmargin.estimators.posing.svm import SvmData, SvmSettings, linear_problem, streamed_problem
 from softmargin.features.scaling import Scaling
 from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion, LinearModel, LinearOneVsOne, LinearRegressor
@@ -168,7 +168,7 @@ def build_problem(
         return softmax_problem(X, codes, C=prices, penalty=penalty, **settings), None
     data = SvmData(X, codes, n_classes, prices, svm_settings(args))
     if args.model == "linear-svc":
-        return linear_problem(data), None
+        return (streamed_problem if getattr(args, "stream", False) else linear_problem)(data), None
     how = KernelSettings(
         kernel_of(args.kernel, args.gamma, args.degree, args.coef0, X),
         args.solver,

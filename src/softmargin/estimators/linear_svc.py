@@ -10,7 +10,7 @@ from softmargin.estimators.frame.fit import Posed
 from softmargin.estimators.frame.spelling import SOLVED_EITHER_WAY, also
 from softmargin.estimators.frame.stream import LinearStreamClassifier
 from softmargin.estimators.frame.svm import SvmClassifier
-from softmargin.estimators.posing.svm import linear_problem
+from softmargin.estimators.posing.svm import linear_problem, streamed_problem
 from softmargin.matrices.operator import canonical, row_squares
 from softmargin.models import LinearOneVsOne
 from softmargin.problems import EveryPair
@@ -123,7 +123,7 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
         return LinearOneVsOne(self.classes_, self.coef_, self.intercept_, info)
 
     def _problem(self, data: Data) -> Any:
-        return linear_problem(self._svm(data))
+        return streamed_problem(self._svm(data))
 
     def _pose_rows(self, rows: Any) -> Posed:
         from softmargin.estimators.frame.summed import pose_svm
@@ -139,7 +139,7 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
         )
 
     def _pose(self, data: Data) -> Posed:
-        problem = self._problem(data)
+        problem = linear_problem(self._svm(data))
 
         def attributes(point: Any) -> dict[str, Any]:
             coef, intercept = problem.coef_and_intercept(point)

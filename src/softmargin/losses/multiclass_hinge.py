@@ -1,8 +1,9 @@
-"""The two joint multiclass hinge losses and their dual sets.
+"""Multiclass hinge losses, two joint ones and the sum of one-vs-rest, and their dual sets.
 
     margin     h_ij = 1 + s_ij - s_iy   (j != y),  h_iy = 0          s = scores of sample i
     Weston-Watkins    l_i = sum_j [h_ij]_+          dual rows: -C <= alpha_ij <= 0 (j != y), sum_j alpha_ij = 0
     Crammer-Singer    l_i = max_j h_ij              dual rows: alpha_ij <= 0 (j != y), alpha_iy <= C, sum_j alpha_ij = 0
+    one-vs-rest       l_i = [1 - s_iy]_+ + sum_{j != y} [1 + s_ij]_+     dual rows: |alpha_ij| <= C, of the label's sign
 
 Everything here is NumPy on whole blocks of rows, for certificates: they share no code with the compiled solvers.
 """
@@ -12,7 +13,7 @@ import numpy as np
 from softmargin.core.protocols import Array
 from softmargin.losses.labels import at_labels
 
-__all__ = ["CrammerSinger", "WestonWatkins", "margins"]
+__all__ = ["CrammerSinger", "OneVsRestHinge", "WestonWatkins", "margins"]
 
 
 def margins(scores: Array, y: Array) -> Array:
@@ -124,3 +125,45 @@ class CrammerSinger:
         alpha[inner, y[rows]] += C[rows]
         alpha[inner, best[rows]] -= C[rows]
         return rows, alpha
+
+
+class OneVsRestHinge:
+    """Sum of the hinges of every class against all others."""
+
+    name = "one_vs_rest"
+
+    def value(self, scores: Array, y: Array) -> Array:
+        """Return l_i; shape (n,)."""
+        h = self._violations(scores, y)
+        return np.asarray(np.maximum(h, 0.0, out=h).sum(axis=1))
+
+    def change(self, scores: Array, y: Array, errors: Array) -> Array:
+        """Bound by how much l_i changes where no score of row i changes by more than errors_i; shape (n,)."""
+        return np.asarray(errors * (self._violations(scores, y) >= -errors[:, None]).sum(axis=1))
+
+    def project(self, alpha: Array, y: Array, C: Array) -> Array:
+        """Return the feasible point nearest to alpha."""
+        inside = np.clip(alpha, -C[:, None], 0.0)
+        flat, labels = at_labels(inside, y)
+        flat[labels] = np.clip(alpha[np.arange(len(y)), y], 0.0, C)
+        return inside
+
+    def at_zero_scores(self, y: Array, C: Array, k: int) -> Array:
+        """Return the optimal dual rows of samples whose scores are zero for all W (x_i = 0)."""
+        alpha = np.repeat(-C[:, None], k, axis=1)
+        alpha[np.arange(len(y)), y] = C
+        return alpha
+
+    def screened(self, scores: Array, y: Array, C: Array, radius: Array) -> tuple[Array, Array]:
+        """Return (rows, alpha): dual rows that are optimal for all scores within ``radius``."""
+        h = self._violations(scores, y)
+        rows = np.flatnonzero((np.abs(h) > radius[:, None]).all(axis=1))
+        return rows, np.where(h[rows] > 0.0, self.at_zero_scores(y[rows], C[rows], h.shape[1]), 0.0)
+
+    def _violations(self, scores: Array, y: Array) -> Array:
+        """Return 1 + s_ij, and 1 - s_iy at the label; shape (n, k)."""
+        h = np.array(scores)
+        flat, labels = at_labels(h, y)
+        flat[labels] *= -1.0
+        h += 1.0
+        return h

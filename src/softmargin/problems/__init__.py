@@ -12,6 +12,7 @@ from softmargin.problems.multiclass_svm import DualPoint, MulticlassSVM
 from softmargin.problems.one_vs_one import EveryPair, KernelOneVsOne
 from softmargin.problems.one_vs_rest import OneVsRest
 from softmargin.problems.penalized import Penalized
+from softmargin.problems.rest_hinges import RestHinges
 
 __all__ = [
     "L2SVM",
@@ -32,6 +33,7 @@ __all__ = [
     "MulticlassSVM",
     "OneVsRest",
     "Penalized",
+    "RestHinges",
     "RidgeComposite",
     "softmax_problem",
 ]

@@ -71,8 +71,7 @@ class CompositePoint(NamedTuple):
 
 
 class _Evaluated(NamedTuple):
-    value: Rounded  # F(W, b)
-    loss: Rounded  # the losses in it
+    loss: Rounded  # sum_i C_i l_i
     scores: Array  # (n, n_classes)
     P: Array  # probabilities, (n, n_classes)
     apart: Array  # how far differences of a sample's scores may be from the exact ones, (n,)
@@ -143,7 +142,10 @@ class Composite:
             mass = np.bincount(self.y, weights=self.C, minlength=self.n_classes)
             logs = np.log(np.maximum(mass / mass.sum(), _SCARCE))
             intercept = logs[1:] - logs[:1] if self.is_pinned else logs - logs.mean()
-        return CompositePoint(self.penalty.prox(np.zeros(self.shape), 1.0), intercept)
+        return CompositePoint(self._nearest_to_zero(), intercept)
+
+    def _nearest_to_zero(self) -> Array:
+        return np.asarray(self.penalty.prox(np.zeros(self.shape), 1.0))
 
     def checked_point(self, init: CompositePoint | None) -> CompositePoint:
         """Return where to start: ``init``, if it has the right shape, or zero."""
@@ -173,7 +175,7 @@ class Composite:
 
     def primal(self, point: CompositePoint) -> Rounded:
         """Return F(W, b)."""
-        return self._evaluated(point).value
+        return self.losses(point) + rounded_value(self.penalty, point.weights)
 
     def losses(self, point: CompositePoint) -> Rounded:
         """Return sum_i C_i l_i, without the penalty."""
@@ -187,12 +189,13 @@ class Composite:
         sizes, shift = norms(point.weights, axis=0).max(initial=0.0), np.abs(point.intercept).max(initial=0.0)
         apart = share * (sizes * self._row_norms + self.bias * shift)
         loss = total(self.C * losses, self.C * loss_errors(losses, apart, self.n_classes))
-        return _Evaluated(loss + rounded_value(self.penalty, point.weights), loss, scores, P, apart)
+        return _Evaluated(loss, scores, P, apart)
 
     def certificate(self, point: CompositePoint) -> Certificate:
         """Certify a point: the scores are recomputed."""
         before = time_left()
-        primal, loss, scores, P, apart = self._evaluated(point)
+        loss, scores, P, apart = self._evaluated(point)
+        primal = loss + rounded_value(self.penalty, point.weights)
         needed = _BOUND * (before - time_left())  # no number without a deadline
         if not np.isfinite(primal.upper):
             return Certificate("stationarity", primal.upper, -np.inf, np.nan)
@@ -385,6 +388,9 @@ class RidgeComposite(Composite):
     def ridge(self) -> float:
         """The strength of the penalty."""
         return float(self.penalty.ridge)
+
+    def _nearest_to_zero(self) -> Array:
+        return np.zeros(self.shape)
 
 
 def softmax_problem(X: Any, y: Array, *, penalty: Any, **settings: Any) -> Composite:

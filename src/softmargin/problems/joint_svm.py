@@ -3,8 +3,8 @@
 Models of two classes have one column, second class minus first, as in scikit-learn.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +24,16 @@ _SMALL = 1e-9  # relative: errors of the losses up to which nobody needs to know
 class JointSVM(MarginModels):
     """A joint multiclass SVM, linear or with a kernel; a subclass says what its points are."""
 
+    losses_known: ClassVar[Mapping[str, Any]] = LOSSES
+
     def __init__(self, n: int, y: Array, C: float | Array, multiclass: str, n_classes: int | None) -> None:
-        if multiclass not in LOSSES:
-            raise IncompatibleError(f"multiclass={multiclass!r} is unknown; choose one of {', '.join(LOSSES)}.")
+        known = self.losses_known
+        if multiclass not in known:
+            raise IncompatibleError(f"multiclass={multiclass!r} is unknown; choose one of {', '.join(known)}.")
         self.y, self.n_classes = checked_codes(y, n, n_classes)
         self.C = checked_prices(C, n)
         self.multiclass = multiclass
-        self.loss: Any = LOSSES[multiclass]
+        self.loss: Any = known[multiclass]
 
     def feasible(self, alpha: Array) -> Array:
         """Return a feasible dual point near ``alpha`` (any warm start becomes a valid one)."""

@@ -14,13 +14,14 @@ Rows of two classes have one variable each, and a compiled pass sums them (``_pa
 chunks would take longer than learning from them.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.rounding import SLACK, UNIT, Rounded, gamma, norms, squared_norm, total
+from softmargin.core.rounding import SLACK, TINY, UNIT, Rounded, gamma, norms, squared_norm, total
 from softmargin.losses.multinomial import entropy, off_label
 from softmargin.matrices.operator import SUMMED_ROWS, adjoint_product, column_norms, rmatmul, row_slices
 from softmargin.matrices.rows import as_rows
@@ -37,16 +38,40 @@ class _Sum:
     """A sum of matrices of one shape, and bounds on the Euclidean errors of its columns."""
 
     def __init__(self, rows: int, columns: int) -> None:
-        self.value, self.error = np.zeros((rows, columns)), np.zeros(columns)
+        self.value, self.error, self.squares = np.zeros((rows, columns)), np.zeros(columns), np.zeros(columns)
 
     def add(self, value: Array, error: Array) -> None:
         """Add a matrix with its errors; nothing is changed in place, so that a shallow copy stays as it was."""
         self.value = self.value + value
-        self.error = SLACK * (self.error + error + UNIT * norms(self.value, axis=0))
+        self.squares = np.einsum("ij,ij->j", self.value, self.value)
+        self.error = SLACK * (self.error + error + UNIT * self.lengths())
+
+    def lengths(self) -> Array:
+        """Bound the Euclidean norms of the columns, whatever underflows."""
+        return np.asarray(np.sqrt(self.squares + len(self.value) * TINY))
 
     def square(self) -> Rounded:
         """Return the squared norm."""
-        return squared_norm(self.value, SLACK * float(np.linalg.norm(self.error)))
+        return _square_of(self.squares, self.error, self.value.size)
+
+
+def _square_of(squares: Array, error: Array, size: int) -> Rounded:
+    """Return the squared norm of a matrix of so many numbers, given those of its columns and their errors."""
+    square, far = float(squares.sum()), SLACK * float(np.linalg.norm(error))
+    change, lost = far * (2.0 * math.sqrt(square) + far), size * TINY if square or far else 0.0
+    return Rounded(square, SLACK * (gamma(size + 1) * square + lost + change))
+
+
+def _class_sums(X: Any, y: Array, C: Array, k: int) -> Array:
+    """Return the sums of C_i x_i over each class; (d, k)."""
+    n, d = X.shape
+    if isinstance(X, np.ndarray):
+        prices = np.zeros((n, k))
+        prices[np.arange(n), y] = C
+        return adjoint_product(X, prices)
+    row = np.repeat(np.arange(n), np.diff(X.indptr))
+    places = np.multiply(X.indices, k, dtype=np.int64) + y[row]
+    return np.bincount(places, weights=C[row] * X.data, minlength=d * k).reshape(d, k)
 
 
 def _best_multiple(linear: Rounded, square: Rounded) -> Rounded:
@@ -149,9 +174,8 @@ class SeenSoftmax:
         self.V.add(adjoint_product(problem.X, own), share * length * norms(own, axis=0))
         if self.fit_intercept:
             self.pulls.add(U.sum(axis=0, keepdims=True), share * np.abs(U).sum(axis=0))
-            prices = np.zeros((n, k))
-            prices[np.arange(n), problem.y] = problem.C
-            self.classes.add(adjoint_product(problem.X, prices), share * length * norms(prices, axis=0))
+            prices = np.sqrt(np.bincount(problem.y, weights=np.square(problem.C), minlength=k))
+            self.classes.add(_class_sums(problem.X, problem.y, problem.C, k), share * length * prices)
 
     def bound(self) -> Rounded:
         """Return a lower bound on the objective of all rows added; 0 until every class has had a row."""
@@ -162,24 +186,26 @@ class SeenSoftmax:
             above = np.maximum(self.pulls.value[0] + self.pulls.error, 0.0)
             share = SLACK * float((above / (self.mass + above)).max())
             kept = (1.0 - share) * (1.0 - 4.0 * UNIT)
-            linear, square = self.entropies.times(max(kept, 0.0)), self._balanced(share).square()
+            linear, square = self.entropies.times(max(kept, 0.0)), self._balanced(share)
         square = square.times(1.0 / self.ridge)
         return _best_multiple(linear, square.widened(UNIT * square.value))
 
-    def _balanced(self, share: float) -> _Sum:
-        """Return V of the balanced point; the entropy of rho is left out, as it is not negative."""
+    def _balanced(self, share: float) -> Rounded:
+        """Return |V|^2 of the balanced point; the entropy of rho is left out, as it is not negative."""
         if share == 0.0:
-            return self.V
-        price, classes = float(self.mass.sum()), self.classes
-        sums, k = classes.value.sum(axis=1), len(self.mass)
+            return self.V.square()
+        price, classes, own = float(self.mass.sum()), self.classes, slice(-self.n_columns, None)
+        sums, lengths = classes.value.sum(axis=1), classes.lengths()
         rho = np.maximum(share * self.mass - (1.0 - share) * self.pulls.value[0], 0.0) / price  # times the share
-        tiny = gamma(self.n + k + 16)  # the masses are sums over all rows
+        tiny = gamma(self.n + len(rho) + 16)  # the masses are sums over all rows
         wrong = self.pulls.error / price + tiny * (rho + share * self.mass / price)
-        shift, own = np.outer(sums, rho) - share * classes.value, slice(-self.n_columns, None)
-        lengths = norms(classes.value, axis=0)
         error = float(np.linalg.norm(sums)) * wrong + float(classes.error.sum()) * rho + share * classes.error
         error += tiny * (float(lengths.sum()) * rho + share * lengths)
-        whole = _Sum(*self.V.value.shape)
-        whole.add((1.0 - share) * self.V.value, self.V.error)
-        whole.add(shift[:, own], SLACK * error[own])
-        return whole
+        error = SLACK * (error[own] + self.V.error + gamma(8) * self.V.lengths())
+        squares = np.zeros(self.n_columns)
+        for some in row_slices(len(sums), 1, numbers=SUMMED_ROWS):  # a few at a time, which caches hold
+            part = (1.0 - share) * self.V.value[some]
+            part += np.outer(sums[some], rho[own])
+            part -= share * classes.value[some, own]
+            squares += np.einsum("ij,ij->j", part, part)
+        return _square_of(squares, error, self.V.value.size)

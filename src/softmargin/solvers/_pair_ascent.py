@@ -1,4 +1,4 @@
-"""Compiled passes of a stream of two classes: exact steps of one variable a row, and the mean of the weights.
+"""Compiled passes of streams: exact steps of two classes, one variable a row, and the mean of the weights.
 
     w += sign_i price_i (new - old share_i) x_i                 share in [0, 1], sign = +1 for the second class
 
@@ -13,13 +13,23 @@ from typing import Any
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
-from softmargin.backends.lanes import pointer
+from softmargin.backends.lanes import pointer, pointer_to
 from softmargin.backends.loops import shuffle
 from softmargin.blocks.softmax import solve_logit
 
-__all__ = ["ascend_pairs"]
+__all__ = ["approach", "ascend_pairs"]
 
 Array = NDArray[Any]
+
+
+@jit
+def approach(mean: Array, weights: Array, share: float) -> None:
+    """Move a mean, (d, k), towards weights of at least as many columns."""
+    d, k = mean.shape
+    mean_, weights_, width = pointer_to(mean, 0), pointer_to(weights, 0), weights.shape[1]
+    for j in range(d):
+        for c in range(k):
+            mean_[j * k + c] += share * (weights_[j * width + c] - mean_[j * k + c])
 
 
 @jit
@@ -49,9 +59,9 @@ def ascend_pairs(
     order_, alarm_ = pointer(order), pointer(alarm)
     n, d = order.shape[0], rows.d
     passes, every, power, accuracy = settings
-    for _ in range(passes):
+    since = 0
+    for turn in range(passes):
         shuffle(order_, n, random)
-        since = 0
         for t in range(n):
             if alarm_[0] != 0:
                 return n_visits
@@ -77,7 +87,7 @@ def ascend_pairs(
                     w_[bare.column(i, p)] += step * bare.value(p)
                 w_[d] += step * bare.bias
             since += 1
-            if since == every or t == n - 1:
+            if since == every or (t == n - 1 and turn == passes - 1):
                 n_visits += since
                 part = (power + 1.0) * since / (n_visits + power * since)
                 for j in range(d + 1):

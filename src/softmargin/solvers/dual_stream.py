@@ -29,7 +29,7 @@ from softmargin.matrices.rows import as_rows, squared_norms
 from softmargin.problems.composite import CompositePoint, RidgeComposite
 from softmargin.problems.multiclass_svm import DualPoint, MulticlassSVM
 from softmargin.problems.seen import SeenHinge, SeenSoftmax, losses_of_pairs
-from softmargin.solvers._pair_ascent import ascend_pairs
+from softmargin.solvers._pair_ascent import approach, ascend_pairs
 from softmargin.solvers.linear_svm._block_loop import demand_finite, descend
 from softmargin.solvers.linear_svm.block_descent import DualBlockDescent
 from softmargin.solvers.softmax.dual_descent import SoftmaxDualDescent
@@ -55,7 +55,7 @@ TUNING = DualStreamTuning()
 class _Stream:
     """What streams share: where they began, W now, the mean, and the sums over all rows."""
 
-    first: Array  # (d + 1, k) W before any row, the intercept last; two classes have one column, (d + 1,)
+    first: Array | None  # (d + 1, k) W before any row, the intercept last; two classes have one column; None: zero
     weights: Array  # the same shape
     mean: Array  # the same shape
     seen: Any
@@ -66,24 +66,31 @@ class _Stream:
 class _BlockStream(_Stream):
     """A stream of three and more classes, by exact steps of whole dual rows."""
 
-    def _ascend(
-        self, solver: Any, problem: Any, state: Any, rows: Array, scales: Any, rng: np.random.Generator
-    ) -> None:
-        """Pass over a chunk; ``rows`` is where the passes keep W, in units of 1 / ``scales``."""
-        dual, visits, work = solver.structs(problem, state)
-        for _ in range(TUNING.passes):
-            order = rng.permutation(state.order[: state.n_open])
-            for begin in range(0, len(order), TUNING.every):
-                part = order[begin : begin + TUNING.every]
-                descend(dual, visits._replace(order=part), work, len(part), True, math.inf, 0, alarm())
-                self.n_visits += len(part)
-                share = (TUNING.power + 1.0) * len(part) / (self.n_visits + TUNING.power * len(part))
-                self.mean = self.mean + share * (scales * rows - self.mean)
+    solver: ClassVar[Any]
+
+    def _ascend(self, problem: Any, state: Any, rng: np.random.Generator, scale: float = 1.0) -> Array:
+        """Pass over a chunk, from W; return W, (d + 1, k). The passes keep its last row divided by ``scale``."""
+        rows, k = state.weights.reshape(len(self.weights), -1), self.weights.shape[1]
+        rows[:, :k], mean = self.weights, self.mean.copy()
+        rows[-1], mean[-1] = rows[-1] / scale, mean[-1] / scale
+        dual, visits, work = self.solver.structs(problem, state)
+        order = np.concatenate([rng.permutation(state.order[: state.n_open]) for _ in range(TUNING.passes)])
+        for begin in range(0, len(order), TUNING.every):
+            part = order[begin : begin + TUNING.every]
+            visited = visits._replace(order=part, is_permuted=False)
+            descend(dual, visited, work, len(part), True, math.inf, 0, alarm())
+            self.n_visits += len(part)
+            share = (TUNING.power + 1.0) * len(part) / (self.n_visits + TUNING.power * len(part))
+            approach(mean, rows, share)
+        mean[-1] *= scale
+        rows[-1] *= scale
+        self.mean = mean
+        return np.asarray(rows[:, :k])
 
 
 @dataclass
 class HingeStream(_BlockStream):
-    """A stream of a joint hinge loss, Weston-Watkins or Crammer-Singer."""
+    """A stream of a hinge loss: Weston-Watkins, Crammer-Singer or one-vs-rest."""
 
     solver: ClassVar[Any] = DualBlockDescent(working_set=False)
 
@@ -91,21 +98,19 @@ class HingeStream(_BlockStream):
     def begin(cls, problem: MulticlassSVM, point: DualPoint | None) -> "HingeStream":
         """Begin at zero, or at the weights of a point."""
         weights = (problem.zero() if point is None else point).weights
-        return cls(weights, weights, weights, SeenHinge(problem))
+        return cls(None if point is None else weights, weights, weights, SeenHinge(problem))
 
     def learn(self, problem: MulticlassSVM, rng: np.random.Generator) -> None:
         """Learn from a chunk of rows."""
-        n, k = len(problem.y), problem.n_classes
         state = self.solver.start(problem, None, rng)
-        rows = state.weights.reshape(problem.X.shape[1] + 1, -1)[:, :k]
-        rows += self.weights  # rows x_i = 0 have moved already
-        self._ascend(self.solver, problem, state, rows, 1.0, rng)
-        self.seen.add(problem, state.alpha.reshape(n, -1)[:, :k])
-        self.weights = self.first + self.seen.V.value
+        self._ascend(problem, state, rng)
+        self.seen.add(problem, state.alpha.reshape(len(problem.y), -1)[:, : problem.n_classes])
+        V = self.seen.V.value
+        self.weights = V if self.first is None else self.first + V
 
-    def point(self) -> DualPoint:
-        """Return the mean; its dual variables are forgotten."""
-        return DualPoint(np.empty((0, self.mean.shape[1])), self.mean)
+    def coef_and_intercept(self, problem: MulticlassSVM) -> tuple[Array, Array]:
+        """Return the mean in scikit-learn's shapes."""
+        return self.mean[:-1].T, problem.bias * self.mean[-1]
 
     def losses(self, problem: MulticlassSVM) -> Rounded:
         """Return the losses of some rows by the mean."""
@@ -130,32 +135,30 @@ class SoftmaxStream(_BlockStream):
         weights = np.zeros((problem.X.shape[1] + 1, problem.n_columns))
         if point is not None:
             weights[:-1], weights[-1] = point.weights, point.intercept
-        return cls(weights, weights, weights, SeenSoftmax(problem))
+        return cls(None if point is None else weights, weights, weights, SeenSoftmax(problem))
 
     def learn(self, problem: RidgeComposite, rng: np.random.Generator) -> None:
         """Learn from a chunk of rows."""
-        n, k = len(problem.y), problem.n_columns
         state = self.solver.start(problem, None, rng)
         self.constant = self.constant or state.constant
         state.sqnorms += self.constant**2 - state.constant**2
         state.constant = self.constant
-        rows = state.weights.reshape(problem.X.shape[1] + 1, -1)[:, :k]
-        scales = np.ones((len(rows), 1))
-        scales[-1] = self.constant
-        rows[:] = np.divide(self.weights, scales, out=np.zeros_like(self.weights), where=scales > 0.0)
-        self._ascend(self.solver, problem, state, rows, scales, rng)
-        logs = state.alpha.reshape(n, -1)[:, :k]
+        rows = self._ascend(problem, state, rng, self.constant or 1.0)
+        logs = state.alpha.reshape(len(problem.y), -1)[:, : problem.n_columns]
         self.seen.add(problem, np.exp(logs))
-        self.weights = scales * rows
-        self.weights[:-1] = self.first[:-1] - self.seen.V.value / problem.ridge
+        np.multiply(self.seen.V.value, -1.0 / problem.ridge, out=rows[:-1])
+        if self.first is not None:
+            rows[:-1] += self.first[:-1]
+        self.weights = rows
 
-    def point(self) -> CompositePoint:
-        """Return the mean; its intercepts have mean zero."""
-        return CompositePoint(self.mean[:-1], self.mean[-1] - self.mean[-1].mean())
+    def coef_and_intercept(self, problem: RidgeComposite) -> tuple[Array, Array]:
+        """Return the mean in scikit-learn's shapes; its intercepts have mean zero."""
+        return self.mean[:-1].T, self.mean[-1] - self.mean[-1].mean()
 
     def losses(self, problem: RidgeComposite) -> Rounded:
         """Return the losses of some rows by the mean."""
-        return problem.losses(self.point())
+        coef, intercept = self.coef_and_intercept(problem)
+        return problem.losses(CompositePoint(coef.T, intercept))
 
     def regulariser(self) -> Rounded:
         """Return ridge / 2 |W|^2 of the mean."""
@@ -179,9 +182,8 @@ class PairStream(_Stream):
         elif point is not None:
             weights[:] = point.weights[:, 1]
         seen = SeenSoftmax(problem) if is_logistic else SeenHinge(problem)
-        return cls(
-            weights, weights, weights, seen, is_logistic=is_logistic, constant=0.0 if is_logistic else problem.bias
-        )
+        first, constant = None if point is None else weights, 0.0 if is_logistic else problem.bias
+        return cls(first, weights, weights, seen, is_logistic=is_logistic, constant=constant)
 
     def learn(self, problem: Any, rng: np.random.Generator) -> None:
         """Learn from a chunk of rows."""
@@ -204,18 +206,20 @@ class PairStream(_Stream):
         )
         mean[-1] *= scale
         self.seen.add(problem, shares)
+        own = self.seen.V.value[:, -1]
         if self.is_logistic:
             weights[-1] *= scale
-            weights[:-1] = self.first[:-1] - self.seen.V.value[:, 0] / ridge
+            weights[:-1] = -own / ridge
         else:
-            weights = self.first + self.seen.V.value[:, 1]
+            weights = own.copy()
+        if self.first is not None:
+            weights[: len(own)] += self.first[: len(own)]
         self.weights, self.mean = weights, mean
 
-    def point(self) -> DualPoint | CompositePoint:
-        """Return the mean; its dual variables are forgotten."""
-        if self.is_logistic:
-            return CompositePoint(self.mean[:-1, None], self.mean[-1:])
-        return DualPoint(np.empty((0, 2)), np.column_stack([-self.mean, self.mean]))
+    def coef_and_intercept(self, problem: Any) -> tuple[Array, Array]:
+        """Return the mean in scikit-learn's shapes."""
+        column = self.mean if self.is_logistic else 2.0 * self.mean
+        return column[None, :-1], problem.bias * column[-1:]
 
     def losses(self, problem: Any) -> Rounded:
         """Return the losses of some rows by the mean."""

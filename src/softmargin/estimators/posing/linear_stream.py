@@ -27,15 +27,17 @@ from softmargin.solvers.dual_stream import Stream, stream_for
 __all__ = ["LinearStream", "check_streamed"]
 
 
-def _parts(problem: Any) -> tuple[list[Any], float]:
-    """Return the parts of a one-vs-rest problem, or the problem, and by what their objectives are multiplied."""
-    return (problem.parts, problem.scale) if isinstance(problem, OneVsRest) else ([problem], 1.0)
+def _whole(problem: Any) -> tuple[Any, float]:
+    """Return a problem with all classes of its rows, and by what its objective is multiplied."""
+    if isinstance(problem, OneVsRest) and len(problem.parts) == 1:
+        return problem.parts[0], problem.scale
+    return problem, 1.0
 
 
 def check_streamed(problem: Any) -> None:
     """Refuse problems without a dual that rows can be added to."""
-    part = _parts(problem)[0][0]
-    if not (isinstance(part, MulticlassSVM) or (isinstance(part, RidgeComposite) and part.ridge > 0.0)):
+    whole, _ = _whole(problem)
+    if not (isinstance(whole, MulticlassSVM) or (isinstance(whole, RidgeComposite) and whole.ridge > 0.0)):
         raise IncompatibleError(
             "a stream of a linear model needs the hinge, or a softmax with a ridge: each row then has dual variables "
             "of its own. Use loss='hinge' with an intercept that is not 'free', or l1_ratio=0 with a finite C and no "
@@ -59,8 +61,8 @@ class LinearStream:
     n_seen: int = 0
     n_chunks: int = field(default=0, init=False)
     losses: Rounded = field(default=Rounded(0.0), init=False)
-    scale: float = field(default=1.0, init=False)  # of the objectives of the parts
-    streams: list[Stream] = field(default_factory=list, init=False)
+    scale: float = field(default=1.0, init=False)  # of the objective
+    stream: Stream | None = field(default=None, init=False)
     coef: Any = field(default=None, init=False)  # (k, d), or (1, d) for two classes
     intercept: Any = field(default=None, init=False)  # (k,) or (1,)
 
@@ -79,29 +81,26 @@ class LinearStream:
         return certificate, Status.CONVERGED if certificate.meets(tol) else Status.MAX_ITER
 
     def _learn(self, problem: Any, rng: np.random.Generator) -> None:
-        parts, self.scale = _parts(problem)
-        if self.streams:
-            self.streams = [replace(stream, seen=copy(stream.seen)) for stream in self.streams]
-            self.losses += self.losses_of(problem)
-        else:
+        whole, self.scale = _whole(problem)
+        if self.stream is None:
             check_streamed(problem)
-            points = self.init if isinstance(self.init, list) else [self.init] * len(parts)
-            own = zip(parts, points, strict=True)
-            self.streams = [stream_for(part, point, self.n_seen) for part, point in own]
-        for stream, part in zip(self.streams, parts, strict=True):
-            stream.learn(part, rng)
+            point = self.init[0] if isinstance(self.init, list) else self.init
+            self.stream = stream_for(whole, point, self.n_seen)
+        else:
+            self.stream = replace(self.stream, seen=copy(self.stream.seen))
+            self.losses += self.losses_of(problem)
+        self.stream.learn(whole, rng)
         self.losses = self.losses if self.n_chunks else self.losses_of(problem)
-        self.n_seen, self.n_chunks = self.n_seen + len(parts[0].y), self.n_chunks + 1
-        points = [stream.point() for stream in self.streams]
-        self.coef, self.intercept = problem.coef_and_intercept(points if hasattr(problem, "parts") else points[0])
+        self.n_seen, self.n_chunks = self.n_seen + len(whole.y), self.n_chunks + 1
+        self.coef, self.intercept = self.stream.coef_and_intercept(whole)
 
     def losses_of(self, problem: Any) -> Rounded:
         """Return the losses of some rows by the model."""
-        each = (stream.losses(part) for stream, part in zip(self.streams, _parts(problem)[0], strict=True))
-        return sum(each, Rounded(0.0)).times(self.scale)
+        assert self.stream is not None
+        return self.stream.losses(_whole(problem)[0]).times(self.scale)
 
     def certificate_of(self, losses: Rounded) -> Certificate:
         """Certify the model by the bound of all rows seen, given its losses on them."""
-        size = sum((stream.regulariser() for stream in self.streams), Rounded(0.0))
-        bound = sum((stream.seen.bound() for stream in self.streams), Rounded(0.0))
-        return duality_gap(size.times(self.scale) + losses, bound.times(self.scale))
+        assert self.stream is not None
+        size, bound = self.stream.regulariser().times(self.scale), self.stream.seen.bound().times(self.scale)
+        return duality_gap(size + losses, bound)

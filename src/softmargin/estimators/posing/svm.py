@@ -38,6 +38,7 @@ from softmargin.problems import (
     KernelOneVsOne,
     MulticlassSVM,
     OneVsRest,
+    RestHinges,
 )
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "cache_megabytes",
     "kernel_problem",
     "linear_problem",
+    "streamed_problem",
 ]
 
 Array = NDArray[Any]
@@ -170,6 +172,15 @@ def linear_problem(data: SvmData) -> Any:
         constant = data.settings.bias
         return _free_bias_parts(Gram(Linear(), with_constant(X, constant) if constant else X), data)
     return _hinge_parts(partial(MulticlassSVM, X, bias=data.settings.bias), data)
+
+
+def streamed_problem(data: SvmData) -> Any:
+    """Build the problem of a linear SVM on a chunk of a stream: the hinges of all classes as one."""
+    settings = data.settings
+    if settings.is_squared or settings.is_free or data.n_classes == 2 or settings.multiclass != "one_vs_rest":
+        return linear_problem(data)
+    settings.check(data.n_classes)
+    return RestHinges(data.X, data.codes, C=data.prices, n_classes=data.n_classes, bias=settings.bias)
 
 
 def kernel_problem(data: SvmData, kernel: Any, cache_size: float = CACHE_SIZE, gram: Gram | None = None) -> Any:
