@@ -60,21 +60,32 @@ WAYS = {
     "l1 ball": 'L1BallClassifier(radius=10.0, solver="{}")',
     "trace ball": 'TraceBallClassifier(radius=10.0, solver="{}")',
 }
-# These solve problems of two classes, here of one class against the others.
-FOR_TWO = ("AugmentedLagrangian", "KernelPairDescent")
+# What a solver needs besides: two classes, here one against the others; no intercept; one target.
+_AGAINST_OTHERS = ("solver", 'multiclass="one_vs_rest", solver')
+_NO_INTERCEPT = ("solver", "fit_intercept=False, solver")
+NEEDS = {
+    "AugmentedLagrangian": _AGAINST_OTHERS,
+    "KernelPairDescent": _AGAINST_OTHERS,
+    "BallDualDescent": _NO_INTERCEPT,
+    "PrimalDualBFW": _NO_INTERCEPT,
+    "LowRankPDBFW": _NO_INTERCEPT,
+    "BallNewton": ("Classifier", "Regressor"),
+}
 
 
 def ways_of(solver: str) -> list[str]:
     """Return lines of Python that ask for a class of solvers by its names; none where it has none."""
     asked = [
-        way.format(name) for kind, way in WAYS.items() for name, each in SOLVERS[kind].items() if each.home == solver
+        way.replace(*NEEDS.get(solver, ("", ""))).format(name)
+        for kind, way in WAYS.items()
+        for name, each in SOLVERS[kind].items()
+        if each.home == solver
     ]
-    if solver in FOR_TWO:
-        asked = [way.replace("(", '(multiclass="one_vs_rest", ', 1) for way in asked]
     estimators = sorted({way.partition("(")[0] for way in asked})
-    data = ["from sklearn.datasets import load_iris", f"from softmargin import {', '.join(estimators)}", ""]
+    data = ["from sklearn.datasets import load_iris", "from sklearn.preprocessing import scale"]
+    data += [f"from softmargin import {', '.join(estimators)}", "", "X, y = load_iris(return_X_y=True)", "X = scale(X)"]
     fits = [f"print({way}.fit(X, y).certificate_)" for way in asked]
-    return [*data, "X, y = load_iris(return_X_y=True)", *fits] if asked else []
+    return [*data, *fits] if asked else []
 
 
 def members_of(name: str) -> str:
