@@ -23,8 +23,7 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto
 table { border-collapse: collapse; margin: 1rem 0; overflow-wrap: normal; }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: right; }
 th:first-child, td:first-child, table.text td { text-align: left; }
-td { white-space: nowrap; }
-table.text td { overflow-wrap: anywhere; white-space: normal; }
+table.text td { overflow-wrap: anywhere; }
 pre { background: var(--shade); padding: 1rem; overflow-x: auto; font-size: 12px; }
 img, svg { max-width: 100%; height: auto; }
 """
