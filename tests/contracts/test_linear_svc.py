@@ -176,7 +176,7 @@ def test_crammer_singer_with_intercept_is_scikit_learns_model(three):
 def test_a_budget_gives_a_partial_result_and_says_the_gap(three):
     X, y = three
     with pytest.warns(
-        NotCertifiedWarning, match=r"stopped after 1 passes with duality gap .* above tol .*raise max_iter"
+        NotCertifiedWarning, match=r"stopped after 1 pass with duality gap .* above tol .*raise max_iter"
     ):
         clf = LinearSVC(tol=1e-12, max_iter=1).fit(X, y)
     assert clf.status_ == "max_iter"
