@@ -165,7 +165,8 @@ def sums(blocks, loss, k, features=None):
     certificate = problem.certificate(point)
     return [
         *problem.curvature(W, width, features),
-        problem.hessian_times(W, W + 1.0, width),
+        *(problem.hessian_times(at, W + 1.0, width) for at in (W, W, 0.5 * W)),
+        *(problem.inverse([c * np.eye(5) + np.tri(5) for c in range(1, m + 1)])(W) for m in (1, k)),
         problem.metric(W, width, k),
         problem.metric(W, width, 0),
         problem.along(W, W, np.array([0.5, 1.0]), width),
@@ -190,6 +191,19 @@ def test_passes_on_a_device_are_those_of_numpy_tile_after_tile(kind, name, monke
     assert 1 < len(list(device_block(matrix, Y, weights).pieces(Form(LOSSES[name], 3)))) < len(Y)
     for one, other in zip(here, there, strict=True):
         np.testing.assert_allclose(other, one, atol=1e-10)
+
+
+def test_the_curvature_of_the_last_weights_is_kept_where_there_is_room(monkeypatch):
+    X_there = strict()(X)
+    block = device_block(DeviceMatrix(X_there, home_of(X_there)), Y, np.ones(len(Y)))
+    form, W = Form(JOINT["multinomial"], 3, 1.0, True), np.ones((5, 3))
+    kept = block.bent_pieces(form, W, 0.0)
+    assert block.bent_pieces(form, W.copy(), 0.0) is kept
+    assert block.bent_pieces(form, 2.0 * W, 0.0) is not kept
+    monkeypatch.setattr("softmargin.matrices.device_matrix._TUNING", DeviceMatrixTuning(numbers=64, fewest=64))
+    block = device_block(DeviceMatrix(X_there, home_of(X_there)), Y, np.ones(len(Y)))
+    assert len(list(block.bent_pieces(form, W, 0.0))) > 1
+    assert block.last.pieces == ()
 
 
 def test_a_warm_start_is_where_the_last_fit_ended(put):

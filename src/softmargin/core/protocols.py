@@ -9,6 +9,7 @@ A family of solvers names the protocol of the problems it solves in ``needs``. T
 solvers use of a problem. n is the number of samples, d of features, k of classes.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -369,6 +370,9 @@ class SummedProblem(Problem, Protocol):
 
         The trace of each may be less than that of the Hessian by ``spare``.
         """
+
+    def inverse(self, factors: Sequence[Array]) -> Callable[[Array], Array]:
+        """Return what solves with L L' for each of some lower triangles L, every one for its share of the columns."""
 
     def largest_curvature(self) -> Array:
         """Bound the diagonal of the Hessian of a smooth loss anywhere; (d + 1, 1)."""

@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from softmargin.core.pieces import Array
 from softmargin.distributed.tasks import Shared, computed, shared, task
 from softmargin.distributed.told import heard_by, tell
+from softmargin.problems.block_rows import Inverse, solved_here
 from softmargin.problems.blocks import summed
 
 __all__ = ["DaskBlocks"]
@@ -62,6 +64,10 @@ class DaskBlocks:
         """Return what every partition gives."""
         with self._heard() as name:
             return computed(self._tasks(work, small, name), self.what)
+
+    def inverse(self, factors: Sequence[Array]) -> Inverse:
+        """Return what solves with L L', here: no partition has a part in it."""
+        return partial(solved_here, factors)
 
     def _total(self, work: Callable[..., T], sums: list[Any]) -> T:
         at_once = _ADDED if self._n_bytes.get(work, _MODEST + 1) <= _MODEST else 2

@@ -33,7 +33,7 @@ class DeviceMatrixTuning(NamedTuple):
     arrays: int = 12  # of the size of a tile, that are in memory at once: X widened, scores, slopes, ...; counted
     numbers: int = 1 << 22  # of a tile where the device does not tell: 32 MB in float64; by hand
     fewest: int = 1 << 16  # the same, at least
-    kept_share: float = 0.25  # of the memory that is left, for X' of a sparse X; by hand
+    kept_share: float = 0.25  # of the memory that is left, for X in float64, and X' of a sparse X; by hand
 
 
 _TUNING = DeviceMatrixTuning()
@@ -84,6 +84,14 @@ class DeviceMatrix(Operator):
         free = self.home.free_bytes
         most = _TUNING.numbers if free is None else int(_TUNING.tile_share * free / (8 * _TUNING.arrays))
         return 1 << (max(_TUNING.fewest, most).bit_length() - 1)
+
+    def has_room(self, more: int) -> bool:
+        """Say whether X in float64 and so many numbers more for every row may be kept."""
+        return self._fits(8 * self.n * (self.d + more))
+
+    def _fits(self, size: int) -> bool:
+        free = self.home.free_bytes
+        return size <= (8 * self.tile_numbers if free is None else _TUNING.kept_share * free)
 
     def __getitem__(self, rows: slice) -> "DeviceMatrix":
         return type(self)(self._rows(rows), self.home, self.constant)
@@ -165,8 +173,11 @@ class DeviceCsr(DeviceMatrix):
     @cached_property
     def _is_kept(self) -> bool:
         """Whether there is room to keep X' and X in float64: values and positions, twice."""
-        free = self.home.free_bytes
-        return free is None or 32 * self.nnz <= _TUNING.kept_share * free
+        return self.home.free_bytes is None or self._fits(32 * self.nnz)
+
+    def has_room(self, more: int) -> bool:
+        """Say whether X in float64, X' and so many numbers more for every row may be kept."""
+        return self._is_kept and self._fits(8 * self.n * more)
 
     def __getitem__(self, rows: slice) -> "DeviceMatrix":
         return self if rows == slice(0, self.n) and self._is_kept else super().__getitem__(rows)

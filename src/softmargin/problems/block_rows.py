@@ -4,10 +4,12 @@ Rows are taken some thousand at a time: no array but X has the length of the blo
 ``device_rows``, answer the same questions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import cho_solve
 
 from softmargin.core.pieces import Array
 from softmargin.losses.joint import labels_of
@@ -17,7 +19,9 @@ from softmargin.matrices.operator import numbers_per_row, row_slices, with_const
 from softmargin.problems.checks import digest_of
 from softmargin.problems.linear_losses import LinearLosses
 
-__all__ = ["Block", "Curved", "Form", "Rows"]
+__all__ = ["Block", "Curved", "Form", "Inverse", "Rows", "solved_here"]
+
+Inverse = Callable[[Array], Array]  # (d + 1, k) to the same
 
 _FLAT = 1e-12  # share of the largest curvature of some rows that rounding hides
 _NUMBERS = 1 << 18  # of X, or of the scores, that are processed at once: 2 MB, about a processor's cache
@@ -40,9 +44,25 @@ class Block(NamedTuple):
         for rows in row_slices(X.shape[0], own, numbers=max(_NUMBERS, numbers)):
             yield Rows(_laid_out(X[rows]), form.targets(y[rows]), _laid_out(weights[rows]))
 
+    def bent_pieces(self, form: "Form", W: Array, width: float) -> Iterator[tuple["Rows", Array]]:
+        """Yield rows that have curvature at W, and theirs."""
+        for rows in self.pieces(form):
+            yield rows.with_curvature(rows.bent(form.loss, width, rows.times(W, form.constant)).bends)
+
+    def inverse(self, factors: Sequence[Array]) -> Inverse:
+        """Return what solves with L L' for each of some L, lower triangles, every one for its share of the columns."""
+        return partial(solved_here, factors)
+
     def digest(self) -> str:
         """Return a hash of the rows."""
         return digest_of("block", self.X, np.asarray(self.y), self.weights)
+
+
+def solved_here(factors: Sequence[Array], V: Array) -> Array:
+    """Solve with L L' for each of some L, every one for its share of the columns of V."""
+    columns = np.split(V, len(factors), axis=1)
+    solved = [cho_solve((L, True), own, check_finite=False) for L, own in zip(factors, columns, strict=True)]
+    return np.hstack(solved)
 
 
 def _laid_out(values: Any) -> Any:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, Protocol, TypeVar
 
-from softmargin.problems.block_rows import Block
+from softmargin.core.pieces import Array
+from softmargin.problems.block_rows import Block, Inverse
 
 __all__ = ["Blocks", "LocalBlocks", "summed"]
 
@@ -24,6 +25,9 @@ class Blocks(Protocol):
 
     def each(self, work: Callable[..., Any], *small: Any) -> list[Any]:
         """Return ``work(block, *small)`` of every block, in their order."""
+
+    def inverse(self, factors: Sequence[Array]) -> Inverse:
+        """Return what solves with L L' for each of some L, every one for its share of the columns."""
 
 
 def summed(sums: Sequence[T]) -> T:
@@ -55,3 +59,7 @@ class LocalBlocks:
     def each(self, work: Callable[..., Any], *small: Any) -> list[Any]:
         """Return what every block gives."""
         return [work(block, *small) for block in self.blocks]
+
+    def inverse(self, factors: Sequence[Array]) -> Inverse:
+        """Return what solves with L L', where the rows lie."""
+        return self.blocks[0].inverse(factors)

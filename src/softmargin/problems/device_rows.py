@@ -5,7 +5,7 @@ are what a pass adds up. A certificate takes X W and X' U from the device, and d
 rounding, as for any rows: in NumPy.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -18,11 +18,13 @@ from softmargin.losses import on_device
 from softmargin.losses.smoothed import Bent
 from softmargin.matrices.device_matrix import DeviceMatrix
 from softmargin.matrices.operator import numbers_per_row, row_slices
-from softmargin.problems.block_rows import Form
+from softmargin.problems.block_rows import Form, Inverse
 from softmargin.problems.checks import digest_of
 from softmargin.problems.linear_losses import LinearLosses
 
 __all__ = ["DeviceBlock", "device_block"]
+
+_PER_CLASS = 2  # numbers of a row that are kept for every class: its bends and its target
 
 
 class DeviceBlock(NamedTuple):
@@ -33,6 +35,7 @@ class DeviceBlock(NamedTuple):
     weights: Array
     y_there: Any
     weights_there: Any
+    last: "_Bent"
 
     def pieces(self, form: Form, width: int = 1, numbers: int = 0) -> Iterator["DeviceRows"]:
         """Yield some rows after the others; ``width`` is how many numbers a row has while it is processed.
@@ -46,6 +49,36 @@ class DeviceBlock(NamedTuple):
             there = self.y_there[rows, ...], self.weights_there[rows]
             yield DeviceRows(X[rows], form, self.y[rows], self.weights[rows], *there)
 
+    def bent_pieces(self, form: Form, W: Array, width: float) -> Iterable[tuple["DeviceRows", Any]]:
+        """Return rows and their curvature at W: all rows, as to pick some costs more than it saves here.
+
+        Those of the last W are kept where there is room: conjugate gradients ask for them again and again.
+        """
+        last, asked = self.last, (form, W.tobytes(), width)
+        if last.asked == asked:
+            return last.pieces
+        last.asked, last.pieces = None, ()
+        found = ((rows, rows.bent(form.loss, width, rows.times(W, form.constant)).bends) for rows in self.pieces(form))
+        if not self.X.has_room(_PER_CLASS * form.n_columns):
+            return found
+        last.asked, last.pieces = asked, tuple(found)
+        return last.pieces
+
+    def inverse(self, factors: Sequence[Array]) -> Inverse:
+        """Return what solves with L L' for each of some L, every one for its share of the columns: products there."""
+        home, m = self.X.home, len(factors)
+        xp = home.xp
+        inverses = xp.linalg.inv(home.array(np.stack(factors)))
+        adjoints = xp.matrix_transpose(inverses)
+
+        def solved(V: Array) -> Array:
+            d, k = V.shape
+            right = home.array(V.reshape(d, m, k // m).transpose(1, 0, 2))
+            found = to_numpy(xp.matmul(adjoints, xp.matmul(inverses, right)))
+            return np.ascontiguousarray(found.transpose(1, 0, 2)).reshape(d, k)
+
+        return solved
+
     def digest(self) -> str:
         """Return a hash of the rows."""
         return digest_of("block", self.X.host(), self.y, self.weights)
@@ -53,7 +86,14 @@ class DeviceBlock(NamedTuple):
 
 def device_block(X: DeviceMatrix, y: Array, weights: Array) -> DeviceBlock:
     """Return rows of X with their codes or numbers, and prices."""
-    return DeviceBlock(X, y, weights, X.home.array(y), X.home.array(weights))
+    return DeviceBlock(X, y, weights, X.home.array(y), X.home.array(weights), _Bent())
+
+
+class _Bent:
+    """Rows and their curvature at the weights that were asked for last."""
+
+    asked: tuple[Form, bytes, float] | None = None
+    pieces: tuple[tuple["DeviceRows", Any], ...] = ()
 
 
 class DeviceRows:
@@ -78,7 +118,8 @@ class DeviceRows:
 
     def times(self, W: Array, constant: float) -> Any:
         """Return [X, constant] W; (n, k)."""
-        return self.X.times(self.home.array(W[:-1])) + self.home.array(constant * W[-1])
+        there = self.home.array(W)
+        return self.X.times(there[:-1, :]) + constant * there[-1, :]
 
     def adjoint(self, V: Any, constant: float) -> Array:
         """Return [X, constant]' V; (d + 1, k)."""
@@ -103,10 +144,6 @@ class DeviceRows:
     def values(self, loss: Any, scores: Any) -> Any:
         """Return the loss of scores, corners included; (n,)."""
         return on_device.hinge_values(self.home.xp, loss, scores, self.target)
-
-    def with_curvature(self, bends: Any) -> tuple["DeviceRows", Any]:
-        """Return all rows: to pick some costs more than it saves here."""
-        return self, bends
 
     def curvature_times(self, loss: Any, bends: Any, moves: Any) -> Any:
         """Return the second derivative times a move of the scores; (n, k)."""

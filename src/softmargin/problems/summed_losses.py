@@ -8,6 +8,7 @@ that a point is (W, width). The formulas stand in ``summed``, whose problems say
 
 import hashlib
 import math
+from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
@@ -22,7 +23,7 @@ from softmargin.core.rounding import Rounded, gamma
 from softmargin.losses.smoothed import is_smooth
 from softmargin.penalties.rounding import OPERATIONS
 from softmargin.problems import summed_passes as passes
-from softmargin.problems.block_rows import Form
+from softmargin.problems.block_rows import Form, Inverse
 from softmargin.problems.blocks import Blocks, LocalBlocks
 from softmargin.problems.linear_losses import Pulled
 from softmargin.problems.summed_passes import Balance, Curvature, Scored
@@ -103,6 +104,10 @@ class SummedLosses:
         """
         check_time()
         return self.blocks.total(passes.metric, self.form, W, width, n_grams, spare / self.n_rows)[0]
+
+    def inverse(self, factors: Sequence[Array]) -> Inverse:
+        """Return what solves with L L' for each of some L, every one for its share of the columns."""
+        return self.blocks.inverse(factors)
 
     def largest_curvature(self) -> Array:
         """Bound the diagonal of the Hessian of a smooth loss anywhere; (d + 1, 1). One pass."""

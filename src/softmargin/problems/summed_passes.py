@@ -113,8 +113,7 @@ def _add_stars(curved: Curved, H: Array) -> None:
 def hessian_times(block: Block, form: Form, W: Array, V: Array, width: float) -> tuple[Array]:
     """Return the Hessian at W times V."""
     out = np.zeros(V.shape)
-    for rows in block.pieces(form):
-        rows, bends = rows.with_curvature(rows.bent(form.loss, width, rows.times(W, form.constant)).bends)
+    for rows, bends in block.bent_pieces(form, W, width):
         T = rows.curvature_times(form.loss, bends, rows.times(V, form.constant))
         out += rows.adjoint(rows.weights[:, None] * T, form.constant)
     return (out,)

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve, cholesky
 
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import SummedProblem
@@ -202,15 +202,14 @@ class SummedNewton(Resumable):
             diagonal = M + problem.ridge * seen
             diagonal = np.where(diagonal > 0.0, diagonal, 1.0).ravel()
             return lambda v: v / diagonal
-        factors = [_factored(own + np.diag(problem.ridge * seen[:, 0])) for own in M]
+        inverse = problem.inverse([_factored(own + np.diag(problem.ridge * seen[:, 0])) for own in M])
         is_joint = problem.form.loss.is_joint
 
         def times(v: Array) -> Array:
             V = v.reshape(d, k)
             # All columns of a joint loss may be shifted alike: H is the ridge there, which the matrices do not know.
             shared = V.mean(axis=1, keepdims=True) if is_joint else np.zeros((d, 1))
-            columns = np.split(V - shared, n_grams, axis=1)
-            solved = np.hstack([cho_solve(f, c, check_finite=False) for f, c in zip(factors, columns, strict=True)])
+            solved = inverse(V - shared)
             if is_joint:
                 solved += shared / problem.ridge - solved.mean(axis=1, keepdims=True)
             return np.asarray(solved.ravel())
@@ -233,14 +232,14 @@ def _seen(problem: SummedProblem, W: Array) -> Array:
     return out
 
 
-def _factored(M: Array) -> Any:
+def _factored(M: Array) -> Array:
     """Return the Cholesky factor of a matrix that is singular by rounding, or along an intercept."""
     diagonal = np.diag(M).copy()
     jitter = JITTER * max(float(diagonal.max()), np.finfo(np.float64).tiny)
     while True:
         M[np.diag_indices(len(M))] = diagonal + jitter
         try:
-            return cho_factor(M, lower=True, check_finite=False)
+            return np.asarray(cholesky(M, lower=True, check_finite=False))
         except np.linalg.LinAlgError:
             jitter *= 100.0
             if not jitter < math.inf:
@@ -252,6 +251,9 @@ def _solved(H: Array, ridge: Array, right: Array) -> Array:
     d, k = right.shape
     if H.ndim == 2:
         M = H + np.diag(ridge.ravel())
-        return np.asarray(cho_solve(_factored(M), right.ravel(), check_finite=False)).reshape(d, k)
-    columns = [cho_solve(_factored(H[c] + np.diag(ridge[:, c])), right[:, c], check_finite=False) for c in range(k)]
-    return np.stack(columns, axis=1)
+        return np.asarray(_solve(M, right.ravel())).reshape(d, k)
+    return np.stack([_solve(H[c] + np.diag(ridge[:, c]), right[:, c]) for c in range(k)], axis=1)
+
+
+def _solve(M: Array, right: Array) -> Array:
+    return np.asarray(cho_solve((_factored(M), True), right, check_finite=False))
