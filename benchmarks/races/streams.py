@@ -12,25 +12,73 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from sklearn.linear_model import SGDClassifier
-
-from softmargin import LinearSVC, SoftmaxRegression
-from softmargin.data import load
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports below
 
+from tools.common import Records, command, log, one_thread
 from tools.markdown_tables import markdown, write
 
-MODELS = {
-    "hinge": lambda C: LinearSVC(C, multiclass="one_vs_rest", random_state=0),
-    "log_loss": lambda C: SoftmaxRegression(C, random_state=0),
-}
+LOSSES = ("hinge", "log_loss")
+
+
+def main(arguments: list[str] | None) -> int:
+    """Measure what is not known yet, and print the table."""
+    options = parser().parse_args(arguments)
+    records = Records(options.output)
+    records.start(repeats=options.repeats)
+    cells = [(data, loss, chunk) for data in options.data for loss in LOSSES for chunk in options.chunks]
+    known = {(row["data"], row["loss"], row["chunk"]) for row in records.measurements()}
+    with one_thread():
+        for cell in cells:
+            if cell not in known:
+                measure(*cell, options, records)
+    head = ["data", "loss", "chunk", "SGDClassifier, s", "ours, s", "times faster", "its accuracy", "ours"]
+    write("\n### processor seconds of a stream\n")
+    write(markdown(head, map(numbers, records.measurements())))
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", nargs="+", default=["a9a", "letter"])
+    parser.add_argument("--chunks", nargs="+", type=int, default=[5000, 500])
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--C", type=float, default=0.1)
+    parser.add_argument("-o", "--output", type=Path, metavar="OUT.jsonl", help="file of measurements, appended to")
+    return parser
+
+
+def measure(name: str, loss: str, chunk: int, options: argparse.Namespace, records: Records) -> None:
+    """Time one stream of theirs and of ours, in turns."""
+    from sklearn.linear_model import SGDClassifier
+
+    from softmargin import LinearSVC, SoftmaxRegression
+    from softmargin.data import load
+
+    data = load(name)
+    test = (data.X, data.y) if data.X_test is None else (data.X_test, data.y_test)
+    own = LinearSVC(options.C, multiclass="one_vs_rest", random_state=0)
+    if loss == "log_loss":
+        own = SoftmaxRegression(options.C, random_state=0)
+    sgd = SGDClassifier(loss=loss, alpha=1.0 / (options.C * len(data.y)), random_state=0)
+    found: dict[str, Any] = {}
+    for _ in range(options.repeats):
+        for whose, model in (("ours", own), ("theirs", sgd)):
+            took, fitted = streamed(model, data, chunk, options.epochs)
+            found[f"{whose}_seconds"] = min(found.get(f"{whose}_seconds", took), took)
+            found[f"{whose}_accuracy"] = fitted.score(*test)
+    row = {"kind": "measurement", "data": name, "loss": loss, "chunk": chunk, **found}
+    records.append(row)
+    log.print(*numbers(row), style="dim")
 
 
 def streamed(model: Any, data: Any, chunk: int, epochs: int) -> tuple[float, Any]:
-    """Return the processor seconds of a stream, and its model."""
-    classes, began = np.unique(data.y), time.process_time()
+    """Return the processor seconds of a stream that a copy of the model sees, and this copy."""
+    import numpy as np
+    from sklearn.base import clone
+
+    model, classes, began = clone(model), np.unique(data.y), time.process_time()
     for _ in range(epochs):
         for first in range(0, len(data.y), chunk):
             rows = slice(first, first + chunk)
@@ -38,33 +86,12 @@ def streamed(model: Any, data: Any, chunk: int, epochs: int) -> tuple[float, Any
     return time.process_time() - began, model
 
 
-def row(data: Any, loss: str, chunk: int, args: argparse.Namespace) -> tuple[str, ...]:
+def numbers(row: dict[str, Any]) -> list[str]:
     """Return what the table says of one stream."""
-    test = (data.X, data.y) if data.X_test is None else (data.X_test, data.y_test)
-    seconds, scores = {"ours": np.inf, "theirs": np.inf}, {}
-    for _ in range(args.repeats):
-        sgd = SGDClassifier(loss=loss, alpha=1.0 / (args.C * len(data.y)), random_state=0)
-        for name, model in (("ours", MODELS[loss](args.C)), ("theirs", sgd)):
-            took, fitted = streamed(model, data, chunk, args.epochs)
-            seconds[name], scores[name] = min(seconds[name], took), fitted.score(*test)
-    faster = seconds["theirs"] / seconds["ours"]
-    numbers = (seconds["theirs"], seconds["ours"], faster, scores["theirs"], scores["ours"])
-    return (data.name, loss, str(chunk), *(f"{number:.3f}" for number in numbers))
-
-
-def main() -> None:
-    """Print the table as Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", nargs="+", default=["a9a", "letter"])
-    parser.add_argument("--chunks", nargs="+", type=int, default=[5000, 500])
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--C", type=float, default=0.1)
-    args = parser.parse_args()
-    head = ("data", "loss", "chunk", "SGDClassifier s", "ours s", "faster", "its accuracy", "ours")
-    cells = [(data, loss, chunk) for data in map(load, args.data) for loss in MODELS for chunk in args.chunks]
-    write(markdown(head, [row(*cell, args) for cell in cells]))
+    theirs, ours = row["theirs_seconds"], row["ours_seconds"]
+    found = (theirs, ours, theirs / ours, row["theirs_accuracy"], row["ours_accuracy"])
+    return [row["data"], row["loss"], str(row["chunk"]), *(f"{number:.3f}" for number in found)]
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -140,6 +140,14 @@ SUITES: dict[str, tuple[Script, ...]] = {
         ),
         _script("cells", "every cell of it", f"races/peer_table.py --cells {_TABLES}", measures=False),
     ),
+    "migration": (
+        _script("fits", "one line of scikit-learn ported to ours", "races/migration.py -o {out}/migration.jsonl"),
+        _script(
+            "streams",
+            "partial_fit beside SGDClassifier",
+            "races/streams.py --data 20ng-bydate letter a9a w8a -o {out}/streams.jsonl",
+        ),
+    ),
     "hard": (
         _script(
             "fits",
