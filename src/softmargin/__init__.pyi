@@ -110,6 +110,7 @@ from softmargin.solvers import SoftmaxNewton as SoftmaxNewton
 from softmargin.solvers import Splitting as Splitting
 from softmargin.solvers import SquaredHingeDescent as SquaredHingeDescent
 from softmargin.solvers import Storc as Storc
+from softmargin.solvers import SummedLbfgs as SummedLbfgs
 from softmargin.solvers import SummedNewton as SummedNewton
 from softmargin.solvers import SummedProxNewton as SummedProxNewton
 from softmargin.solvers import Svrg as Svrg

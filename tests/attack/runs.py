@@ -34,6 +34,7 @@ from softmargin.solvers.names import SAMPLING, SOLVERS
 NAMES = [(kind, name) for kind, names in SOLVERS.items() for name in names]
 TWO_CLASSES = ("pair_descent", "augmented_lagrangian")  # solvers of two classes only
 ONE_COLUMN = ("trace ball", "newton")  # the same
+SMOOTH_SUMS = ("lbfgs",)  # solvers of sums that refuse hinges
 NO_INTERCEPT = ("dual_descent", "primal_dual_bfw")  # solvers of balls that refuse an unpenalised one
 
 
@@ -102,7 +103,8 @@ def draw(kind, name, seed):
                 return ConstrainedSum(rows, smooth, L1Ball(2.0), l2)
             if kind == "summed penalty":
                 return PenalizedSum(rows, smooth, L1(0.5))
-            return PenalizedSum(rows, Form(JOINT[multiclass], k, 1.0) if is_split else smooth, L2(0.5))
+            has_corners = is_split and name not in SMOOTH_SUMS
+            return PenalizedSum(rows, Form(JOINT[multiclass], k, 1.0) if has_corners else smooth, L2(0.5))
         target = np.where(y[:, None] == np.arange(k if k > 2 else 1), 1.0, -1.0)
         if kind == "penalized":
             return Penalized(X, target, loss=loss, penalty=penalty, fit_intercept=has_bias)

@@ -157,7 +157,7 @@ def test_what_cannot_be_done_says_what_to_do():
     with pytest.raises(IncompatibleError, match="without one"):
         SoftmaxRegression(penalty=None).fit(dX, dy)
     with pytest.raises(IncompatibleError, match="choose one of auto, newton"):
-        SoftmaxRegression(solver="lbfgs").fit(dX, dy)
+        SoftmaxRegression(solver="trust_newton").fit(dX, dy)
     with pytest.raises(IncompatibleError, match="pass X as a Dask array"):
         LinearSVC().fit(X, dy)
 

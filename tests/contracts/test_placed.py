@@ -50,6 +50,8 @@ TARGETS = np.stack([X @ [1.0, 2.0, 0.0, 1.0], X @ [0.0, 1.0, 1.0, 0.0]], axis=1)
 LABELS = np.stack([Y == 0, Y > 0], axis=1).astype(int)
 FITS = {
     "softmax": (SoftmaxRegression(tol=1e-6), Y),
+    "newton_cg": (SoftmaxRegression(solver="newton_cg", tol=1e-6), Y),
+    "lbfgs": (SoftmaxRegression(solver="lbfgs", tol=1e-6), Y),
     "l1": (SoftmaxRegression(l1_ratio=1.0, C=0.5, tol=1e-6), Y),
     "two": (SoftmaxRegression(tol=1e-6, class_weight="balanced"), (Y > 0).astype(int)),
     "squared": (LinearSVC(loss="squared_hinge", multiclass="one_vs_rest", tol=1e-6), Y),
@@ -270,6 +272,7 @@ def test_what_is_not_done_on_a_device_says_what_to_do():
     for estimator, message in [
         (LinearSVC(probability=True), "probability=None"),
         (LinearSVC(multiclass="one_vs_one"), "one_vs_rest"),
+        (LinearSVC(solver="lbfgs"), "'newton'"),
         (SoftmaxRegression(pinned=0), "pinned"),
         (LinearSVCCV(), "NumPy array"),
     ]:

@@ -77,6 +77,7 @@ from softmargin.solvers import (
     Splitting,
     SquaredHingeDescent,
     Storc,
+    SummedLbfgs,
     SummedNewton,
     SummedProxNewton,
     Svrg,
@@ -335,6 +336,7 @@ def in_blocks(form, penalty):
 for loss in ("multinomial", "weston_watkins"):
     form = Form(JOINT[loss], 3, 1.0, loss == "multinomial")
     case(SummedNewton(), lambda form=form: in_blocks(form, L2(1.0)), f"blocks-{loss}")
+case(SummedLbfgs(), lambda: in_blocks(Form(JOINT["multinomial"], 3, 1.0, True), L2(1.0)), "blocks-multinomial")
 case(SummedProxNewton(), lambda: in_blocks(Form(JOINT["multinomial"], 3, 1.0, True), L1(0.5)), "blocks-l1")
 
 

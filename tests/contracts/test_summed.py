@@ -20,7 +20,7 @@ from softmargin.problems.summed import ConstrainedSum, PenalizedSum
 from softmargin.problems.summed_passes import curvature, pull, scored
 from softmargin.run import Stop, solve
 from softmargin.sets import L1Ball
-from softmargin.solvers import BallWorkingSet, PenalizedGradient, SummedNewton, SummedProxNewton
+from softmargin.solvers import BallWorkingSet, PenalizedGradient, SummedLbfgs, SummedNewton, SummedProxNewton
 from softmargin.solvers.summed.newton import SummedNewtonTuning
 from softmargin.solvers.summed.prox_newton import SummedProxTuning
 from softmargin.solvers.summed.sampled_start import SampleTuning
@@ -124,14 +124,16 @@ def test_the_certificate_is_the_same_for_any_blocks(name, n_blocks):
 def test_smooth_losses_reach_the_local_optimum(loss, penalty, is_free):
     form = Form(ENTRYWISE[loss], 1, float(is_free), is_free)
     problem = PenalizedSum(cut(3, y=SIGNS if loss == "squared" else Y), form, penalty)
-    solver = SummedNewton() if problem.ridge else SummedProxNewton()
-    result = solve(problem, solver, stop=Stop(1e-8, 200))
-    assert result.certificate.meets(1e-8)
+    results = [
+        solve(problem, solver, stop=Stop(1e-8, 200))
+        for solver in ((SummedNewton(), SummedLbfgs()) if problem.ridge else (SummedProxNewton(),))
+    ]
+    assert all(result.certificate.meets(1e-8) for result in results)
     form = form if loss != "squared" else form._replace(loss=Squared())
     target = SIGNS[:, None] if loss == "squared" else form.targets(Y)
     local = Penalized(X, target, loss=form.loss, penalty=penalty, weights=WEIGHTS, fit_intercept=is_free)
     best = solve(local, PenalizedGradient(), stop=Stop(1e-9, 100_000)).certificate.primal
-    assert result.certificate.primal == pytest.approx(best, rel=2e-8)
+    assert [result.certificate.primal for result in results] == pytest.approx([best] * len(results), rel=2e-8)
 
 
 @pytest.mark.parametrize("name", ["multinomial", "free hinge", "weston_watkins"])
@@ -141,7 +143,7 @@ def test_newton_with_products_finds_what_newton_with_the_hessian_finds(name):
     assert by_hessian.certificate.meets(1e-4)
     d, k = problem.shape
     for most_numbers in (k * d**2, d**2, 0):  # a Gram matrix for every column, one for all, and the diagonal
-        found = solve(problem, SummedNewton(SummedNewtonTuning(most_numbers)), stop=Stop(1e-4, 400))
+        found = solve(problem, SummedNewton(tuning=SummedNewtonTuning(most_numbers)), stop=Stop(1e-4, 400))
         assert found.certificate.meets(1e-4)
         assert found.certificate.primal == pytest.approx(by_hessian.certificate.primal, rel=2e-4)
 

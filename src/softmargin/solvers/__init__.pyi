@@ -52,5 +52,6 @@ from softmargin.solvers.squared_hinge.dual_descent import SquaredHingeDescent as
 from softmargin.solvers.squared_hinge.dual_prox_gradient import DualProxGradient as DualProxGradient
 from softmargin.solvers.squared_hinge.newton import PrimalNewton as PrimalNewton
 from softmargin.solvers.squared_hinge.smo import Smo as Smo
+from softmargin.solvers.summed.lbfgs import SummedLbfgs as SummedLbfgs
 from softmargin.solvers.summed.newton import SummedNewton as SummedNewton
 from softmargin.solvers.summed.prox_newton import SummedProxNewton as SummedProxNewton

@@ -116,7 +116,11 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
     },
     "penalized": {"accelerated_gradient": SolverName("PenalizedGradient")},
     # Rows in blocks, on this machine or on others.
-    "summed ridge": {"newton": SolverName("SummedNewton")},
+    "summed ridge": {
+        "newton": SolverName("SummedNewton"),
+        "newton_cg": SolverName("SummedNewton", {"hessian": "products"}),
+        "lbfgs": SolverName("SummedLbfgs"),
+    },
     "summed penalty": {"prox_newton": SolverName("SummedProxNewton")},
     "summed ball": {"prox_newton": SolverName("SummedProxNewton")},
     "l1 ball hinge": _NOT_SMOOTH,

@@ -2,7 +2,7 @@
 
     minimise over W, b:   F(W, b) = sum_i C_i l_i(W' x_i + b) + ridge / 2 |W|^2                    maths: softmax, eq. 1
 
-The direction is -H G, with H made of the last ``memory`` steps and of a first guess H0 (Nocedal's two loops). H0 is the
+The direction is -H G, with H made of the last ``memory`` steps and of a first guess H0 (``two_loops``). H0 is the
 inverse of a Gram matrix of some rows, or of a diagonal (_preconditioner), built again after 1, 2, 4, 8, ... steps, and
 scaled so that it agrees with the last step. One step costs one product with X for the line, one with X' for the
 gradient.
@@ -25,6 +25,7 @@ from softmargin.core.parameters import OneOf, Whole
 from softmargin.core.protocols import RidgeProblem
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import Metric
+from softmargin.solvers.common.two_loops import two_loops
 from softmargin.solvers.softmax._preconditioner import PRECONDITIONERS, MetricTuning, make_metric
 from softmargin.solvers.softmax._ridge_objective import NewtonSearch, RidgeObjective, RidgeSolver, RidgeState
 
@@ -138,17 +139,4 @@ class Lbfgs(RidgeSolver[LbfgsState]):
 
     def _direction(self, state: LbfgsState) -> Array:
         """Return -H G."""
-        D = -state.gradient
-        slots = [t % self.memory for t in range(max(0, state.n_pairs - self.memory), state.n_pairs)]
-        shares = np.zeros(self.memory)
-        for slot in reversed(slots):
-            shares[slot] = float(state.moves[slot] @ D) / state.products[slot]
-            D -= shares[slot] * state.changes[slot]
-        D = state.metric(D)
-        if slots:
-            last = state.changes[slots[-1]]
-            size = float(last @ state.metric(last))
-            D = D * (state.products[slots[-1]] / size if size > 0.0 else 1.0)
-        for slot in slots:
-            D += (shares[slot] - float(state.changes[slot] @ D) / state.products[slot]) * state.moves[slot]
-        return D
+        return two_loops(state.gradient, state.metric, state.moves, state.changes, state.products, state.n_pairs)

@@ -26,19 +26,20 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, cholesky
+from scipy.linalg import cho_solve
 
 from softmargin.core.errors import IncompatibleError
+from softmargin.core.parameters import OneOf
 from softmargin.core.protocols import SummedProblem
 from softmargin.problems.summed_losses import SummedPoint
-from softmargin.solvers.common.conjugate_gradients import Metric, conjugate_gradients
+from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.summed.sampled_start import SampleTuning, from_sample, objective
+from softmargin.solvers.summed.steps import factored, is_lower, metric_at, seen_by_penalty, shorter
 
 __all__ = ["SummedNewton", "SummedNewtonState", "SummedNewtonTuning"]
 
 Array = NDArray[Any]
-JITTER = 1e-13  # share of the largest diagonal that is added to a matrix: rounding hides it
 
 
 class SummedNewtonTuning(NamedTuple):
@@ -72,7 +73,12 @@ class SummedNewtonState:
 
 @dataclass(frozen=True)
 class SummedNewton(Resumable):
-    """Newton's method; it has no settings. One step is one direction.
+    """Newton's method. One step is one direction.
+
+    Parameters
+    ----------
+    hessian : {"auto", "products"}
+        "auto" forms H where it has few numbers; "products" never does: every direction is one of conjugate gradients.
 
     Examples
     --------
@@ -89,9 +95,11 @@ class SummedNewton(Resumable):
     'converged'
     """
 
+    hessian: str = "auto"
     tuning: SummedNewtonTuning = SummedNewtonTuning()
     sample: SampleTuning = SampleTuning()
 
+    allowed: ClassVar = {"hessian": (OneOf("auto", "products"),)}
     needs: ClassVar[tuple[type, ...]] = (SummedProblem,)
     state_type: ClassVar[type] = SummedNewtonState
 
@@ -106,7 +114,9 @@ class SummedNewton(Resumable):
         return self._at(problem, W, width)
 
     def _is_small(self, problem: SummedProblem) -> bool:
-        """Say whether H has few numbers: all columns of a joint loss together, else each its own."""
+        """Say whether H is formed: it has few numbers, all columns of a joint loss together, else each its own."""
+        if self.hessian == "products":
+            return False
         d, k = problem.shape
         return ((d * k) ** 2 if problem.form.loss.is_joint else k * d**2) <= self.tuning.most_numbers
 
@@ -125,7 +135,7 @@ class SummedNewton(Resumable):
 
     def step(self, problem: SummedProblem, state: SummedNewtonState) -> SummedNewtonState:
         """Go along one direction; lower the width where the corners are most of the gap."""
-        W, G = state.weights, state.gradient + problem.ridge * _seen(problem, state.weights)
+        W, G = state.weights, state.gradient + problem.ridge * seen_by_penalty(problem, state.weights)
         if not problem.is_smooth and self._is_settled(problem, state):
             width = state.width * self.tuning.fall
             D, first_size = self._direction(problem, state, G + (width - state.width) * state.drift)
@@ -139,7 +149,7 @@ class SummedNewton(Resumable):
         before = objective(problem, state)
         is_near = problem.is_smooth and self._is_small(problem) and -slope <= self.tuning.near * state.decrement
         new = self._at(problem, W + D, state.width, state if is_near else None)
-        is_long = not objective(problem, new) <= before + self.tuning.enough * slope + JITTER * abs(before)
+        is_long = not is_lower(objective(problem, new), before, self.tuning.enough * slope)
         if is_long:
             new = self._shortened(problem, state, D, before)
         # Where the model holds only nearby, an exact minimiser of it is not worth its passes.
@@ -161,22 +171,20 @@ class SummedNewton(Resumable):
         self, problem: SummedProblem, state: SummedNewtonState, D: Array, before: float
     ) -> SummedNewtonState:
         """Return the state at the best of several shorter steps; the same one, with its own H, where none is lower."""
-        W, lengths = state.weights, 0.5 ** np.arange(1.0, self.tuning.shortest + 1.0)
-        losses = problem.along(W, D, lengths, state.width)
-        values = [loss + problem.value(W + t * D) for t, loss in zip(lengths, losses, strict=True)]
-        best = int(np.argmin(values))
-        if values[best] < before:
-            return self._at(problem, W + lengths[best] * D, state.width)
+        W = state.weights
+        length = shorter(problem, W, D, state.width, before, self.tuning.shortest)
+        if length > 0.0:
+            return self._at(problem, W + length * D, state.width)
         return state if np.array_equal(state.base, W) else self._at(problem, W, state.width)
 
     def _direction(self, problem: SummedProblem, state: SummedNewtonState, G: Array) -> tuple[Array, float]:
         """Return D, and the size of the first gradient."""
-        seen = _seen(problem, np.ones(problem.shape))
+        seen = seen_by_penalty(problem, np.ones(problem.shape))
         if self._is_small(problem):
             if state.hessian is None:
                 state.hessian = problem.curvature(state.base, state.width).hessian
             return _solved(state.hessian, problem.ridge * seen, -G), state.first_size
-        metric = self._metric(problem, state, seen)
+        metric = metric_at(problem, state.weights, state.width, self.tuning.most_numbers)
 
         def product(v: Array, out: Array) -> None:
             V = v.reshape(problem.shape)
@@ -190,32 +198,6 @@ class SummedNewton(Resumable):
         D = conjugate_gradients(product, -G.ravel(), metric, exactness, max_products=most).x
         return D.reshape(problem.shape), first_size
 
-    def _metric(self, problem: SummedProblem, state: SummedNewtonState, seen: Array) -> Metric:
-        """Return a preconditioner: inverses of a Gram matrix for every column, of one for all, or of the diagonal."""
-        d, k = problem.shape
-        # The curvature of a hinge is that of other rows in every column; one of all columns does for a smooth loss.
-        wanted = (1,) if problem.is_smooth else (k, 1)
-        n_grams = next((n for n in wanted if n * d**2 <= self.tuning.most_numbers), 0)
-        # What is left out has the trace of the ridge.
-        M = problem.metric(state.weights, state.width, n_grams, problem.ridge * d)
-        if not n_grams:
-            diagonal = M + problem.ridge * seen
-            diagonal = np.where(diagonal > 0.0, diagonal, 1.0).ravel()
-            return lambda v: v / diagonal
-        inverse = problem.inverse([_factored(own + np.diag(problem.ridge * seen[:, 0])) for own in M])
-        is_joint = problem.form.loss.is_joint
-
-        def times(v: Array) -> Array:
-            V = v.reshape(d, k)
-            # All columns of a joint loss may be shifted alike: H is the ridge there, which the matrices do not know.
-            shared = V.mean(axis=1, keepdims=True) if is_joint else np.zeros((d, 1))
-            solved = inverse(V - shared)
-            if is_joint:
-                solved += shared / problem.ridge - solved.mean(axis=1, keepdims=True)
-            return np.asarray(solved.ravel())
-
-        return times
-
     def point(self, problem: SummedProblem, state: SummedNewtonState) -> SummedPoint:
         """Return the weights and the width."""
         return SummedPoint(state.weights.copy(), state.width)
@@ -223,27 +205,6 @@ class SummedNewton(Resumable):
     def estimate(self, problem: SummedProblem, state: SummedNewtonState) -> float:
         """Estimate the residual from the last pass."""
         return problem.rough_residual(state.weights, state.values, state.gradient, state.width)
-
-
-def _seen(problem: SummedProblem, W: Array) -> Array:
-    """Return W with zeros where the penalty does not see it."""
-    out = np.zeros(W.shape)
-    problem.form.penalised(out)[:] = problem.form.penalised(W)
-    return out
-
-
-def _factored(M: Array) -> Array:
-    """Return the Cholesky factor of a matrix that is singular by rounding, or along an intercept."""
-    diagonal = np.diag(M).copy()
-    jitter = JITTER * max(float(diagonal.max()), np.finfo(np.float64).tiny)
-    while True:
-        M[np.diag_indices(len(M))] = diagonal + jitter
-        try:
-            return np.asarray(cholesky(M, lower=True, check_finite=False))
-        except np.linalg.LinAlgError:
-            jitter *= 100.0
-            if not jitter < math.inf:
-                raise
 
 
 def _solved(H: Array, ridge: Array, right: Array) -> Array:
@@ -256,4 +217,4 @@ def _solved(H: Array, ridge: Array, right: Array) -> Array:
 
 
 def _solve(M: Array, right: Array) -> Array:
-    return np.asarray(cho_solve((_factored(M), True), right, check_finite=False))
+    return np.asarray(cho_solve((factored(M), True), right, check_finite=False))
