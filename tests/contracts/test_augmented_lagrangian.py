@@ -68,3 +68,13 @@ def test_raw_features_and_a_large_price_are_certified_and_warm_starts_end_at_onc
 def test_three_classes_are_refused():
     with pytest.raises(IncompatibleError, match="for two classes"):
         fit(make_problem("blobs"))
+
+
+def test_classes_that_share_the_sum_over_all_samples_make_the_same_steps_as_alone():
+    rng, solver = np.random.default_rng(2), AugmentedLagrangian()
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % 3
+    same, other = ((X, 1.0), (X, 1.0)), ((X, 5.0), (2.0 * X, 5.0))
+    parts = [MulticlassSVM(rows, y == c % 3, n_classes=2, C=C, bias=1.0) for c, (rows, C) in enumerate(same + other)]
+    for part, state in zip(parts, solver.start_together(parts, [None] * 4), strict=True):
+        alone = solver.step(part, solver.start(part, None, rng))
+        np.testing.assert_array_equal(solver.step(part, state).weights, alone.weights)

@@ -29,6 +29,7 @@ class EachClassTuning(NamedTuple):
     """The constants of the turns."""
 
     pause_below: float = 0.1  # a class pauses while its estimate is below this share of the largest: by hand
+    pause_known: float = 0.5  # the same where gaps are known and add up: the last rounds are short; by hand
 
 
 @dataclass
@@ -76,7 +77,11 @@ class EachClass(CheckedFields):
         n_parts = len(problem.parts)
         firsts = [None] * n_parts if init is None else init
         rngs = [rng] * n_parts if n_threads() == 1 else rng.spawn(n_parts)
-        states = _each(problem, range(n_parts), lambda c: self.solver.start(problem.parts[c], firsts[c], rngs[c]))
+        together = getattr(self.solver, "start_together", None)
+        if together is not None:
+            states = together(problem.parts, firsts)
+        else:
+            states = _each(problem, range(n_parts), lambda c: self.solver.start(problem.parts[c], firsts[c], rngs[c]))
         return EachState(states, [np.inf] * n_parts, [1.0] * n_parts)
 
     def step(self, problem: ManyProblems, state: EachState) -> EachState:
@@ -91,7 +96,7 @@ class EachClass(CheckedFields):
 
         value = getattr(self.solver, "primal_value", None)
         gaps = [estimate * size for estimate, size in zip(state.estimates, state.sizes, strict=True)]
-        least = self.tuning.pause_below * max(gaps)
+        least = (self.tuning.pause_below if value is None else self.tuning.pause_known) * max(gaps)
         # An estimate of nothing speaks of the rows that were looked at last: that class goes on to look at the others.
         is_ahead = [estimate >= UNIT and gap < least for estimate, gap in zip(state.estimates, gaps, strict=True)]
         _each(problem, [c for c in range(len(gaps)) if not is_ahead[c]], advance)

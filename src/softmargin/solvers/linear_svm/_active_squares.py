@@ -12,6 +12,8 @@ until r is a fair share of the unknowns or rounding shows. Where J has far fewer
 unknown per sample is enough: with A the rows sqrt(rho C_i) x_i' of J, u = right - A' (identity + A A')^-1 A right.
 """
 
+from collections.abc import Callable
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +28,7 @@ from softmargin.solvers.common.hinge_newton import solve_positive
 from softmargin.solvers.linear_svm._label_groups import BLOCK
 from softmargin.solvers.linear_svm.interior_point import InteriorPointTuning
 
-__all__ = ["ActiveSquares"]
+__all__ = ["ActiveSquares", "WholeSquares"]
 
 Array = NDArray[Any]
 FEW_MOVED = 0.125  # of the unknowns: above, a new factor is the smaller work; timings with 781 of them
@@ -43,11 +45,26 @@ class _Factor(NamedTuple):
     root: Array
 
 
-class ActiveSquares:
-    """The systems of sets of samples of X, with prices C."""
+class WholeSquares:
+    """The last sum over all samples of a problem that was asked for: the classes of one-vs-rest share it."""
 
-    def __init__(self, X: Any, bias: float, prices: Array) -> None:
+    def __init__(self) -> None:
+        self._lock, self._X, self._prices, self._sum = Lock(), None, np.zeros(0), np.zeros((0, 0))
+
+    def of(self, X: Any, prices: Array, make: Callable[[], Array]) -> Array:
+        """Return a copy of the sum for these rows and prices, which ``make`` computes unless it is known."""
+        with self._lock:
+            if X is not self._X or not np.array_equal(self._prices, prices):
+                self._X, self._prices, self._sum = X, prices, make()
+            return self._sum.copy()
+
+
+class ActiveSquares:
+    """The systems of sets of samples of X, with prices C; ``whole`` may know the sum over all of them."""
+
+    def __init__(self, X: Any, bias: float, prices: Array, whole: WholeSquares | None = None) -> None:
         self.X, self.bias, self.prices = X, bias, prices
+        self.whole = WholeSquares() if whole is None else whole
         self.D = X.shape[1] + 1
         self.held = np.zeros(len(prices), dtype=bool)
         self.squares = np.zeros((0, 0))  # the upper triangle of the sum over those held, once there is one
@@ -61,22 +78,33 @@ class ActiveSquares:
         check_time(self.D**3.0 / 3.0)
         change = is_active != self.held
         if not self.squares.size or np.count_nonzero(change) > m:
-            self.squares, change = np.zeros((self.D, self.D)), is_active
-        self._add(np.flatnonzero(change & is_active), 1.0)
-        self._add(np.flatnonzero(change & ~is_active), -1.0)
+            if np.array_equal(is_active, self.prices > 0.0):
+                self.squares = self.whole.of(self.X, self.prices, lambda: self._sum(is_active))
+            else:
+                self.squares = self._sum(is_active)
+        else:
+            self._add(np.flatnonzero(change & is_active), 1.0, self.squares)
+            self._add(np.flatnonzero(change & ~is_active), -1.0, self.squares)
         self.held = is_active
         if self.factor is not None and self.factor.rho == rho:
             found = self._solve_by_update(self.factor, is_active, right)
             if found is not None:
                 return found
         self.factor = self._factored(is_active, rho)
+        if self.factor is None:  # a sample far larger than all others has left, and with it the digits of the others
+            self.squares = self._sum(is_active)
+            self.factor = self._factored(is_active, rho)
+        if self.factor is None:
+            raise np.linalg.LinAlgError("no factor of the Newton matrix")
         x, _ = dpotrs(self.factor.root, self.factor.scale * right, lower=True)
         return np.asarray(self.factor.scale * x)
 
-    def _factored(self, is_active: Array, rho: float) -> _Factor:
-        """Factor M; where rounding leaves no factor a ridge is added until there is one."""
+    def _factored(self, is_active: Array, rho: float) -> _Factor | None:
+        """Factor M; where rounding leaves no factor a ridge is added until there is one, but none above 1."""
         tuning, matrix, ridge = InteriorPointTuning(), rho * self.squares, 0.0
         matrix.flat[:: self.D + 1] += 1.0
+        if not (matrix.flat[:: self.D + 1] > 0.0).all():
+            return None
         scale = 1.0 / np.sqrt(matrix.flat[:: self.D + 1])
         matrix *= scale
         matrix *= scale[:, None]
@@ -87,7 +115,7 @@ class ActiveSquares:
                 return _Factor(is_active, rho, scale, root)
             ridge = max(tuning.ridge_growth * ridge, tuning.least_ridge)
             matrix.flat[:: self.D + 1] = 1.0 + ridge
-        raise np.linalg.LinAlgError("no factor of the Newton matrix")
+        return None
 
     def _solve_by_update(self, old: _Factor, is_active: Array, right: Array) -> Array | None:
         """Solve by the factor of another set and the samples that moved; None where that is more work, or too rough."""
@@ -108,20 +136,26 @@ class ActiveSquares:
         left = old.scale * (right - u - dsymv(old.rho, self.squares.T, u, lower=True))
         return u if np.linalg.norm(left) <= ROUGH * np.linalg.norm(old.scale * right) else None
 
-    def _add(self, rows: Array, sign: float) -> None:
+    def _sum(self, is_active: Array) -> Array:
+        """Return sum C_i x_i x_i' over a set of samples."""
+        squares = np.zeros((self.D, self.D))
+        self._add(np.flatnonzero(is_active), 1.0, squares)
+        return squares
+
+    def _add(self, rows: Array, sign: float, squares: Array) -> None:
         """Add sum C_i x_i x_i' over some samples, or subtract it."""
         c = sign * self.prices[rows]
         if is_thin(self.X):
             some = self.X[rows]
-            add_squares(as_rows(some), c, self.squares)
-            self.squares[:-1, -1] += self.bias * (some.T @ c)
-            self.squares[-1, -1] += self.bias**2 * c.sum()
+            add_squares(as_rows(some), c, squares)
+            squares[:-1, -1] += self.bias * (some.T @ c)
+            squares[-1, -1] += self.bias**2 * c.sum()
             return
-        for part in row_slices(len(rows), self.D, numbers=max(BLOCK, self.squares.size)):
+        for part in row_slices(len(rows), self.D, numbers=max(BLOCK, squares.size)):
             check_time(float(part.stop - part.start) * self.D**2)
             A = self._wide(self.X[rows[part]])
             A *= np.sqrt(np.abs(c[part, None]))
-            self.squares += sign * (A.T @ A)
+            squares += sign * (A.T @ A)
 
     def _wide(self, some: Any) -> Array:
         """Return rows of X as an array, with the constant feature."""

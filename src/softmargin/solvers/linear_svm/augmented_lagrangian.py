@@ -15,6 +15,8 @@ these few samples only:
 
 followed by the step that minimises psi exactly. It is solved in one unknown per feature, or per sample of J where these
 are far fewer. Between two Newton steps few samples enter and leave J, which is all that the sum over J has to follow.
+Samples far behind their margin add nothing to psi: Newton's steps leave them out, and all are looked at once psi is
+minimised over the others.
 
 The gap splits: P(w) - D(C b) = |g|^2 / 2 + sum_i C_i ([z_i]_+ - b_i z_i). Newton's method lowers the first part, new
 shares the second one; psi is minimised until the first is not the larger one.
@@ -23,6 +25,7 @@ Source: Niu, Wang, Tang, Wang and Song (2019); Yan and Li (2019). We differ: rou
 end by the two parts of the gap, steps are exact, and the sum over J is updated.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -39,7 +42,7 @@ from softmargin.problems.joint_svm import collapsed, spread
 from softmargin.problems.multiclass_svm import DualPoint
 from softmargin.solvers.common.hinge_newton import exact_step
 from softmargin.solvers.common.resumable import Resumable
-from softmargin.solvers.linear_svm._active_squares import ActiveSquares
+from softmargin.solvers.linear_svm._active_squares import ActiveSquares, WholeSquares
 from softmargin.solvers.linear_svm._block_loop import demand_finite
 
 __all__ = ["AugmentedLagrangian", "AugmentedLagrangianTuning", "MultiplierState"]
@@ -54,6 +57,8 @@ class AugmentedLagrangianTuning(NamedTuple):
     growth: float = 3.0  # of rho; measured on mnist 0..255: 10 takes twice as many Newton steps
     fall: float = 0.5  # of the gap: what is left of it after a step of the run; by hand
     most_steps: int = 60  # Newton steps in one step of the run; an outer step may go on in the next one; by hand
+    near: float = 1.0  # margins behind its own up to which a sample with no share is not left out; by hand
+    most_near: float = 0.5  # of all samples: above, a copy of the others does not pay; measured on skin-nonskin
 
 
 @dataclass
@@ -65,6 +70,7 @@ class MultiplierState:
     latest: Array  # (n,) clip(b + rho z): the dual point
     rho: float
     here: "_Here | None" = field(default=None, init=False, repr=False)  # what the point implies, once evaluated
+    whole: "WholeSquares | None" = field(default=None, init=False, repr=False)  # shared with other classes
 
 
 class _Here(NamedTuple):
@@ -98,36 +104,56 @@ class AugmentedLagrangian(Resumable):
         n, d = problem.X.shape
         state = MultiplierState(np.zeros(d + 1), np.zeros(n), np.zeros(n), self.tuning.first_rho)
         if init is not None:
-            y, prices = _signs_and_prices(problem)
-            alpha = y * collapsed(problem.feasible(init.alpha))[:, 0]
-            state.shares = np.divide(alpha, prices, out=np.zeros(n), where=prices > 0.0)
+            samples = _all_samples(problem)
+            alpha = samples.y * collapsed(problem.feasible(init.alpha))[:, 0]
+            state.shares = np.divide(alpha, samples.prices, out=np.zeros(n), where=samples.prices > 0.0)
             state.latest = state.shares.copy()
             weights = problem.point(init.alpha).weights if init.weights is None else init.weights
             state.weights = np.ascontiguousarray(collapsed(weights)[:, 0])
         return state
 
+    def start_together(self, parts: Sequence[BlockDualProblem], inits: Sequence[Any]) -> list[MultiplierState]:
+        """Start several problems; those of the same rows share the sum over all of these."""
+        states = [self.start(part, init, np.random.default_rng(0)) for part, init in zip(parts, inits, strict=True)]
+        whole = WholeSquares()
+        for state in states:
+            state.whole = whole
+        return states
+
     def step(self, problem: BlockDualProblem, state: MultiplierState) -> MultiplierState:
         """Minimise psi by Newton's method and take the new shares, until the gap has halved."""
-        tuning, (y, prices) = self.tuning, _signs_and_prices(problem)
-        squares = ActiveSquares(problem.X, problem.bias, prices)
-        weights, slack, fall = state.weights.copy(), _slack(problem, state.weights), np.empty(len(y))
+        tuning, everything = self.tuning, _all_samples(problem)
+        squares = ActiveSquares(problem.X, problem.bias, everything.prices, state.whole)
+        weights, slack = state.weights.copy(), _slack(everything, state.weights)
         before, shares, rho = self._look(problem, state), state.shares, state.rho
         enough = tuning.fall * (before.primal - before.dual)
+        near = everything.nearest(shares, slack, np.zeros(len(shares), dtype=bool), tuning)
+        slack = slack[near.rows]
         for newton in range(tuning.most_steps + 1):
-            here = _evaluate(problem, weights, slack, shares, rho)
-            if here.is_done:
-                shares, rho = here.shares, rho * tuning.growth
-                if here.primal - here.dual <= enough:
+            here = _evaluate(near, weights, slack, shares[near.rows], rho)
+            if here.is_done or newton == tuning.most_steps:
+                slack = everything.filled(near, slack, weights)
+                here = _evaluate(everything, weights, slack, shares, rho)
+                is_kept = np.zeros(len(problem.y), dtype=bool)
+                if here.is_done:
+                    shares, rho = here.shares, rho * tuning.growth
+                    if here.primal - here.dual <= enough:
+                        break
+                else:
+                    is_kept[near.rows] = True  # those that come back stay, until psi is minimised
+                if newton == tuning.most_steps:
                     break
+                near = everything.nearest(here.shares, slack, is_kept, tuning)
+                slack = slack[near.rows]
                 continue
-            if newton == tuning.most_steps:
-                break
             check_time(2.0 * problem.X.shape[0] * problem.X.shape[1])
-            move = squares.solve((here.shares > 0.0) & (here.shares < 1.0), rho, -here.gradient)
-            times(problem.X, move, problem.bias, 1, fall)
-            fall *= y
+            is_active = np.zeros(len(problem.y), dtype=bool)
+            is_active[near.rows] = (here.shares > 0.0) & (here.shares < 1.0)
+            move = squares.solve(is_active, rho, -here.gradient)
+            fall = near.y * near.times(move)
             linear, quadratic = float(weights @ move), float(move @ move)
-            length = exact_step(linear, quadratic, slack + shares / rho, fall, rho * prices, 1.0 / rho)
+            corners = slack + shares[near.rows] / rho
+            length = exact_step(linear, quadratic, corners, fall, rho * near.prices, 1.0 / rho)
             weights += length * move
             slack -= length * fall
         state.weights, state.latest, state.here = weights, here.shares, None
@@ -136,9 +162,8 @@ class AugmentedLagrangian(Resumable):
 
     def point(self, problem: BlockDualProblem, state: MultiplierState) -> DualPoint:
         """Return the weights, and the best multiple of the new shares."""
-        y, prices = _signs_and_prices(problem)
-        here = self._look(problem, state)
-        dual = y * (here.multiple * here.shares * prices)
+        everything, here = _all_samples(problem), self._look(problem, state)
+        dual = everything.y * (here.multiple * here.shares * everything.prices)
         return DualPoint(spread(dual[:, None]), spread(state.weights[:, None]))
 
     def estimate(self, problem: BlockDualProblem, state: MultiplierState) -> float:
@@ -152,27 +177,57 @@ class AugmentedLagrangian(Resumable):
 
     def _look(self, problem: BlockDualProblem, state: MultiplierState) -> _Here:
         if state.here is None:
-            state.here = _evaluate(problem, state.weights, _slack(problem, state.weights), state.latest, 0.0)
+            samples = _all_samples(problem)
+            state.here = _evaluate(samples, state.weights, _slack(samples, state.weights), state.latest, 0.0)
         return state.here
 
 
-def _signs_and_prices(problem: BlockDualProblem) -> tuple[Array, Array]:
-    """Return y = -1, 1 and C of the same problem in plain numbers, which is twice this one."""
-    return 2.0 * problem.y - 1.0, 2.0 * problem.C
+class _Samples(NamedTuple):
+    """Some samples of the same problem in plain numbers, which is twice the one that is posed."""
+
+    rows: Any  # which they are
+    X: Any
+    y: Array  # -1 and 1
+    prices: Array  # C
+    bias: float
+
+    def nearest(self, shares: Array, slack: Array, is_kept: Array, tuning: AugmentedLagrangianTuning) -> "_Samples":
+        """Return those with a share, near their margin, or kept; all where these are many."""
+        is_near = is_kept | (shares > 0.0) | (slack > -tuning.near)
+        if np.count_nonzero(is_near) > tuning.most_near * len(shares):
+            return self
+        rows = np.flatnonzero(is_near)
+        return _Samples(rows, self.X[rows], self.y[rows], self.prices[rows], self.bias)
+
+    def filled(self, some: "_Samples", slack: Array, weights: Array) -> Array:
+        """Return the slack of all samples, given that of some, which the steps have followed to the last digit."""
+        if some is self:
+            return slack
+        whole = _slack(self, weights)
+        whole[some.rows] = slack
+        return whole
+
+    def times(self, weights: Array) -> Array:
+        """Return the scores."""
+        scores = np.empty(len(self.y))
+        times(self.X, weights, self.bias, 1, scores)
+        return scores
 
 
-def _slack(problem: BlockDualProblem, weights: Array) -> Array:
-    """Return z = 1 - y <w, x>; (n,)."""
-    slack = np.empty(len(problem.y))
-    times(problem.X, weights, problem.bias, 1, slack)
-    return np.asarray(1.0 - (2.0 * problem.y - 1.0) * slack)
+def _all_samples(problem: BlockDualProblem) -> _Samples:
+    return _Samples(slice(None), problem.X, 2.0 * problem.y - 1.0, 2.0 * problem.C, problem.bias)
 
 
-def _evaluate(problem: BlockDualProblem, weights: Array, slack: Array, shares: Array, rho: float) -> _Here:
-    """Return what weights and shares imply."""
-    y, prices = _signs_and_prices(problem)
+def _slack(samples: _Samples, weights: Array) -> Array:
+    """Return z = 1 - y <w, x>."""
+    return np.asarray(1.0 - samples.y * samples.times(weights))
+
+
+def _evaluate(samples: _Samples, weights: Array, slack: Array, shares: Array, rho: float) -> _Here:
+    """Return what weights and shares imply, as if there were no other samples."""
+    prices = samples.prices
     new, implied = np.clip(shares + rho * slack, 0.0, 1.0), np.empty_like(weights)
-    adjoint(problem.X, y * prices * new, problem.bias, 1, implied)
+    adjoint(samples.X, samples.y * prices * new, samples.bias, 1, implied)
     gradient = weights - implied
     losses = np.maximum(slack, 0.0)
     primal = 0.5 * float(weights @ weights) + float(prices @ losses)
