@@ -23,6 +23,7 @@ import dask
 import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster, wait
+from sklearn.preprocessing import normalize
 
 from softmargin import KernelSVC, LinearSVC, SoftmaxRegression, certify
 from softmargin.data import read_libsvm
@@ -87,6 +88,8 @@ def same(args):
             X, y = read_libsvm(Path(args.folder) / f"{name}.libsvm.xz")[:2]
             if name.startswith("mnist"):
                 X, y = X[:20_000] / 255.0, y[:20_000]
+            if name.startswith("news20"):
+                X = normalize(X)  # counts of words; as its users do
             X = X.toarray() if X.shape[1] < 2000 else X
             rows = -(-X.shape[0] // 4)
             blocks = [X[i : i + rows] for i in range(0, X.shape[0], rows)]

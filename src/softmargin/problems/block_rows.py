@@ -46,7 +46,7 @@ class Block(NamedTuple):
 
     def bent_pieces(self, form: "Form", W: Array, width: float) -> Iterator[tuple["Rows", Array]]:
         """Yield rows that have curvature at W, and theirs."""
-        for rows in self.pieces(form):
+        for rows in self.pieces(form, numbers=W.size):
             yield rows.with_curvature(rows.bent(form.loss, width, rows.times(W, form.constant)).bends)
 
     def inverse(self, factors: Sequence[Array]) -> Inverse:

@@ -47,7 +47,7 @@ class Scored(NamedTuple):
 def scored(block: Block, form: Form, W: Array, width: float) -> Scored:
     """Return the losses and their gradient."""
     sums = _nothing(form, W)
-    for rows in block.pieces(form):
+    for rows in block.pieces(form, numbers=W.size):
         sums = _with_rows(sums, rows, form, rows.times(W, form.constant), width)[0]
     return sums
 
