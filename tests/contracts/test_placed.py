@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from array_libraries import NOT_HERE, strict
 from softmargin import (
+    KernelSVC,
     L1BallRegressor,
     LinearSVC,
     LinearSVCCV,
@@ -259,6 +260,13 @@ def test_tensors_that_cannot_be_used_are_refused(csr):
     ]:
         with pytest.raises(DataError, match=message):
             fit(bad, Y)
+    for estimator in (SoftmaxRegression, KernelSVC):
+        with pytest.raises(DataError, match="holds no values"):
+            estimator().fit(torch.asarray(X).to("meta"), Y)
+        with pytest.raises(DataError, match="holds no values"):
+            estimator(device="meta").fit(X, Y)
+    with pytest.raises(IncompatibleError, match="to_dense"):
+        KernelSVC().fit(csr(X), Y)
 
 
 def test_a_namespace_without_a_function_is_named(monkeypatch):

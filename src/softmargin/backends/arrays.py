@@ -182,6 +182,8 @@ def home_of(X: Any, name: str = "X") -> Home:
     if getattr(X, "requires_grad", False):
         raise DataError(f"{name} requires gradients, which a fit to a certificate has none of; pass {name}.detach().")
     home = Home(xp, compat.device(X))
+    if str(home.device) == "meta":  # of PyTorch: shapes alone
+        raise DataError(f"{name} lies on the device meta, which holds no values; load them first.")
     missing = [each for each in _NEEDED if not hasattr(xp, each)]
     missing += [] if hasattr(getattr(xp, "linalg", None), "inv") else ["linalg.inv"]
     if missing:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from softmargin.backends.arrays import home_of, is_foreign, moved, same_home, to_numpy
+from softmargin.backends.sparse_arrays import is_sparse
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.estimators.frame.data import Data, checked_weights, encoded
 from softmargin.estimators.frame.fit import at_one_moment
@@ -19,6 +20,13 @@ __all__ = ["DeviceClassifier"]
 
 Array = NDArray[Any]
 _FITTED = ("support_", "n_support_", "dual_coef_", "intercept_")  # arrays that lie where X does
+
+
+def _array(X: Any) -> Any:
+    """Return X; refuse a sparse matrix."""
+    if is_sparse(X):
+        raise IncompatibleError("X is sparse, and kernels on a device take arrays; pass X.to_dense() or X.toarray().")
+    return X
 
 
 class DeviceClassifier(SvmClassifier):
@@ -38,7 +46,7 @@ class DeviceClassifier(SvmClassifier):
         if not is_foreign(X):
             data = super()._checked(X, to_numpy(y), to_numpy(sample_weight))
             return data if self.device is None else data._replace(X=self._moved(data.X))
-        home = same_home(X, ("y", y), ("sample_weight", sample_weight))
+        home = same_home(_array(X), ("y", y), ("sample_weight", sample_weight))
         X = checked_matrix(X, home)
         labels: Array = column_or_1d(to_numpy(y), warn=True)
         if len(labels) != X.shape[0]:
@@ -76,7 +84,7 @@ class DeviceClassifier(SvmClassifier):
                     "is, or predict with model(), which holds NumPy arrays."
                 )
             X = self._moved(np.asarray(X))
-        same_home(vectors, ("X", X))
+        same_home(_array(X), ("the model", vectors))
         X = checked_matrix(X, home)
         if X.shape[1] != self.n_features_in_:
             raise DataError(f"X has {X.shape[1]} features, but {type(self).__name__} expects {self.n_features_in_}.")
