@@ -6,6 +6,7 @@ Everything here runs on Dask's own schedulers in this process; ``test_dask_clust
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.base import clone
 
 from softmargin import (
     KernelSVC,
@@ -14,6 +15,7 @@ from softmargin import (
     LinearSVC,
     MatrixSensing,
     SoftmaxRegression,
+    SummedNewton,
     TraceBallClassifier,
     certify,
 )
@@ -140,6 +142,24 @@ def test_data_frames_of_unknown_sizes_and_empty_partitions():
     assert (model.predict(ddf[list("vwxyz")]).compute() == local.predict(kept[list("vwxyz")])).mean() > 0.98
     with pytest.raises(ValueError, match="feature names"):
         model.predict(ddf[list("zvwxy")]).compute()
+
+
+def test_rows_that_are_lighter_than_the_weights_come_here():
+    rng = np.random.default_rng(0)
+    names = [f"x{j}" for j in range(80)]
+    frame = pd.DataFrame(rng.standard_normal((24, 80)), columns=names).assign(label=Y[:24])
+    ddf = dd.from_pandas(frame, npartitions=3)
+    dX, dy = ddf[names], ddf["label"]
+    svc = LinearSVC(random_state=0)
+    model, local = clone(svc).fit(dX, dy), clone(svc).fit(frame[names], frame["label"])
+    np.testing.assert_array_equal(model.coef_, local.coef_)
+    assert list(model.feature_names_in_) == names
+    assert certify(model, dX, dy) == certify(model, frame[names], frame["label"])
+    there = LinearSVC(solver=SummedNewton()).fit(dX, dy)
+    assert not np.array_equal(there.coef_, local.coef_)
+    assert there.certificate_.primal == pytest.approx(local.certificate_.primal, rel=1e-3)
+    with pytest.raises(IncompatibleError, match="one_vs_one"):
+        LinearSVC(multiclass="one_vs_one").fit(dX, dy)
 
 
 def test_what_cannot_be_done_says_what_to_do():

@@ -242,3 +242,16 @@ def test_a_sample_unlike_the_rows_is_not_begun_at():
     solver = SummedNewton(sample=SampleTuning(every=10))  # every tenth row: of one class
     assert not solver.start(problem, None, np.random.default_rng(0)).weights.any()
     assert solve(problem, solver, stop=Stop(1e-6, 50)).certificate.meets(1e-6)
+
+
+@pytest.mark.parametrize("name", ["multinomial", "squared_hinge"])
+@pytest.mark.parametrize("X", [X, SPARSE])
+def test_the_hessian_of_some_entries_is_a_part_of_all_of_it(name, X):
+    form, weights = FORMS[name], np.where(np.arange(N) % 7, WEIGHTS, 0.0)
+    problem, entries = PenalizedSum(cut(2, X, Y, weights), form, L1(1.0)), np.array([0, 2, 3, 7, 8, 15, 16, 17])
+    W = 0.5 * np.random.default_rng(1).normal(size=problem.shape)
+    H = problem.curvature(W, 0.0).hessian
+    if H.ndim == 3:
+        H = np.einsum("cij,ce->icje", H, np.eye(K)).reshape(W.size, W.size)
+    part = problem.curvature(W, 0.0, entries).hessian
+    np.testing.assert_allclose(part, H[np.ix_(entries, entries)], atol=1e-10)

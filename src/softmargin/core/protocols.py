@@ -338,6 +338,7 @@ class SummedProblem(Problem, Protocol):
     ridge: float  # strength of a penalty ridge / 2 |W|^2; 0 where it is another
     is_smooth: bool
     takes_scales: bool  # ``prox`` takes one t per row
+    is_entrywise: bool  # the function of the weights is a sum over their entries
     n_rows: int
 
     @property
@@ -359,8 +360,11 @@ class SummedProblem(Problem, Protocol):
     def scored(self, W: Array, width: float) -> Any:
         """Return the losses (4 sums) and their gradient."""
 
-    def curvature(self, W: Array, width: float, features: Array | None = None) -> Any:
-        """Return the losses, their gradient and their Hessian, or its part for some rows of W, the last among them."""
+    def curvature(self, W: Array, width: float, entries: Array | None = None) -> Any:
+        """Return the losses, their gradient and their Hessian, or its part for some entries of W, ascending.
+
+        These are positions j k + c; those of the constant are among them, and the loss is smooth.
+        """
 
     def hessian_times(self, W: Array, V: Array, width: float) -> Array:
         """Return the Hessian at W times V."""

@@ -6,7 +6,7 @@ fit into the memory of the workers they are kept there, prepared; else every pas
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import dask
@@ -24,6 +24,8 @@ __all__ = ["LABELS", "DaskRows", "checked_rows"]
 
 LABELS = 10_000  # of y, at most: more are numbers, not classes; by hand
 _KEPT = 0.4  # share of the workers' memory that rows may take to be kept there; by hand
+_FEWEST = 8  # passes of a fit, about: what they send is more than rows that are light
+_LIGHT = 1 << 28  # bytes of such rows, at most: 256 MB in the client; by hand
 
 
 class _Looked(NamedTuple):
@@ -65,6 +67,15 @@ class DaskRows(NamedTuple):
     def largest(self) -> str:
         """The size of the largest partition, in words."""
         return f"partition of about {max(self.n_bytes) / 1e6:.3g} MB"
+
+    def are_light(self, shape: tuple[int, int]) -> bool:
+        """Say whether all rows have fewer bytes than weights of a shape that go to a worker in the fewest passes."""
+        return sum(self.n_bytes) <= min(_FEWEST * 8 * shape[0] * shape[1], _LIGHT)
+
+    def gathered(self) -> tuple[Any, Array, Array | None]:
+        """Return all rows, y and the weights, here."""
+        X, y, weights = zip(*computed([task(_whole, *part) for part in self.parts], self.largest), strict=True)
+        return _stacked(X), np.concatenate(y), None if weights[0] is None else np.concatenate(weights)
 
     def variance(self) -> float:
         """Return the variance of all numbers of X, by the weights of their rows: one pass."""
@@ -109,8 +120,7 @@ class DaskRows(NamedTuple):
         ]
         taken, labels = zip(*computed(tasks, self.largest), strict=True)
         codes = np.searchsorted(self.labels, np.concatenate(labels))
-        is_dense = isinstance(taken[0], np.ndarray)
-        return np.concatenate(taken) if is_dense else canonical(vstack(taken, format="csr")), codes, drawn
+        return _stacked(taken), codes, drawn
 
 
 def checked_rows(X: Any, y: Any, sample_weight: Any, *, is_classifier: bool, largest: dict[Any, float]) -> DaskRows:
@@ -275,6 +285,14 @@ def _prepared(X: Any, y: Any, weights: Any, own: Shared) -> Block:
         target = np.searchsorted(labels, y)
         price = prices[target] * w
     return Block(X if features is None else features(X), target, price)
+
+
+def _whole(X: Any, y: Any, weights: Any) -> tuple[Any, Array, Array | None]:
+    return _matrix(X), _vector(y), None if weights is None else _vector(weights)
+
+
+def _stacked(parts: Sequence[Any]) -> Any:
+    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else canonical(vstack(parts, format="csr"))
 
 
 def _taken(X: Any, y: Any, rows: Array) -> tuple[Any, Array]:

@@ -155,6 +155,16 @@ class Rows(NamedTuple):
         """Return the diagonal of the second derivative; (n, k)."""
         return curvature_diagonal(loss, bends, self.target)
 
+    def shared(self, bends: Array, constant: float, features: Array, columns: Array) -> Array:
+        """Return sum_i m_i m_i' ,  m_ie = a_ij b_ic / sqrt(sum(b_i))  for entries e = (j, c) of W; (m, m)."""
+        shares = bends / np.sqrt(np.maximum(bends.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
+        M = with_constant(self.X, constant)[:, features]
+        if isinstance(M, np.ndarray):
+            M *= shares[:, columns]
+            return np.asarray(M.T @ M)
+        M.data *= shares[np.repeat(np.arange(M.shape[0]), np.diff(M.indptr)), columns[M.indices]]
+        return np.asarray((M.T @ M).toarray())
+
     def curved(self, bends: Array, constant: float, features: Array | None = None) -> "Curved":
         """Return [X, constant], or some of its columns, of rows with curvature, as an array."""
         is_bent = bends.any(axis=1)

@@ -157,6 +157,17 @@ class DeviceRows:
         """Return the diagonal of the second derivative, its mean over the columns; (n, 1)."""
         return self.home.xp.mean(self.curvature_diagonal(loss, bends), axis=1, keepdims=True)
 
+    def shared(self, bends: Any, constant: float, features: Array, columns: Array) -> Array:
+        """Return sum_i m_i m_i' ,  m_ie = a_ij b_ic / sqrt(sum(b_i))  for entries e = (j, c) of W; (m, m)."""
+        xp = self.home.xp
+        sums = xp.sum(bends, axis=1, keepdims=True)
+        shares = xp.where(sums > 0.0, bends / xp.sqrt(xp.where(sums > 0.0, sums, 1.0)), 0.0)
+        picked = features[features < self.X.d]
+        last = self.home.full((self.X.n, len(features) - len(picked)), constant)
+        A = xp.concat([self.X.columns(picked), last], axis=1)
+        M = A * xp.take(shares, self.home.array(columns), axis=1)
+        return np.asarray(to_numpy(xp.matmul(xp.matrix_transpose(M), M)))
+
     def curved(self, bends: Any, constant: float, features: Array | None = None) -> "DeviceCurved":
         """Return [X, constant], or some of its columns, as an array."""
         picked = None if features is None else features[features < self.X.d]

@@ -54,6 +54,11 @@ class PenalizedSum(SummedLosses):
         return "summed ridge" if self.ridge > 0.0 else "summed penalty"
 
     @property
+    def is_entrywise(self) -> bool:
+        """Whether g is a sum over the entries of W."""
+        return bool(self.penalty.is_entrywise)
+
+    @property
     def ridge(self) -> float:
         """The strength of the penalty where it is ridge / 2 |W|^2; else 0."""
         return float(getattr(self.penalty, "ridge", None) or 0.0)
@@ -94,6 +99,7 @@ class ConstrainedSum(SummedLosses):
 
     kind: ClassVar[str] = "summed ball"
     takes_scales: ClassVar[bool] = False
+    is_entrywise: ClassVar[bool] = False
     ridge: ClassVar[float] = 0.0
 
     def __init__(self, blocks: Blocks, form: Form, ball: Any, l2: float = 0.0) -> None:

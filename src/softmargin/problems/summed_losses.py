@@ -87,10 +87,13 @@ class SummedLosses:
         check_time()
         return self.blocks.total(passes.scored, self.form, W, width)
 
-    def curvature(self, W: Array, width: float, features: Array | None = None) -> Curvature:
-        """Return the losses, their gradient and their Hessian, or its part for some rows of W, the last among them."""
+    def curvature(self, W: Array, width: float, entries: Array | None = None) -> Curvature:
+        """Return the losses, their gradient and their Hessian, or its part for some entries of W, ascending.
+
+        These are positions j k + c; those of the constant are among them, and the loss is smooth.
+        """
         check_time()
-        return self.blocks.total(passes.curvature, self.form, W, width, features)
+        return self.blocks.total(passes.curvature, self.form, W, width, entries)
 
     def hessian_times(self, W: Array, V: Array, width: float) -> Array:
         """Return the Hessian at W times V: one pass."""

@@ -75,17 +75,20 @@ class Curvature(NamedTuple):
     values: Array
     gradient: Array
     drift: Array
-    hessian: Array  # (k, d + 1, d + 1) one per column; of a joint loss (D, D), D = (d + 1) k
+    hessian: (
+        Array  # (k, d + 1, d + 1) one per column; of a joint loss (D, D), D = (d + 1) k; of some entries of W (m, m)
+    )
 
 
-def curvature(block: Block, form: Form, W: Array, width: float, features: Array | None = None) -> Curvature:
-    """Return the losses, their gradient and their Hessian, this for some rows of W where they are named."""
+def curvature(block: Block, form: Form, W: Array, width: float, entries: Array | None = None) -> Curvature:
+    """Return the losses, their gradient and their Hessian, or its part for some entries of W."""
+    if entries is not None:
+        return _curvature_of(block, form, W, width, entries)
     (d, k), loss, sums = W.shape, form.loss, _nothing(form, W)
-    d = d if features is None else len(features)
     H = np.zeros((d, k, d, k) if loss.is_joint else (k, d, d))
     for rows in block.pieces(form, d * k if loss.is_joint else d, H.size):
         sums, bends = _with_rows(sums, rows, form, rows.times(W, form.constant), width)
-        curved = rows.curved(bends, form.constant, features)
+        curved = rows.curved(bends, form.constant)
         if not loss.is_joint:
             for c in range(k):
                 H[c] += curved.gram(c)
@@ -96,6 +99,20 @@ def curvature(block: Block, form: Form, W: Array, width: float, features: Array 
                 H[:, c, :, c] += curved.gram(c)
             H -= curved.shared().reshape(H.shape)
     return Curvature(*sums, H.reshape(d * k, d * k) if loss.is_joint else H)
+
+
+def _curvature_of(block: Block, form: Form, W: Array, width: float, entries: Array) -> Curvature:
+    """Return the same for entries, those of the constant last; the loss is smooth."""
+    k, m, sums = form.n_columns, len(entries), _nothing(form, W)
+    (features, columns), H = np.divmod(entries, k), np.zeros((m, m))
+    for rows in block.pieces(form, m, H.size):
+        sums, bends = _with_rows(sums, rows, form, rows.times(W, form.constant), width)
+        for c in range(k):
+            mine = np.flatnonzero(columns == c)
+            H[np.ix_(mine, mine)] += rows.curved(bends, form.constant, features[mine]).gram(c)
+        if form.loss.is_joint:
+            H -= rows.shared(bends, form.constant, features, columns)
+    return Curvature(*sums, H)
 
 
 def _add_stars(curved: Curved, H: Array) -> None:

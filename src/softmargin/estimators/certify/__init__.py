@@ -121,9 +121,13 @@ def certified_so_far(
         from softmargin.estimators.certify.cluster import certify_rows
 
         _leave_out((multiclass, loss) != (None, None), "a model on Dask collections")
-        return certify_rows(model, Training(X, y, C, class_weight, sample_weight, stop, watchers))
+        own = Training(X, y, C, class_weight, sample_weight, stop, watchers)
+        return certify_rows(model, own, lambda rows: _certified_here(model, rows, None, None))
     X = canonical(X if hasattr(X, "tocsr") else np.asarray(X))
-    training = Training(X, y, C, class_weight, sample_weight, stop, watchers)
+    return _certified_here(model, Training(X, y, C, class_weight, sample_weight, stop, watchers), multiclass, loss)
+
+
+def _certified_here(model: Any, training: Training, multiclass: str | None, loss: str | None) -> Certificate:
     certificate = _judged(model, training, multiclass, loss)
     # Losses, norms and squares: no objective here is negative, but where a kernel is none.
     is_gap = certificate.kind != "stationarity" and certificate.primal >= 0.0

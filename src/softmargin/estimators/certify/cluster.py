@@ -1,6 +1,7 @@
 """How far a linear model is from the optimum of its problem on Dask collections: the global certificate."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,11 @@ from softmargin.models.shapes import dense
 __all__ = ["certify_rows"]
 
 
-def certify_rows(model: Any, training: Training) -> Certificate:
-    """Certify a linear model of softmargin; where its weights prove too little, by a run that starts at them."""
+def certify_rows(model: Any, training: Training, here: Callable[[Training], Certificate]) -> Certificate:
+    """Certify a linear model of softmargin; where its weights prove too little, by a run that starts at them.
+
+    Rows that are lighter than the passes of a run are certified ``here``.
+    """
     if not isinstance(model, LinearModel | LinearRegressor):
         raise IncompatibleError(
             f"on Dask collections linear models of softmargin are certified, not a {type(model).__name__}; pass "
@@ -32,6 +36,9 @@ def certify_rows(model: Any, training: Training) -> Certificate:
     if rows.n_features != model.n_features:
         raise DataError(f"the model has {model.n_features} features, X has {rows.n_features}; pass the training data.")
     problem = _problem(model, rows.with_labels(model.classes) if isinstance(model, LinearModel) else rows, training)
+    if rows.are_light(problem.shape):
+        X, y, weights = rows.gathered()
+        return here(training._replace(X=X, y=y, sample_weight=weights))
     coef = dense(model.coef).astype(np.float64, copy=False)
     point = problem.warm_point(coef, np.atleast_1d(model.intercept))
     return training.settled(problem, point)

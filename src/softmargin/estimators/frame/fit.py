@@ -213,7 +213,10 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
         with threads(self.n_jobs):
             if is_dask(X, y, sample_weight) and type(self)._pose_rows is not CertifiedEstimator._pose_rows:
                 data = self._checked_rows(X, y, sample_weight)
-                return self._train(data, self._pose_rows(data.X), checkpoint)
+                posed = self._pose_rows(data.X)
+                if self._is_summed_there and self.solver == "auto" and data.X.are_light(posed.problem.shape):
+                    return self._train(self._gathered(data.X), checkpoint=checkpoint)
+                return self._train(data, posed, checkpoint)
             if self._is_summed_there and (is_foreign(X) or self.device is not None):
                 return self._train(*self._posed_there(X, y, sample_weight), checkpoint)
             return self._train(self._checked(self._placed(X), y, sample_weight), checkpoint=checkpoint)
@@ -227,6 +230,14 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
                 f"device={self.device!r} moves a NumPy X, and the rows of a Dask collection stay; use device=None."
             )
         return checked_rows(self, X, y, sample_weight)
+
+    def _gathered(self, rows: Any) -> Data:
+        """Bring the rows of a cluster here; their features keep their names."""
+        names = getattr(self, "feature_names_in_", None)
+        data = self._checked(*rows.gathered())
+        if names is not None:
+            self.feature_names_in_ = names
+        return data
 
     def _posed_there(self, X: Any, y: Any, sample_weight: Any) -> tuple[Data, Posed]:
         """Check data on a device, or move them there, and pose their problem."""

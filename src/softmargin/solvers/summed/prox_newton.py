@@ -3,12 +3,12 @@
     minimise over W:   F(W) = L(W) + g(W) ,     L = sum_i p_i f(W' x_i)                   maths: blocks, eq. 5
     one step:          D = argmin of  <G, D> + 1/2 <D, H D> + g(W + D) ,    W <- W + t D
 
-D moves the features of a working set: those with weights, and those that a step of length 1 / curvature along the
-gradient would give one, the largest first. Their part of H is one sum over the blocks, and the model is minimised here,
-by accelerated steps, and jumps to the optimum of the entries that are not zero. H has a small multiple of a bound on
-its diagonal added, less where steps succeed. Where the part of H of a joint loss has too many numbers, a matrix for
-every column takes its place, above it; where these have too many, D is a step of all features along the gradient, with
-the momentum of the last ones: one pass each.
+D moves the entries of a working set: those that are not zero, and those that a step of length 1 / curvature along the
+gradient would move, the largest first; whole rows of W where the penalty joins them. Their part of H is one sum over
+the blocks, and the model is minimised here, by accelerated steps, and jumps to the optimum of the entries that are not
+zero. H has a small multiple of a bound on its diagonal added, less where steps succeed. Where the part of H has too
+many numbers, a matrix for every column takes its place, above it; where these have too many, D is a step of all entries
+along the gradient, with the momentum of the last ones: one pass each.
 
 Source: Lee, Sun and Saunders (2014) for the step; Beck and Teboulle (2009), O'Donoghue and Candes (2015) for the model.
 """
@@ -44,6 +44,7 @@ class SummedProxTuning(NamedTuple):
     exact: float = 0.02  # share of its first step to which those on a model fall; by hand
     floor: tuple[float, float, float] = (1e-8, 1e-3, 0.1)  # of ``SummedProxState``: least, first, most; by hand
     trust: float = 10.0  # factor of the floor after a step: less where it was good, more where it was too long; by hand
+    least_new: int = 64  # entries or rows that may join a working set however small it is; by hand
     calm: int = 50  # steps on a model before a jump, which costs about as much; by hand
     enough: float = 1e-4  # share of the predicted decrease that a step must reach; the usual one
     shortest: int = 12  # lengths 1/2, 1/4, ... of a step that is too long; by hand
@@ -105,11 +106,11 @@ class SummedProxNewton(Resumable):
 
     def step(self, problem: SummedProblem, state: SummedProxState) -> SummedProxState:
         """Minimise a model on a working set, and go there; or go along the gradient."""
-        features = self._working_set(problem, state)
-        if features is None:
+        entries = self._working_set(problem, state)
+        if entries is None:
             return self._gradient_step(problem, state)
-        H = self._hessian(problem, state.weights, features)
-        D = self._minimised(problem, state, features, H)
+        H = self._hessian(problem, state.weights, entries)
+        D = self._minimised(problem, state, entries, H)
         W, before = state.weights, objective(problem, state)
         fall = float(np.vdot(state.gradient, D)) + problem.value(W + D) - problem.value(W)
         new = self._at(problem, state, W + D)
@@ -136,62 +137,63 @@ class SummedProxNewton(Resumable):
         )
 
     def _working_set(self, problem: SummedProblem, state: SummedProxState) -> Array | None:
-        """Return some rows of W, ascending, that of the constant among them; None where too many have weights."""
-        W, (d, k) = state.weights, problem.shape
-        most = self._most_features(problem, k) - 1
-        moved = problem.prox(W - state.gradient / state.scale, 1.0 / state.scale) - W
-        has_weights = W[:-1].any(axis=1)
-        n_weights = int(has_weights.sum())
-        sizes = np.abs(moved[:-1]).max(axis=1) * np.sqrt(state.scale[:-1, 0])
-        sizes[has_weights] = math.inf
-        if n_weights + bool((np.isfinite(sizes) & (sizes > 0.0)).any()) > most:
-            return np.arange(d) if k * d**2 <= self.tuning.most_numbers else None
-        wanted = min(most, max(2 * n_weights, n_weights + 16), int(np.count_nonzero(sizes)))
-        chosen = np.argsort(-sizes, kind="stable")[:wanted]
-        return np.append(np.sort(chosen), len(W) - 1)
+        """Return positions of some entries of W, those of the constant last; None where too many are not zero.
 
-    def _most_features(self, problem: SummedProblem, k: int) -> int:
-        """Return how many rows of W a model may have whose matrix is a part of H."""
-        most = self.tuning.most_numbers
-        return math.isqrt(most) // k if problem.form.loss.is_joint else math.isqrt(most // k)
-
-    def _hessian(self, problem: SummedProblem, W: Array, features: Array) -> Array:
-        """Return a part of H; or, of a joint loss and many features, a matrix for every column, together above H.
-
-        The entries of the curvature of a row beside its diagonal add up to that: B <= 2 diag(B).
+        Where the penalty joins the entries of a row, whole rows are in the set.
         """
-        if len(features) <= self._most_features(problem, W.shape[1]):
-            return np.asarray(problem.curvature(W, 0.0, features).hessian)
-        return 2.0 * problem.metric(W, 0.0, W.shape[1])
+        W, (d, k) = state.weights, problem.shape
+        width = 1 if problem.is_entrywise else k  # entries that come together
+        most = (math.isqrt(self.tuning.most_numbers) - k) // width
+        moved = problem.prox(W - state.gradient / state.scale, 1.0 / state.scale) - W
+        sizes = (np.abs(moved[:-1]) * np.sqrt(state.scale[:-1])).reshape(-1, width).max(axis=1)
+        has_weights = W[:-1].reshape(-1, width).any(axis=1)
+        n_weights = int(has_weights.sum())
+        is_new = (sizes > 0.0) & ~has_weights
+        if n_weights + bool(is_new.any()) > most:
+            return np.arange(d * k) if k * d**2 <= self.tuning.most_numbers else None
+        sizes[has_weights] = math.inf
+        wanted = min(most, max(2 * n_weights, n_weights + self.tuning.least_new), int(np.count_nonzero(sizes)))
+        chosen = np.sort(np.argsort(-sizes, kind="stable")[:wanted])
+        own = (chosen[:, None] * width + np.arange(width)).ravel()
+        return np.concatenate([own, np.arange((d - 1) * k, d * k)])
 
-    def _minimised(self, problem: SummedProblem, state: SummedProxState, features: Array, H: Array) -> Array:
+    def _hessian(self, problem: SummedProblem, W: Array, entries: Array) -> Array:
+        """Return a part of H; or, of too many entries, a matrix for every column, together above H.
+
+        The entries of the curvature of a row of a joint loss beside its diagonal add up to that: B <= 2 diag(B).
+        """
+        if len(entries) ** 2 <= self.tuning.most_numbers:
+            return np.asarray(problem.curvature(W, 0.0, entries).hessian)
+        return (2.0 if problem.form.loss.is_joint else 1.0) * problem.metric(W, 0.0, W.shape[1])
+
+    def _minimised(self, problem: SummedProblem, state: SummedProxState, entries: Array, H: Array) -> Array:
         """Return the D that minimises the model: accelerated steps with restarts."""
-        W, k = state.weights, state.weights.shape[1]
-        G, least = state.gradient[features], self._floor(state) * state.scale[features]
+        W, k, rows = state.weights, state.weights.shape[1], entries // state.weights.shape[1]
+        G, least = state.gradient.ravel()[entries], self._floor(state) * state.scale[rows, 0]
 
         def times(D: Array) -> Array:
             if H.ndim == 2:
-                return np.asarray(H @ D.ravel()).reshape(D.shape) + least * D
-            return np.stack([H[c] @ D[:, c] for c in range(k)], axis=1) + least * D
+                return np.asarray(H @ D + least * D)
+            return np.asarray(np.einsum("cij,jc->ic", H, D.reshape(-1, k), optimize=True).ravel() + least * D)
 
-        scale = self._scale(problem, features, H, k) + least
-        full, steps = W.copy(), np.ones((len(W), 1))
-        steps[:] = 1.0 / scale.max()
-        steps[features] = 1.0 / scale
+        scales = self._scales(problem, rows, H, least)
+        scale, steps = scales[rows, 0], 1.0 / scales
+        full = W.copy()
+        flat = full.reshape(-1)
 
         def prox(V: Array) -> Array:
-            full[features] = V
-            moved: Array = problem.prox(full, steps)[features]
-            full[features] = W[features]
+            flat[entries] = V
+            moved: Array = problem.prox(full, steps).ravel()[entries]
+            flat[entries] = start
             return moved
 
         def model(V: Array) -> float:
-            full[features] = V
+            flat[entries] = V
             value = problem.value(full)
-            full[features] = W[features]
-            return value + float(np.vdot(V - start, G + 0.5 * times(V - start)))
+            flat[entries] = start
+            return value + float((V - start) @ (G + 0.5 * times(V - start)))
 
-        start = W[features]
+        start = flat[entries]
         V, Y, momentum, target = start.copy(), start.copy(), 1.0, 0.0
         for inner in range(self.tuning.max_inner):
             new = prox(Y - (G + times(Y - start)) / scale)
@@ -200,20 +202,20 @@ class SummedProxNewton(Resumable):
             if size <= target and inner > 0:
                 V = new
                 break
-            is_back = float(np.vdot(scale * (Y - new), new - V)) > 0.0
+            is_back = float((scale * (Y - new)) @ (new - V)) > 0.0
             later = 1.0 if is_back else 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum**2))
             Y = new + (0.0 if is_back else (momentum - 1.0) / later) * (new - V)
             V, momentum = new, later
             if problem.takes_scales and inner % self.tuning.calm == self.tuning.calm - 1:
-                jumped = self._jumped(problem, features, H, least, V, G + times(V - start))
+                jumped = self._jumped(problem, entries, H, least, V, G + times(V - start))
                 if jumped is not None and model(jumped) < model(V):
                     V, Y, momentum = jumped, jumped.copy(), 1.0
-        D = np.zeros(W.shape)
-        D[features] = V - start
-        return D
+        D = np.zeros(W.size)
+        D[entries] = V - start
+        return D.reshape(W.shape)
 
     def _jumped(
-        self, problem: SummedProblem, features: Array, H: Array, least: Array, V: Array, slopes: Array
+        self, problem: SummedProblem, entries: Array, H: Array, least: Array, V: Array, slopes: Array
     ) -> Array | None:
         """Return the least of a model over the entries that are not zero, as if g were quadratic in each.
 
@@ -223,15 +225,15 @@ class SummedProxNewton(Resumable):
 
         def slope(at: Array) -> Array:
             """Return g' by its Moreau envelope with a tiny t."""
-            full[features] = at
+            full.reshape(-1)[entries] = at
             t = NEAR * np.where(full != 0.0, np.abs(full), np.inf).min(axis=1, keepdims=True)
             t = np.where(np.isfinite(t), t, 1.0)
-            return np.asarray(((full - problem.prox(full, t)) / t)[features])
+            return np.asarray(((full - problem.prox(full, t)) / t).ravel()[entries])
 
         own = slope(V)
         bend = np.where(V != 0.0, (slope((1.0 + APART) * V) - own) / (APART * np.where(V != 0.0, V, 1.0)), 0.0)
-        right, diagonal = -(slopes + own).ravel(), (np.maximum(bend, 0.0) + least).ravel()
-        k, v = V.shape[1], V.ravel().copy()
+        right, diagonal = -(slopes + own), np.maximum(bend, 0.0) + least
+        k, v = problem.shape[1], V.copy()
         for c, matrix in enumerate(H if H.ndim == 3 else [H]):
             mine = np.arange(c, len(v), k) if H.ndim == 3 else np.arange(len(v))
             used = np.flatnonzero(v[mine])
@@ -243,24 +245,25 @@ class SummedProxNewton(Resumable):
             if trouble:
                 return None
             v[at] = np.where(v[at] * (v[at] + step) < 0.0, 0.0, v[at] + step)
-        return np.asarray(v.reshape(V.shape))
+        return v
 
-    def _scale(self, problem: SummedProblem, features: Array, H: Array, k: int) -> Array:
-        """Return a diagonal above H, one number per row; the rows of a ball share theirs; (m, 1)."""
-        m = len(features)
-        blocks = H if H.ndim == 3 else np.stack([H[c::k, c::k] for c in range(k)])
-        scale = np.maximum(np.stack([np.diag(block) for block in blocks]).max(axis=0), 0.0)[:, None]
+    def _scales(self, problem: SummedProblem, rows: Array, H: Array, least: Array) -> Array:
+        """Return a diagonal above H and what is added to it, a number per row of W; rows of a ball share theirs."""
+        d = problem.shape[0]
+        diagonal = np.diag(H) if H.ndim == 2 else np.stack([np.diag(own) for own in H], axis=1).ravel()
+        scale = np.zeros((d, 1))
+        np.maximum.at(scale[:, 0], rows, diagonal)
         scale = np.maximum(scale, 1e-12 * (float(scale.max()) or 1.0))
         if not problem.takes_scales:
-            rows = scale if problem.form.is_penalised else scale[:-1]
-            rows[:] = rows.max(initial=0.0)
+            problem.form.penalised(scale)[:] = problem.form.penalised(scale).max(initial=0.0)
         root = 1.0 / np.sqrt(scale)
         if H.ndim == 3:
-            largest = max(_largest(root * block * root.T) for block in blocks)
+            largest = max(_largest(root * own * root.T) for own in H)
         else:
-            flat = np.repeat(root, k, axis=0)
-            largest = _largest(flat * H * flat.T)
-        return np.asarray(scale * max(largest, 1e-3)).reshape(m, 1)
+            largest = _largest(root[rows] * H * root[rows].T)
+        added = np.zeros((d, 1))
+        np.maximum.at(added[:, 0], rows, least)
+        return np.asarray(max(largest, 1e-3) * scale + (added if problem.takes_scales else added.max()))
 
     def _gradient_step(self, problem: SummedProblem, state: SummedProxState) -> SummedProxState:
         """Go along the gradient from a point ahead of W, by momentum; two passes."""
