@@ -3,11 +3,14 @@
     python benchmarks/machine/gpu.py -o gpu.jsonl
     python benchmarks/machine/gpu.py --rows 240000 1000000 --C 5 --loss crammer_singer --tol 1e-3 --repeats 1 --cap 600
     python benchmarks/machine/gpu.py --C 5 --loss crammer_singer --stages
+    python benchmarks/machine/gpu.py --rows 200000 --held-out 35000 --C 2 5 --gamma 0.02 0.03 --tol 5e-3 --repeats 1
 
 mnist, pixels in [0, 1], rbf kernel, X a CUDA tensor of PyTorch; rows beyond its 60,000 are distorted copies
 (softmargin.data.distorted). A fit includes its kernel values and its certificate. After one fit that does not count,
 the median of the repeats does; one repeat has no fit before it. Every measurement is appended to the output file. With
---stages one fit counts, and its time is divided among its stages (gpu_stages).
+--stages one fit counts, and its time is divided among its stages (gpu_stages). With --held-out some of the 60,000
+digits are set aside before any is distorted, and stand in the place of the test digits: so are settings chosen. With
+--deskew all digits, those of the test too, are made upright first (softmargin.data.deskewed).
 """
 
 import argparse
@@ -15,7 +18,8 @@ import contextlib
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,7 +34,11 @@ from tools.markdown_tables import markdown, write
 
 LOSSES = ("crammer_singer", "weston_watkins")
 _LARGEST_PIXEL, _PIXELS = 255.0, 28 * 28
-_HEAD = ("rows", "loss", "C", "tol", "seconds", "gap", "status", "rounds", "test accuracy", "predict, s", "peak, GB")
+_HEAD = (
+    *("rows", "loss", "C", "gamma", "tol", "seconds", "gap", "status", "rounds", "test accuracy", "predict, s"),
+    "peak, GB",
+)
+_SEED = 1  # of the digits that are held out
 
 _STAGES = ("stage", "seconds", "TFLOP/s", "TB/s")
 
@@ -41,17 +49,16 @@ def main(arguments: list[str] | None) -> int:
     records = Records(options.output)
     records.start(cap=options.cap)
     for rows in options.rows:
-        data = digits(rows, options.dtype)
-        for multiclass in options.loss:
-            for C in options.C:
-                for tol in options.tol:
-                    how = {"multiclass": multiclass, "C": C, "tol": tol, "gamma": options.gamma}
-                    found = measured(*data, **how, cap=options.cap, repeats=options.repeats, has_stages=options.stages)
-                    records.append({"kind": "measurement", "rows": rows, "dtype": options.dtype, **how, **found})
-                    log.print(
-                        f"{rows} rows, {multiclass}, C = {C:g}: {found['residual']:.1e} after {found['seconds']:.3g} s",
-                        style="dim",
-                    )
+        data = digits(rows, options.dtype, options.held_out, options.distortion, options.deskew)
+        for multiclass, gamma, C, tol in product(options.loss, options.gamma, options.C, options.tol):
+            how = {"multiclass": multiclass, "C": C, "tol": tol, "gamma": gamma}
+            found = measured(*data, **how, cap=options.cap, repeats=options.repeats, has_stages=options.stages)
+            own = {name: getattr(options, name) for name in ("dtype", "held_out", "distortion", "deskew")}
+            records.append({"kind": "measurement", "rows": rows, **own, **how, **found})
+            log.print(
+                f"{rows} rows, {multiclass}, C = {C:g}: {found['residual']:.1e} after {found['seconds']:.3g} s",
+                style="dim",
+            )
     rows_found = records.measurements()
     write(markdown(_HEAD, map(line, rows_found)))
     for row in rows_found:
@@ -65,10 +72,19 @@ def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="+", type=int, default=[60_000], help="at least 60000 (default: 60000)")
+    parser.add_argument("--held-out", type=int, default=0, metavar="N", help="digits to set aside (default: none)")
+    parser.add_argument(
+        "--distortion",
+        nargs=4,
+        type=float,
+        metavar=("ROTATION", "SHEAR", "SCALE", "SHIFT"),
+        help="of softmargin.data.distorted (default: its own)",
+    )
+    parser.add_argument("--deskew", action="store_true", help="make all digits upright first")
     parser.add_argument("--loss", nargs="+", choices=LOSSES, default=LOSSES, help="default: both")
     parser.add_argument("--C", nargs="+", type=float, default=[0.5, 5.0, 50.0], help="default: 0.5 5 50")
     parser.add_argument("--tol", nargs="+", type=float, default=[1e-3, 1e-6], help="default: 1e-3 1e-6")
-    parser.add_argument("--gamma", type=float, default=0.02, help="of the kernel (default: 0.02)")
+    parser.add_argument("--gamma", nargs="+", type=float, default=[0.02], help="of the kernel (default: 0.02)")
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32", help="of X (default: float32)")
     parser.add_argument("--cap", type=float, default=25.0, help="seconds a fit may take (default: 25)")
     parser.add_argument("--repeats", type=int, default=3, help="fits whose median counts (default: 3)")
@@ -77,24 +93,33 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def digits(rows: int, dtype: str) -> tuple[Any, Any, Any, Any]:
-    """Return mnist, its pixels on the GPU, and distorted copies up to so many rows."""
+def digits(
+    rows: int, dtype: str, held_out: int = 0, distortion: Sequence[float] | None = None, deskew: bool = False
+) -> tuple[Any, Any, Any, Any]:
+    """Return mnist, its pixels on the GPU, and distorted copies up to so many rows; and the test or held-out digits."""
     try:
         import torch
     except ImportError as problem:
         raise UserError(f"{problem}. This benchmark needs PyTorch with CUDA.") from problem
     if not torch.cuda.is_available():
         raise UserError("PyTorch sees no GPU.")
-    from softmargin.data import distorted, load
+    from softmargin.data import deskewed, distorted, load
 
     data = load("mnist")
 
     def pixels(part: Any) -> Any:
         whole = np.zeros((part.shape[0], _PIXELS), dtype=dtype)  # the file leaves out the last ones, which are zero
         whole[:, : part.shape[1]] = part.todense() / _LARGEST_PIXEL
-        return torch.asarray(whole, device="cuda")
+        there = torch.asarray(whole, device="cuda")
+        return deskewed(there) if deskew else there
 
-    return *distorted(pixels(data.X), data.y, rows, seed=0), pixels(data.X_test), data.y_test
+    X, y, X_test, y_test = pixels(data.X), data.y, pixels(data.X_test), data.y_test
+    if held_out:
+        order = np.random.default_rng(_SEED).permutation(len(y))
+        kept, test = order[: len(y) - held_out], order[len(y) - held_out :]
+        X, y, X_test, y_test = X[torch.asarray(kept)], y[kept], X[torch.asarray(test)], y[test]
+    amounts = dict(zip(("rotation", "shear", "scale", "shift"), distortion or (), strict=False))
+    return *distorted(X, y, rows, seed=0, **amounts), X_test, y_test
 
 
 def seconds_of(work: Callable[[], Any]) -> float:
@@ -158,7 +183,13 @@ def measured(
 
 def line(row: dict[str, Any]) -> list[str]:
     """Return a line of the table."""
-    numbers = (f"{row['C']:g}", f"{row['tol']:g}", f"{row['seconds']:.2f}", f"{row['residual']:.1e}")
+    numbers = (
+        f"{row['C']:g}",
+        f"{row['gamma']:g}",
+        f"{row['tol']:g}",
+        f"{row['seconds']:.2f}",
+        f"{row['residual']:.1e}",
+    )
     rest = (f"{100.0 * row['accuracy']:.2f} %", f"{row['predict_seconds']:.3f}", f"{row['peak_gb']:.1f}")
     return [f"{row['rows']:,}", row["multiclass"], *numbers, row["status"], str(row["n_iter"]), *rest]
 

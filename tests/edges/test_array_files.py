@@ -10,8 +10,10 @@ from hypothesis.extra import numpy as hnp
 from scipy.ndimage import affine_transform
 from scipy.sparse import csc_matrix, csr_matrix, save_npz
 
+from array_libraries import strict
+from softmargin.backends.arrays import to_numpy
 from softmargin.core.errors import DataError
-from softmargin.data import blobs, distorted, read_npy, read_npz
+from softmargin.data import blobs, deskewed, distorted, read_npy, read_npz
 
 X = np.array([[0.0, 1.0, 0.0], [2.0, 0.0, 3.0]])
 Y = np.array([4, 7])
@@ -233,6 +235,25 @@ def test_a_distorted_image_is_what_interpolation_makes_of_it():
     np.testing.assert_allclose(whole, known, atol=1e-12)
 
 
-def test_distorted_needs_square_images():
+def test_a_deskewed_image_is_upright_and_centred():
+    # A disc in the middle of an empty frame, slanted and moved: it comes back as it was, but for interpolation.
+    i, j = np.indices((21, 21)) - 10.0
+    disc = np.exp(-(i**2 + j**2) / 8.0)
+    slanted = affine_transform(disc, [[1.0, 0.0], [-0.5, 1.0]], [1.0, 6.0], order=1, mode="grid-constant")
+    X = np.stack([slanted.ravel(), np.zeros(441)])
+    found = deskewed(X)
+    assert not found[1].any()
+    np.testing.assert_allclose(found[0].reshape(21, 21), disc, atol=0.06)
+    assert np.abs(slanted - disc).max() > 0.5
+    mass = found[0].reshape(21, 21) / found[0].sum()
+    for moment in (i, j, i * j):
+        assert abs((mass * moment).sum()) < 0.02
+    there = deskewed(strict()(X.astype(np.float32)))
+    np.testing.assert_allclose(to_numpy(there), found, atol=1e-6)
+    assert deskewed(X[:0]).shape == (0, 441)
+
+
+@pytest.mark.parametrize("work", [lambda X: distorted(X, np.zeros(2), 4, seed=0), deskewed])
+def test_square_images_are_needed(work):
     with pytest.raises(DataError, match="square images"):
-        distorted(np.ones((2, 7)), np.zeros(2), 4, seed=0)
+        work(np.ones((2, 7)))

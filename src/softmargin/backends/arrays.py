@@ -82,7 +82,7 @@ class Home(NamedTuple):
 
     def stacked(self, strips: Iterator[Any], shape: tuple[int, int]) -> Any:
         """Return strips of rows as one matrix; where arrays can be written to, no strip is kept beside it."""
-        if not _compat().is_torch_namespace(self.xp):
+        if not self.is_writable:
             return self.xp.concat(list(strips), axis=0)
         whole, first = None, 0
         for strip in strips:
@@ -117,6 +117,11 @@ class Home(NamedTuple):
 
             return torch.cholesky_inverse(torch.linalg.cholesky_ex(S)[0])  # neither waits for the device nor raises
         return self.xp.linalg.inv(S)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether arrays are written to here, in ``stacked`` alone."""
+        return bool(_compat().is_torch_namespace(self.xp))
 
     @property
     def is_torch_cuda(self) -> bool:

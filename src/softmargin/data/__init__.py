@@ -4,7 +4,7 @@ from softmargin.data.arrays import read_npy, read_npz
 from softmargin.data.dask_files import read_dask
 from softmargin.data.libsvm import read_libsvm, write_libsvm
 from softmargin.data.registry import DATA_VARIABLE, Dataset, Entry, available, load, source_files, split
-from softmargin.data.synthetic import blobs, distorted
+from softmargin.data.synthetic import blobs, deskewed, distorted
 from softmargin.data.table import TableOptions, TableRows, read_table
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "TableRows",
     "available",
     "blobs",
+    "deskewed",
     "distorted",
     "load",
     "read_dask",

@@ -32,7 +32,8 @@ from softmargin.matrices.kernel_matrix import GramMemory, KernelMatrix, Moment, 
 __all__ = ["DeviceGram", "DeviceTuning"]
 
 Array = NDArray[Any]
-_SQUARES = 2  # in memory at once: K with the strips it is made of, or with its factor
+_SQUARES = 1.5  # in memory at once: K and its factor
+_STACKED = 2.0  # the same where K is in memory beside the strips it is made of
 _BLOCKS = 4  # columns of blocks that a factor is made of
 
 
@@ -96,11 +97,12 @@ class DeviceGram(KernelMatrix):
         """How many rows ``square`` can return within the budget, with room for the inverse."""
         room = self.tuning.square_share * (self.budget - self._store_bytes)
         numbers = int(room) // self.points.dtype.itemsize
-        # _SQUARES m^2 + _BLOCKS m min(m, BLOCK) numbers, solved for m.
-        side = math.isqrt(numbers // (_SQUARES + _BLOCKS))
+        squares = _SQUARES if self.home.is_writable else _STACKED
+        # squares m^2 + _BLOCKS m min(m, BLOCK) numbers, solved for m.
+        side = int(math.sqrt(numbers / (squares + _BLOCKS)))
         if side > BLOCK:
-            half = _BLOCKS * BLOCK / (2.0 * _SQUARES)
-            side = int(math.sqrt(half**2 + numbers / _SQUARES) - half)
+            half = _BLOCKS * BLOCK / (2.0 * squares)
+            side = int(math.sqrt(half**2 + numbers / squares) - half)
         return int(max(2, min(side, self.tuning.most_rows)))
 
     @property
