@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from threadpoolctl import threadpool_info
 
 from softmargin.core.deadline import OutOfTime, alarm, check_time, deadline
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.threads import WORTH, interruption, n_threads, row_shares, spread, threads
+from softmargin.core.threads import WORTH, interruption, n_threads, row_shares, spread, threads, wide_blas
 
 
 def test_results_come_in_the_order_of_the_items():
@@ -91,10 +92,11 @@ def test_deadlines_error_states_and_alarms_reach_all_threads():
 
 
 def test_an_interrupt_ends_what_is_running_and_begins_nothing_else(ctrl_c):
-    begun, main = [], threading.main_thread()
+    begun, main, both = [], threading.main_thread(), threading.Barrier(2, timeout=5.0)
 
     def work(i):
         begun.append(i)
+        both.wait()  # else the signal may come before the main thread has an item
         with interruption() as flag:
             if threading.current_thread() is not main:
                 signal.pthread_kill(main.ident, signal.SIGINT)
@@ -109,16 +111,33 @@ def test_an_interrupt_ends_what_is_running_and_begins_nothing_else(ctrl_c):
     assert sorted(begun) == [0, 1]
 
 
-def test_blas_keeps_within_the_threads_and_gets_its_own_back():
-    def sizes():
-        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+def blas_sizes():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
-    before = sizes()
+
+def test_blas_has_one_thread_but_for_long_calls_and_gets_its_own_back():
+    before = blas_sizes()
     with threads(2):
-        assert max(sizes()) <= 2
-        assert spread(lambda _: sizes(), range(2)) == [{1}, {1}]
-        assert sizes() == {min(2, size) for size in before}
-    assert sizes() == before
+        assert blas_sizes() == {1}
+        with wide_blas(1e12):
+            assert blas_sizes() == {min(2, size) for size in before}
+            assert spread(lambda _: blas_sizes(), range(2)) == [{1}, {1}]
+            assert blas_sizes() == {min(2, size) for size in before}
+        with wide_blas(1e3), threads(2):
+            assert blas_sizes() == {1}
+    assert blas_sizes() == before
+
+
+def test_blas_is_not_widened_among_items_nor_beside_another_fit():
+    def widened(_):
+        with threads(2), wide_blas(1e12):
+            return blas_sizes()
+
+    with threads(4):
+        assert spread(widened, range(2)) == [{1}, {1}]
+    with threads(2), ThreadPoolExecutor(1) as other:
+        assert other.submit(widened, None).result() == {1}
+        assert blas_sizes() == {1}
 
 
 def test_shares_of_rows_are_equal_and_not_too_small():

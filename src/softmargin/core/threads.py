@@ -4,6 +4,7 @@
     spread(work, items)       [work(item) for item in items], several at a time; results in the order of the items
     row_shares(n, work)       slices of n rows, of so many multiplications each, for as many threads as this is worth
     n_threads()               how many there are here; one where nobody asked for more
+    with wide_blas(work):     BLAS has all of them for one call of so many multiplications, if it is long enough
 
 Compiled loops and NumPy's products do not hold the interpreter's lock, so threads are enough. What an item does must
 depend neither on the other items nor on the thread that does it: then the same n_jobs gives the same bits, whichever
@@ -13,8 +14,8 @@ Threads that work for another have its deadline (``core.deadline``) and its cont
 the work: no further item begins, and the exception of the first item that has one is raised. Ctrl-C ends it, too; runs
 (``run.solve``) that are items see it as ``interruption()``, and return what they have.
 
-BLAS has threads of its own. Where n_jobs is None these are the user's affair; else BLAS has n_jobs threads, and one
-where items are spread.
+BLAS has threads of its own. Where n_jobs is None these are the user's affair. Else it has one, but for long calls: its
+threads do not sleep after a call, they look out for the next one for 20 ms and more, and hold back ours.
 """
 
 import math
@@ -22,7 +23,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -31,13 +32,24 @@ import numpy as np
 
 from softmargin.core.parameters import NONE, Whole, checked
 
-__all__ = ["N_JOBS", "WORTH", "interruption", "n_threads", "row_shares", "shared_interruption", "spread", "threads"]
+__all__ = [
+    "N_JOBS",
+    "WORTH",
+    "interruption",
+    "n_threads",
+    "row_shares",
+    "shared_interruption",
+    "spread",
+    "threads",
+    "wide_blas",
+]
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 
 MOST_JOBS = 1024  # threads of one process; more of them are a mistake
 WORTH = 1 << 20  # multiplications in the time that it takes to wake a thread: 40 to 120 us, at 5 to 10 of them in a ns
+_LONG = 1 << 30  # multiplications of a long call of BLAS, 100 to 200 ms of one thread: 5 to 10 times what follows it
 _WAITING = 0.01  # seconds between two looks at threads that end after Ctrl-C
 N_JOBS = (NONE, Whole(1, MOST_JOBS), Whole(-MOST_JOBS, -1))
 
@@ -83,10 +95,20 @@ def threads(n_jobs: int | None) -> Iterator[None]:
     around = _SIZE.get()
     before = _SIZE.set(size if around is None else min(size, around))
     try:
-        with _BLAS.held(n_threads()):
+        with _BLAS.held() if around is None else nullcontext():
             yield
     finally:
         _SIZE.reset(before)
+
+
+@contextmanager
+def wide_blas(work: float) -> Iterator[None]:
+    """Let BLAS have the threads of this one for a long call; not among items that are spread."""
+    if work < _LONG or n_threads() == 1:
+        yield
+    else:
+        with _BLAS.widened(n_threads()):
+            yield
 
 
 def row_shares(n: int, work: float, *, worth: float = 0.0) -> list[slice]:
@@ -127,7 +149,7 @@ class _Spread:
         size = _SIZE.set(self.size)
         errors = np.geterr()  # not a context variable before NumPy 2
         try:
-            with _BLAS.held(1):
+            with _BLAS.held():
                 helpers: list[Any] = []
                 try:
                     for _ in range(n_workers - 1):
@@ -168,30 +190,42 @@ class _Spread:
 
 
 class _Blas:
-    """The threads of BLAS, which a process has once: the smallest number that anyone holds it to."""
+    """The threads of BLAS, which a process has once: one while anybody holds it, more while its only holder says so."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.limits: list[int] = []
+        self.holders, self.width = 0, 1
         self.libraries: list[tuple[Any, int]] = []  # with the threads that each had before
         self.now = 0  # the limit they are held to; 0: none
 
     @contextmanager
-    def held(self, limit: int) -> Iterator[None]:
+    def held(self) -> Iterator[None]:
         with self.lock:
-            if not self.limits:
+            if not self.holders:
                 self.libraries = _blas_libraries()
-            self.limits.append(limit)
+            self.holders += 1
             self.apply()
         try:
             yield
         finally:
             with self.lock:
-                self.limits.remove(limit)
+                self.holders -= 1
+                self.apply()
+
+    @contextmanager
+    def widened(self, width: int) -> Iterator[None]:
+        with self.lock:
+            self.width = width if self.holders == 1 else 1
+            self.apply()
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.width = 1
                 self.apply()
 
     def apply(self) -> None:
-        limit = min(self.limits, default=0)
+        limit = self.width if self.holders == 1 else min(self.holders, 1)
         if limit == self.now:
             return
         for library, own in self.libraries:

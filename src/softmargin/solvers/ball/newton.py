@@ -24,6 +24,7 @@ from scipy.linalg import eigh
 from softmargin.core.deadline import check_time
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import Array, ConstrainedProblem
+from softmargin.core.threads import wide_blas
 from softmargin.matrices.operator import adjoint_product, product
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import TraceBall
@@ -87,7 +88,8 @@ class BallNewton(BallSolver):
         # The part of w that X does not see costs as much as the other, and only that.
         u = rotation.inward(state.W)[:, 0]
         g = adjoint_product(A, problem.slopes(state.scores, state.intercept))[:, 0] + l2 * u
-        values, Q = eigh(H, check_finite=False, overwrite_a=True)
+        with wide_blas(EIGH * len(H) ** 3.0):
+            values, Q = eigh(H, check_finite=False, overwrite_a=True)
         values = np.maximum(values, 0.0) + l2
         # Without curvature, theta is |g| / radius.
         scale = max(float(values.max()), float(np.linalg.norm(g)) / ball.radius, np.finfo(float).tiny / LEAST)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from softmargin.backends.jit import jit
+from softmargin.core.threads import wide_blas
 
 __all__ = ["MAX_PASSES", "ROUNDING", "exact_step", "solve_positive"]
 
@@ -51,7 +52,8 @@ def solve_positive(hessian: Array, right: Array) -> Array:
     if not len(right):
         return right
     x: Array
-    _, x, failed = dposv(hessian.T, right, lower=True)  # the upper triangle by rows is the lower one by columns
+    with wide_blas(len(right) ** 3.0 / 3.0):
+        _, x, failed = dposv(hessian.T, right, lower=True)  # the upper triangle by rows is the lower one by columns
     if failed:
         values, vectors = np.linalg.eigh(hessian, UPLO="U")
         x = vectors @ ((vectors.T @ right) / np.maximum(values, 1.0))

@@ -20,8 +20,9 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from softmargin.blocks import NOTHING
 from softmargin.core.deadline import check_time
 from softmargin.core.protocols import KernelBlockProblem
+from softmargin.core.threads import wide_blas
 from softmargin.losses.multiclass_hinge import margins
-from softmargin.matrices.operator import row_slices
+from softmargin.matrices.operator import product
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.common.working_set import choose_rows
 
@@ -123,12 +124,9 @@ def gap_of(multiclass: str, alpha: Array, scores: Array, y: Array, C: Array) -> 
 
 
 def wide_product(K: Array, change: Array) -> Array:
-    """Return K change, (m, k), in float64: K, whose values may be float32, is widened a slice at a time."""
-    out = np.empty_like(change)
-    for part in row_slices(len(K), len(K)):
-        check_time()
-        np.matmul(K[part].astype(np.float64, copy=False), change, out=out[part])
-    return out
+    """Return K change, (m, k), in float64: K, whose values may be float32, is widened block by block."""
+    check_time(K.size * float(change.shape[1]))
+    return product(K, change)
 
 
 class HostRows(NamedTuple):
@@ -158,10 +156,11 @@ class HostRows(NamedTuple):
         check_time(len(self.K) ** 3.0)
         shifted = self.K.astype(np.float64, order="F")
         shifted.flat[:: len(shifted) + 1] += rho
-        root, failed = dpotrf(shifted, lower=True, overwrite_a=True, clean=True)
-        if failed:
-            return None
-        inverse, failed = dpotri(root, lower=True, overwrite_c=True)
+        with wide_blas(len(shifted) ** 3.0):
+            root, failed = dpotrf(shifted, lower=True, overwrite_a=True, clean=True)
+            if failed:
+                return None
+            inverse, failed = dpotri(root, lower=True, overwrite_c=True)
         inverse += np.tril(inverse, -1).T
         return None if failed else inverse
 
@@ -171,7 +170,7 @@ class HostRows(NamedTuple):
 
     def moves(self, M: Array, pull: Array) -> Array:
         """Return M pull, (m, k), given the transpose of pull."""
-        return np.asarray(M @ pull.T)
+        return product(M, pull.T)
 
     def iteration(self, M: Array, first: Array, G: Array, rho: float, relaxation: float) -> Any:
         """Return one iteration of splitting as a function."""

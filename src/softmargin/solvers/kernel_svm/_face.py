@@ -27,6 +27,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_tri
 from scipy.sparse import csr_matrix
 
 from softmargin.core.deadline import check_time, has_time_for, is_time_up
+from softmargin.core.threads import wide_blas
 from softmargin.matrices.operator import row_slices
 from softmargin.solvers.kernel_svm._dual_rows import nearest, weights_between, wide_product
 
@@ -152,7 +153,8 @@ def _by_factor(
     H[at, at] += tuning.ridge * part.diagonal[i] + damping * np.minimum(1.0 / part.C, tuning.damped * part.diagonal)[i]
     try:
         # H is symmetric: its transpose has the order of LAPACK.
-        L = cholesky(H.T, lower=True, overwrite_a=True, check_finite=False)
+        with wide_blas(n**3.0 / 3.0):
+            L = cholesky(H.T, lower=True, overwrite_a=True, check_finite=False)
         room = _room(part, alpha, is_free, tuning.slack)
         s, held = _within_bounds(L, S, S.T @ slopes.reshape(-1), room, tuning)
         return s.reshape(m, k), damping * (tuning.rise if held > tuning.leave else max(held, tuning.fall))

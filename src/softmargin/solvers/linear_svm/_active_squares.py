@@ -22,6 +22,7 @@ from scipy.linalg.blas import dsymv, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotrs, dsysv
 
 from softmargin.core.deadline import check_time
+from softmargin.core.threads import wide_blas
 from softmargin.matrices.operator import is_thin, row_slices
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.solvers.common.hinge_newton import solve_positive
@@ -110,7 +111,8 @@ class ActiveSquares:
         matrix *= scale[:, None]
         while ridge <= 1.0:
             # The upper triangle by rows is the lower by columns.
-            root, failed = dpotrf(matrix.T, lower=True, clean=False)
+            with wide_blas(self.D**3.0 / 3.0):
+                root, failed = dpotrf(matrix.T, lower=True, clean=False)
             if not failed:
                 return _Factor(is_active, rho, scale, root)
             ridge = max(tuning.ridge_growth * ridge, tuning.least_ridge)
@@ -155,7 +157,8 @@ class ActiveSquares:
             check_time(float(part.stop - part.start) * self.D**2)
             A = self._wide(self.X[rows[part]])
             A *= np.sqrt(np.abs(c[part, None]))
-            squares += sign * (A.T @ A)
+            with wide_blas(A.size * float(self.D)):
+                squares += sign * (A.T @ A)
 
     def _wide(self, some: Any) -> Array:
         """Return rows of X as an array, with the constant feature."""

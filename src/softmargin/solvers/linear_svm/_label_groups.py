@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from softmargin.core.deadline import check_time
 from softmargin.core.protocols import BlockDualProblem
-from softmargin.matrices.operator import is_thin, laid_out, row_slices
+from softmargin.core.threads import wide_blas
+from softmargin.matrices.operator import adjoint_product, is_thin, laid_out, product, row_slices
 from softmargin.matrices.rows import add_squares, as_rows
 
 __all__ = ["LabelGroups"]
@@ -93,17 +94,12 @@ class LabelGroups:
         return out
 
     def _times(self, rows: slice, V: Array) -> Array:
-        out = np.asarray(self.X[rows] @ V[: self.d]) if self.X.dtype == np.float64 else self._narrow_times(rows, V)
+        out = product(self.X[rows], V[: self.d])
         return out + self.bias * V[self.d] if self.bias else out
-
-    def _narrow_times(self, rows: slice, V: Array) -> Array:
-        return np.concatenate([self.X[part].astype(np.float64) @ V[: self.d] for part in self._parts(rows)])
 
     def _adjoint(self, rows: slice, U: Array) -> Array:
         out = np.zeros((self.D, U.shape[1]))
-        for part in self._parts(rows):
-            mine = slice(part.start - rows.start, part.stop - rows.start)
-            out[: self.d] += self.X[part].astype(np.float64, copy=False).T @ U[mine]
+        out[: self.d] = adjoint_product(self.X[rows], U)
         if self.bias:
             out[self.d] = self.bias * U.sum(axis=0)
         return out
@@ -153,7 +149,8 @@ class LabelGroups:
             mine = roots[part.start - rows.start : part.stop - rows.start]
             scaled = self._rows(part)
             scaled *= mine[:, None]
-            out += scaled.T @ scaled
+            with wide_blas(scaled.size * float(self.D)):
+                out += scaled.T @ scaled
 
     def _rows(self, part: slice) -> Array:
         """Return some rows as an array of their own, with the constant feature."""
@@ -174,4 +171,5 @@ class LabelGroups:
             full[:, label] = a.sum(axis=1)
             block = self._rows(slice(rows.start + part.start, rows.start + part.stop))
             scaled = (full[:, :, None] * block[:, None, :]).reshape(len(a), size)
-            H -= scaled.T @ scaled
+            with wide_blas(scaled.size * float(size)):
+                H -= scaled.T @ scaled

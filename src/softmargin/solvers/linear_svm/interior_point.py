@@ -36,6 +36,7 @@ from softmargin.core.certificate import relative_gap
 from softmargin.core.deadline import check_time
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
+from softmargin.core.threads import wide_blas
 from softmargin.matrices.operator import SCATTERED, is_thin, row_squares
 from softmargin.problems.multiclass_svm import DualPoint
 from softmargin.solvers.common.resumable import Resumable
@@ -247,7 +248,8 @@ class _System:
             H *= self.scale[:, None]
             H.flat[:: len(H) + 1] += state.ridge
             # The upper triangle by rows is the lower by columns.
-            self.root, failed = dpotrf(H.T, lower=True, overwrite_a=True, clean=False)
+            with wide_blas(len(H) ** 3.0 / 3.0):
+                self.root, failed = dpotrf(H.T, lower=True, overwrite_a=True, clean=False)
             if not failed:
                 return
             if state.ridge > 1.0:

@@ -20,6 +20,7 @@ from scipy.sparse import csr_matrix
 
 from softmargin.backends.lanes import zeros
 from softmargin.core.deadline import check_time
+from softmargin.core.threads import wide_blas
 from softmargin.matrices.operator import row_blocks
 from softmargin.matrices.products import times
 from softmargin.solvers.common.conjugate_gradients import Metric
@@ -67,7 +68,8 @@ def class_grams(
         diagonal[:-1] += problem.ridge
         scales[:, c] = unit_roots(diagonal)
         A = scaled_rows(X, keep, np.sqrt(weights), 1.0 / scales[:, c], problem.bias)
-        H = A.T @ A
+        with wide_blas(A.size * float(d)):
+            H = A.T @ A
         entries = np.einsum("jj->j", H)  # a view
         entries[:-1] += problem.ridge / np.square(scales[:-1, c])
         np.maximum(entries, 1.0, out=entries)

@@ -26,6 +26,7 @@ from scipy.sparse import csr_matrix
 
 from softmargin.core.deadline import has_time_for
 from softmargin.core.protocols import RidgeProblem
+from softmargin.core.threads import wide_blas
 from softmargin.matrices.operator import row_slices
 from softmargin.solvers.common.conjugate_gradients import Metric
 from softmargin.solvers.softmax._ridge_objective import RidgeObjective, WeightedRows, class_squares
@@ -190,7 +191,8 @@ def _shared_factor(problem: RidgeProblem, X: Any, keep: Array | None, weights: A
     """
     inverse = 1.0 / unit_roots(squares)
     A = scaled_rows(X, keep, np.sqrt(weights), inverse, problem.bias)
-    H = A.T @ A
+    with wide_blas(A.size * float(A.shape[1])):
+        H = A.T @ A
     diagonal = np.einsum("jj->j", H)  # a view
     diagonal[:-1] += problem.ridge * np.square(inverse[:-1])
     scale = unit_roots(diagonal)
@@ -242,7 +244,8 @@ def _inverse_grams(objective: RidgeObjective, X: Any, curvature: Array, tuning: 
     scaled = np.empty_like(A)
     for gram, weights in zip(grams, np.ascontiguousarray(curvature.T), strict=True):
         np.multiply(A, weights, out=scaled)
-        np.matmul(scaled, A.T, out=gram)
+        with wide_blas(A.size * float(d)):
+            np.matmul(scaled, A.T, out=gram)
     diagonals = np.einsum("cjj->cj", grams)  # a view
     diagonals[:, :-1] += objective.problem.ridge
     np.maximum(diagonals, tuning.least_diagonal * objective.matrix(objective.diagonal_bound).T, out=diagonals)

@@ -27,6 +27,7 @@ from softmargin.backends.lanes import zeros
 from softmargin.core.deadline import check_time
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import RidgeProblem
+from softmargin.core.threads import wide_blas
 from softmargin.matrices.operator import row_slices
 from softmargin.matrices.products import adjoint
 from softmargin.matrices.rows import add_squares, as_rows
@@ -103,7 +104,8 @@ class SoftmaxNewton(RidgeSolver[SoftmaxNewtonState]):
                 bound = objective.matrix(objective.diagonal_bound)[:size].T.ravel()
                 np.einsum("jj->j", H)[:] += state.damping * bound
             # The upper triangle by rows is the lower by columns.
-            _, x, info = dposv(H.T, right, lower=True, overwrite_a=True)
+            with wide_blas(len(right) ** 3.0 / 3.0):
+                _, x, info = dposv(H.T, right, lower=True, overwrite_a=True)
             failed = info != 0
             if failed:
                 state.damping = self.tuning.damping.after(state.damping, 0.0)
@@ -134,7 +136,8 @@ def _add_two(objective: RidgeObjective, H: Array) -> None:
         roots = np.sqrt(curvature)
         for part in _slices(objective, H):
             scaled = X[part] * roots[part, None]
-            H[:r, :r] += scaled.T @ scaled
+            with wide_blas(scaled.size * float(r)):
+                H[:r, :r] += scaled.T @ scaled
     else:
         add_squares(as_rows(X), curvature, H)
     if objective.problem.fit_intercept:
@@ -156,8 +159,9 @@ def _add_many(objective: RidgeObjective, H: Array) -> None:
         A[r:] = 1.0
         A *= roots[part]
         B = (P[:, None, part] * A).reshape(len(H), -1)
-        H -= B @ B.T
-        blocks += (B @ A.T).reshape(k, size, size)
+        with wide_blas(B.size * float(len(H))):
+            H -= B @ B.T
+            blocks += (B @ A.T).reshape(k, size, size)
 
 
 def _slices(objective: RidgeObjective, H: Array) -> Any:

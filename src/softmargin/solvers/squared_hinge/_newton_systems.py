@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.deadline import check_time
+from softmargin.core.threads import wide_blas
 from softmargin.matrices.operator import FEW, is_thin
 from softmargin.matrices.rows import add_squares, as_rows, weighted_squares
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
@@ -122,7 +123,8 @@ def _squares(state: NewtonState, prices: Array, tuning: PrimalNewtonTuning) -> A
         while left > 0:
             check_time(len(block) * float(d) ** 2)
             first, m = fill_scaled(rows, state.mean, one_sided, first, block)
-            squares += sign * (block[:m].T @ block[:m])
+            with wide_blas(m * float(d) ** 2):
+                squares += sign * (block[:m].T @ block[:m])
             left -= m
     return squares
 
