@@ -103,8 +103,8 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
         Seed of the solvers that draw.
     n_jobs : int or None, default=None
         Threads of fits and predictions: None is 1, -1 all processors, -2 all but one. The same seed and the same n_jobs
-        give the same bits; another n_jobs gives the same optimum, within ``tol``. BLAS has as many threads, too; with
-        None it keeps its own number.
+        give the same bits; another n_jobs gives the same optimum, within ``tol``. BLAS has as many threads for
+        long calls, else one; with None it keeps its own number.
     device : str or None, default=None
         Where a NumPy X or a sparse matrix is moved to, once, as a PyTorch tensor: "cuda", "cuda:1". Arrays of other
         libraries than NumPy are computed where they lie.
