@@ -18,8 +18,8 @@ from softmargin.solvers.kernel_svm._face import FaceRows, FaceTuning, face_step,
 from softmargin.solvers.kernel_svm.block_descent import (
     KernelBlockDescent,
     KernelBlockDescentTuning,
+    WorkingSquare,
     _steps_left,
-    _WorkingSquare,
 )
 
 both_losses = pytest.mark.parametrize("multiclass", LOSS_NAMES)
@@ -82,7 +82,7 @@ def test_a_step_finds_which_bounds_hold(multiclass):
 def test_momentum_keeps_scores_and_never_ends_below_the_epoch_before(multiclass):
     problem, solver = crawling(multiclass, patience=1000)
     state = solver.start(problem, None, np.random.default_rng(0))
-    part = _WorkingSquare(problem, state, np.arange(len(problem.y)), solver)
+    part = WorkingSquare(problem, state, np.arange(len(problem.y)), solver)
     values, rng, n_cut = [], np.random.default_rng(0), 0
     for _ in range(30):
         part.epoch(rng, is_single=True)
@@ -170,3 +170,55 @@ def test_the_rest_of_a_round_is_foretold_by_the_pace_of_its_gap():
     assert _steps_left(1.0, 0.1, 0.01) == pytest.approx(1.0)
     assert _steps_left(1.0, 0.9, 0.1) > 20.0
     assert _steps_left(1.0, 1.5, 0.1) == np.inf
+
+
+@both_losses
+def test_the_scale_of_a_model_has_the_least_gap(multiclass):
+    problem, solver = crawling(multiclass)
+    state = solver.start(problem, None, np.random.default_rng(0))
+    for _ in range(3):
+        state = solver.step(problem, state)
+    state.scale, gap = problem.best_scale(state.alpha, state.scores)
+    found = problem.certificate(solver.point(problem, state))
+    others = [
+        problem.certificate(problem.point(t * state.scale * state.alpha)) for t in (0.99, 1.01, 1.0 / state.scale)
+    ]
+    assert found.gap < min(other.gap for other in others)
+    assert gap == pytest.approx(found.gap, rel=1e-6)
+    assert solver.estimate(problem, state) == pytest.approx(found.residual, abs=1e-9)
+
+
+@both_losses
+def test_a_multiple_that_leaves_its_bounds_has_the_bound_of_the_largest_that_does_not(multiclass):
+    problem = stiff_problem(multiclass, C=0.3)
+    alpha = solve(problem, KernelBlockDescent(), stop=Stop(1e-6), rng=0).point.alpha
+    assert np.abs(alpha).max() >= 0.3, "some entries are on their bounds"
+    found = problem.certificate(problem.point(1.2 * alpha))
+    assert found.bound == pytest.approx(dual_value(problem, alpha), rel=1e-9)
+    assert found.primal == pytest.approx(problem.primal(problem.point(1.2 * alpha)).value, rel=1e-9)
+
+
+@both_losses
+def test_odd_rows_come_first_with_those_they_are_like_as_long_as_they_gain_much(multiclass):
+    X, y = blobs(60, 2, 3, seed=5)
+    X[1], y[:2] = X[0] + 1e-2, (0, 1)  # nearly the same sample, of two classes
+    problem = KernelMulticlassSVM(Gram(make_kernel("rbf", gamma=30.0), X), y, C=1000.0, multiclass=multiclass)
+    solver = KernelBlockDescent(tuning=KernelBlockDescentTuning(alone=5, piece=10, odd=3.0))
+    state, rng = solver.start(problem, None, np.random.default_rng(0)), np.random.default_rng(0)
+    part = WorkingSquare(problem, state, np.arange(60), solver)
+    for _ in range(5):
+        part.epoch(rng, is_single=False)
+    state.alpha, state.scores = part.alpha, part.scores.T.copy()
+    state.gaps = problem.gaps(state.alpha, state.scores)
+    before, first = dual_value(problem, state.alpha), state.alpha.copy()
+    solver._descend_on_odd(problem, state)
+    moved = np.flatnonzero((state.alpha != first).any(axis=1))
+    assert {0, 1} <= set(moved)
+    assert len(moved) < 20
+    assert dual_value(problem, state.alpha) > 1.5 * before
+    assert state.has_odd
+    scores = problem.gram.scores(state.alpha)
+    np.testing.assert_allclose(state.gaps, problem.gaps(state.alpha, scores), atol=1e-6)
+    for _ in range(5):
+        solver._descend_on_odd(problem, state)
+    assert not state.has_odd

@@ -339,7 +339,7 @@ def test_neighbours_are_the_rows_nearest_to_a_violated_margin():
 @both_losses
 def test_every_row_is_visited_once_in_a_plain_pass(multiclass, monkeypatch):
     problem = make_problem("blobs", multiclass, cache_size=SMALL_CACHE)
-    visited, part = [], kernel_block_descent._WorkingSquare
+    visited, part = [], kernel_block_descent.WorkingSquare
     epoch = part.epoch
     monkeypatch.setattr(part, "epoch", lambda part, *more, **how: visited.append(part.m) or epoch(part, *more, **how))
     asked, square = [], problem.gram.square

@@ -124,8 +124,20 @@ class KernelBlockProblem(DualProblem, Protocol):
     def gaps(self, alpha: Array, scores: Array) -> Array:
         """Return the gap of every row, given scores = K alpha."""
 
-    def relative_gap(self, alpha: Array, scores: Array, gaps: Array | None = None) -> float:
-        """Return the relative gap at a feasible alpha, given scores = K alpha; the gaps of all rows may be known."""
+    def relative_gap(self, alpha: Array, scores: Array, gaps: Array | None = None, *, scale: float = 1.0) -> float:
+        """Return the relative gap between the model scale alpha and a feasible alpha, given scores = K alpha.
+
+        The gaps of all rows may be known.
+        """
+
+    def room(self, alpha: Array) -> float:
+        """Return the largest multiple of alpha that keeps its upper bounds."""
+
+    def best_scale(self, alpha: Array, scores: Array, rows: Any = ...) -> tuple[float, float]:
+        """Return the multiple of alpha with the least gap, and that gap, given scores = K alpha.
+
+        All are of all rows, or of some.
+        """
 
 
 @runtime_checkable

@@ -71,7 +71,7 @@ class BudgetTuning(NamedTuple):
     reserve: float = 0.5  # share of the time left that is kept for a certificate, where nothing is known of it
     most: float = 0.35  # share of the budget that is kept for a certificate that can leave out the bound
     risky: float = 0.1  # a step that takes this share of the time left may be the one that is given up
-    grace: float = 0.1  # share of the budget by which a step may exceed it before it is given up
+    grace: float = 0.05  # share of the budget by which a step may exceed it before it is given up
     late: float = 0.1  # share of the budget by which a certificate may exceed it before it leaves out the bound
     slack: float = 0.25  # seconds that it has beyond that: calls and copies of a short fit take as long
     cheap: float = 0.05  # share of a step up to which its point is always kept

@@ -15,12 +15,14 @@ where it is small beside n a round goes deep: rows that need not move are then b
 Pieces are random and drawn anew every epoch: rows of different pieces do not see each other's moves before the piece is
 done, so fixed pieces, or pieces of one class, converge slowly. No visit lowers the dual value.
 
-Where C is large and samples are alike, descent crawls. Two things end that                maths: kernel SVM, section 10
+Where C is large and samples are alike, descent crawls. Four things end that               maths: kernel SVM, section 10
 
     momentum        every epoch begins beyond the point of the last one (``push_on``)
+    odd rows        a round on the few rows whose gaps are far above the others' comes before one on all that count
     Newton steps    on the free entries (``_face``) after every ten epochs of a round, as long as they take no more
                     multiplications (``face_work``) than the epochs before them (``epoch_work``), and than those that
                     the round still needs at the pace of the last ten
+    scale           the model is the multiple of alpha with the least gap
 
     maths           here
     alpha, F        state.alpha, state.scores     (n, k), F = K alpha
@@ -30,56 +32,22 @@ Where C is large and samples are alike, descent crawls. Two things end that     
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.lanes import padded, zeros
-from softmargin.blocks import BLOCK, find_block, new_workspace
-from softmargin.core.deadline import OutOfTime, alarm, is_time_up, leaving, seconds_for, share_of_time
+from softmargin.blocks import BLOCK, find_block
+from softmargin.core.deadline import is_time_up, leaving, seconds_for, share_of_time
 from softmargin.core.protocols import KernelBlockProblem
-from softmargin.core.threads import row_shares, spread
 from softmargin.losses.multiclass_hinge import margins
-from softmargin.matrices.row_store import gather
-from softmargin.solvers.common.momentum import extrapolate, next_momentum
 from softmargin.solvers.kernel_svm._dual_rows import DualRowSolver, active_rows, first_rows, open_rows
-from softmargin.solvers.kernel_svm._face import FaceRows, FaceTuning, face_step, face_work, free_classes
-from softmargin.solvers.kernel_svm._piece_loop import KernelPiece, add_rows, sweep
+from softmargin.solvers.kernel_svm._face import FaceTuning
+from softmargin.solvers.kernel_svm._working_square import KernelBlockDescentTuning, WorkingSquare, epoch_work
 
 __all__ = ["KernelBlockDescent", "KernelBlockDescentTuning", "KernelDescentState"]
 
 Array = NDArray[Any]
-ROUNDING = 1e-15  # a share of C that rounding leaves
-
-
-class KernelBlockDescentTuning(NamedTuple):
-    """The constants of the descent."""
-
-    first_set: int = 500  # rows in the first working set: by hand, for data with few support vectors
-    growth: int = 2  # how many times larger the next set may be: maths: kernel SVM, section 8
-    growth_of_many: int = 8  # the same where most rows of the last set moved: by hand
-    most: float = 0.5  # share of a set that moves where many samples are support vectors: by hand
-    active_share: float = 0.01  # a gap counts above this share of the mean gap: maths: kernel SVM, section 8
-    near: float = 0.2  # a margin this far from being violated may be violated after a deep round: by hand
-    set_target: float = 0.1  # share of its gap that a round leaves: by hand; maths: kernel SVM, section 8 has 0.2
-    deep_target: float = 0.04  # the same where updating all scores costs far more than the descent: by hand
-    crawl_target: float = 0.01  # the same after a round of more than ``patience`` epochs: momentum needs time; by hand
-    small: int = 8  # n is so many times the set where it does: by hand
-    share: float = 0.5  # of the time left, for the epochs over a set; the rest computes kernel rows; by hand
-    update: float = 2.0  # where these are cached, time for so many updates of the scores is left: by hand
-    max_epochs: int = 200  # over one working set: by hand; maths: kernel SVM, section 8 has 40, without momentum
-    piece: int = 512  # rows: 512 x 512 kernel values are 1 or 2 MB, a second cache
-    alone: int = 1024  # rows up to which a set is one piece, as gathering costs more than it saves: by hand
-    # Sweeps over a piece go on until their gap is this share of the first one's, or there were so many: by hand.
-    sweep_target: float = 0.3
-    max_sweeps: int = 5
-    sweep_target_alone: float = 0.05
-    max_sweeps_alone: int = 20
-    patience: int = 10  # epochs of a round between Newton steps: by hand; easy rounds end before
-    # Rows that momentum leads out of their bounds: above this share, half of the entries would leave a face; measured.
-    settled: float = 0.04
-    pace: float = 25.0  # multiplications of BLAS in the time that a visit takes per row of the piece: by hand
 
 
 @dataclass
@@ -96,6 +64,8 @@ class KernelDescentState:
     credit: float = 0.0  # multiplications of epochs, less those of Newton steps
     damping: float = 0.0  # of the next Newton step
     epochs: int = 0  # of the last round
+    scale: float = 1.0  # of the model, as a multiple of alpha
+    has_odd: bool = True  # rows of large gaps may be worth a round of their own
 
     positions: ClassVar[dict[str, str]] = {"order": "gaps"}
 
@@ -142,11 +112,29 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
                 rows = np.sort(state.order[first : first + problem.gram.largest_square])
                 self.descend(problem, state, rows, 1.0, 1)
         state.gaps = problem.gaps(state.alpha, state.scores)
+        may_scale = self.working_set and self._is_stiff(problem, state.order).any()
+        if may_scale and (state.epochs > self.tuning.patience or problem.room(state.alpha) > 1.0):
+            state.scale, _ = problem.best_scale(state.alpha, state.scores)
+        else:
+            state.scale = 1.0
         return state
 
+    def _is_stiff(self, problem: KernelBlockProblem, rows: Any) -> Array:
+        """Say of some rows whether many visits lie between zero and C."""
+        return np.asarray(problem.C[rows] * problem.gram.diagonal[rows] > self.tuning.stiff)
+
+    def point(self, problem: KernelBlockProblem, state: KernelDescentState) -> Any:
+        """Return the model: the dual rows, or a multiple of them."""
+        return problem.point(state.scale * state.alpha)
+
+    def estimate(self, problem: KernelBlockProblem, state: KernelDescentState) -> float:
+        """Return the relative gap between the model and the dual rows, by the updated scores."""
+        return problem.relative_gap(state.alpha, state.scores, state.gaps, scale=state.scale)
+
     def _round(self, problem: KernelBlockProblem, state: KernelDescentState) -> None:
-        """Choose a working set and descend on it."""
+        """Choose a working set and descend on it, after its odd rows."""
         tuning, gram = self.tuning, problem.gram
+        self._descend_on_odd(problem, state)
         most = min(state.largest_set, gram.largest_square)
         # Where few rows move in the end, the largest gaps are often those of neighbours: then any of the rows will do.
         by_gap = state.moved > tuning.most
@@ -166,6 +154,31 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         growth = tuning.growth_of_many if state.moved > tuning.most else tuning.growth
         state.largest_set = min(max(growth * len(rows), tuning.first_set), gram.n + 1)
 
+    def _descend_on_odd(self, problem: KernelBlockProblem, state: KernelDescentState) -> None:
+        """Descend on the rows whose gaps are far above the mean of the rows that count, for at most an epoch's time.
+
+        These are often samples that are like one of another class, whose entries must grow far together: that one is
+        of the set, too. Where all rows crawl none is odd, and where odd ones gain little others are worth more.
+        """
+        tuning, gram, epochs = self.tuning, problem.gram, state.epochs
+        if not state.has_odd or epochs > tuning.patience or not self._is_stiff(problem, state.order).any():
+            return
+        rows = active_rows(problem, state, state.gaps, share=tuning.active_share)
+        if len(rows) <= tuning.alone:
+            return
+        odd = rows[self._is_stiff(problem, rows) & (state.gaps[rows] > tuning.odd * state.gaps[rows].mean())]
+        if not 0 < len(odd) <= gram.largest_rows or not gram.has_room_for(odd):
+            return
+        likeness = 2.0 * gram.rows(odd) - gram.diagonal
+        likeness[np.arange(len(odd)), odd] = -np.inf
+        odd = np.union1d(odd, np.intersect1d(likeness.argmax(axis=1), state.order))
+        most = int(epoch_work(tuning, len(rows)) / epoch_work(tuning, len(odd)))
+        if most > 1:
+            least, before = tuning.odd_gain * float(state.gaps[odd].sum()), _dual_value(problem, state)
+            self.descend(problem, state, odd, tuning.crawl_target, min(most, tuning.max_epochs))
+            state.has_odd = _dual_value(problem, state) - before > least
+            state.gaps, state.epochs = problem.gaps(state.alpha, state.scores), epochs
+
     def descend(
         self, problem: KernelBlockProblem, state: KernelDescentState, rows: Array, share: float, epochs: int
     ) -> int:
@@ -176,7 +189,7 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         if len(rows) == 0:
             return 0
         rng = np.random.default_rng(state.random[0])
-        part = _WorkingSquare(problem, state, rows, self)
+        part = WorkingSquare(problem, state, rows, self)
         target = share * float(state.gaps[rows].sum())
         patience, is_single, before = self.tuning.patience, epochs == 1, math.inf
         with self._time_of_epochs(problem, rows):
@@ -189,6 +202,8 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
                 if n_epochs == 1:
                     before = found
                 elif n_epochs % patience == 0:
+                    if n_epochs > patience and self._is_done(problem, part, rows, target):
+                        break
                     left = _steps_left(before, found, target) * patience * part.epoch_work
                     state.credit -= part.face_step(min(state.credit, left))
                     before = found
@@ -201,11 +216,27 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         problem.gram.add_change(state.scores, rows, change)
         return int(change.any(axis=1).sum())
 
+    def _is_done(self, problem: KernelBlockProblem, part: WorkingSquare, rows: Array, target: float) -> bool:
+        """Say whether a multiple of the rows, near to them, has the gap for which a round aims.
+
+        A set of one piece goes on: its epochs and Newton steps take little time.
+        """
+        if part.n_pieces == 1:
+            return False
+        scale, gap = problem.best_scale(part.alpha, part.scores.T, rows)
+        return abs(scale - 1.0) <= self.tuning.scale_off and gap <= target
+
     def _time_of_epochs(self, problem: KernelBlockProblem, rows: Array) -> Any:
         """Return the time that epochs over some rows may take, as a context: the rest is for the update of scores."""
         if problem.gram.is_kept(rows):
             return leaving(self.tuning.update * seconds_for(problem.gram.scores_work(rows, problem.n_classes)))
         return share_of_time(self.tuning.share)
+
+
+def _dual_value(problem: KernelBlockProblem, state: KernelDescentState) -> float:
+    """Return D at alpha, by the updated scores."""
+    own = state.alpha[np.arange(len(problem.y)), problem.y]
+    return float(own.sum() - 0.5 * np.vdot(state.alpha, state.scores))
 
 
 def _steps_left(before: float, now: float, target: float) -> float:
@@ -224,123 +255,3 @@ def _with_neighbours(
     largest = h.max(axis=1)
     nearest = rest[np.argsort(-largest, kind="stable")][: max(most - len(rows), 0)]
     return np.sort(np.concatenate([rows, nearest[: int((largest > -near).sum())]]))
-
-
-class _WorkingSquare:
-    """A working set with its square of K."""
-
-    def __init__(
-        self, problem: KernelBlockProblem, state: KernelDescentState, rows: Array, solver: KernelBlockDescent
-    ) -> None:
-        self.k, self.m, self.tuning, self.face_tuning = problem.n_classes, len(rows), solver.tuning, solver.face_tuning
-        self.multiclass, self.loss, self.most_free = problem.multiclass, problem.loss, problem.gram.largest_square
-        self.size = padded(self.k)
-        self.K = problem.gram.square(rows)
-        self.block = find_block(problem.multiclass, solver.block)
-        self.y, self.C, self.diagonal = problem.y[rows], problem.C[rows], problem.gram.diagonal[rows]
-        self.alpha = state.alpha[rows]
-        self.scores = np.ascontiguousarray(state.scores[rows].T)
-        self.n_pieces = 1 if self.m <= self.tuning.alone else -(-self.m // self.tuning.piece)
-        most = -(-self.m // self.n_pieces)
-        self.piece_alpha = zeros(most * self.size)
-        self.piece_K = self.K.reshape(-1) if self.n_pieces == 1 else np.empty(most**2, dtype=self.K.dtype)
-        self.order = np.empty(most, dtype=np.int64)
-        self.work = new_workspace(self.k)
-        self.first = self.last = self.alpha.copy(), self.scores.copy()
-        self.momentum, self.gain = 1.0, 0.0
-        self.sent_back = 0.0  # share of the rows that momentum led out of their bounds
-        self.random, self.damping = state.random.copy(), state.damping
-
-    def epoch(self, rng: np.random.Generator, *, is_single: bool) -> float:
-        """Visit every row as part of a random piece; return the gap found on first visits."""
-        t = self.tuning
-        sweeps = (t.sweep_target_alone, t.max_sweeps_alone) if self.n_pieces == 1 else (t.sweep_target, t.max_sweeps)
-        pieces = np.array_split(rng.permutation(self.m), self.n_pieces)
-        found = 0.0
-        for piece in pieces:
-            found += self._descend(np.sort(piece), *((1.0, 1) if is_single else sweeps))
-            if is_time_up():
-                break
-        return found
-
-    def push_on(self) -> None:
-        """Go on in the direction of the last epoch: Nesterov's momentum, which ends where the dual value falls."""
-        now, before = (self.alpha.copy(), self.scores.copy()), self.last
-        following, beta = next_momentum(self.momentum)
-        if beta > 0.0:
-            wanted = np.empty_like(self.alpha)
-            extrapolate(now[0], before[0], beta, wanted)
-            extrapolate(now[1], before[1], beta, self.scores)
-            self.alpha = self.loss.project(wanted, self.y, self.C)
-            back = self.alpha - wanted
-            back[np.abs(back) <= ROUNDING * self.C[:, None]] = 0.0
-            rows = np.flatnonzero(back.any(axis=1))
-            self.sent_back = len(rows) / self.m
-            self._add(rows, back[rows])
-        self.last, self.momentum = now, following
-
-    def turn_back(self) -> None:
-        """Note the dual value; undo the last epoch, and the momentum, where it fell."""
-        gain = self._gain()
-        if gain < self.gain:
-            self.alpha, self.scores = (part.copy() for part in self.last)
-            self.momentum = 1.0
-        self.gain = max(self.gain, gain)
-
-    def _gain(self) -> float:
-        """Return by how much the dual value rose since the first point."""
-        change = self.alpha - self.first[0]
-        return float(change[np.arange(self.m), self.y].sum() - 0.5 * np.vdot(change.T, self.scores + self.first[1]))
-
-    @property
-    def epoch_work(self) -> float:
-        """Multiplications of BLAS that take about as long as an epoch at most does."""
-        t, m = self.tuning, float(self.m)
-        visits = t.max_sweeps_alone * m * m if self.n_pieces == 1 else m * (t.max_sweeps * m / self.n_pieces + m)
-        return t.pace * visits
-
-    def face_step(self, credit: float) -> float:
-        """Make a Newton step on the free entries, where a solve takes no more than ``credit``; return its work.
-
-        One that leads nowhere is paid twice, so that there are fewer of them.
-        """
-        face = self.face_tuning
-        if self.sent_back > self.tuning.settled:
-            return 0.0
-        if face_work(free_classes(self.multiclass, self.alpha, self.y, self.C), self.most_free, face)[0] > credit:
-            return 0.0
-        part = FaceRows(self.multiclass, self.K, self.y, self.C, self.diagonal)
-        try:
-            found = face_step(part, self.alpha, self.scores.T, self.most_free, self.damping, face)
-        except OutOfTime:  # what the epochs found is worth its update
-            return 0.0
-        self.damping = found.damping
-        if found.alpha is self.alpha:
-            return 2.0 * found.work
-        self.alpha, self.scores, self.momentum = found.alpha, np.ascontiguousarray(found.scores.T), 1.0
-        self.gain = max(self.gain, self._gain())
-        return found.work
-
-    def _descend(self, rows: Array, target: float, max_sweeps: int) -> float:
-        """Sweep over one piece, then update the scores of the whole set."""
-        m = len(rows)
-        alpha = self.piece_alpha[: m * self.size]
-        new = alpha.reshape(m, self.size)[:, : self.k]
-        new[:] = old = self.alpha[rows]
-        scores = np.take(self.scores, rows, axis=1)  # contiguous, whatever the layout of what it is taken from
-        self.order[:m] = np.arange(m)
-        if self.n_pieces > 1:
-            gather(self.K.reshape(-1), self.m, rows, rows, self.piece_K)
-        piece = KernelPiece(
-            self.piece_K, self.y[rows], self.C[rows], self.diagonal[rows], alpha, scores.reshape(-1), self.order
-        )
-        met = sweep(piece, self.block, self.k, self.work, self.random, target, max_sweeps, alarm())
-        self.alpha[rows] = new
-        self._add(rows, new - old)
-        return float(met)
-
-    def _add(self, rows: Array, change: Array) -> None:
-        """Add what changes of some rows mean for the scores of the set."""
-        K, scores, values = self.K.reshape(-1), self.scores.reshape(-1), change.reshape(-1)
-        shares = row_shares(self.m, float(np.count_nonzero(change)))
-        spread(lambda some: add_rows(K, self.m, rows, values, self.k, scores, some.start, some.stop), shares)

@@ -1,0 +1,184 @@
+"""A working set of kernel block descent with its square of K: epochs over pieces, momentum, Newton steps.
+
+See ``block_descent.py``; maths: kernel SVM, sections 4 and 10.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.backends.lanes import padded, zeros
+from softmargin.blocks import find_block, new_workspace
+from softmargin.core.deadline import OutOfTime, alarm, is_time_up
+from softmargin.core.protocols import KernelBlockProblem
+from softmargin.core.threads import row_shares, spread
+from softmargin.matrices.row_store import gather
+from softmargin.solvers.common.momentum import extrapolate, next_momentum
+from softmargin.solvers.kernel_svm._face import FaceRows, face_step, face_work, free_classes
+from softmargin.solvers.kernel_svm._piece_loop import KernelPiece, add_rows, sweep
+
+__all__ = ["KernelBlockDescentTuning", "WorkingSquare", "epoch_work"]
+
+Array = NDArray[Any]
+ROUNDING = 1e-15  # a share of C that rounding leaves
+
+
+class KernelBlockDescentTuning(NamedTuple):
+    """The constants of the descent."""
+
+    first_set: int = 500  # rows in the first working set: by hand, for data with few support vectors
+    growth: int = 2  # how many times larger the next set may be: maths: kernel SVM, section 8
+    growth_of_many: int = 8  # the same where most rows of the last set moved: by hand
+    most: float = 0.5  # share of a set that moves where many samples are support vectors: by hand
+    active_share: float = 0.01  # a gap counts above this share of the mean gap: maths: kernel SVM, section 8
+    near: float = 0.2  # a margin this far from being violated may be violated after a deep round: by hand
+    set_target: float = 0.1  # share of its gap that a round leaves: by hand; maths: kernel SVM, section 8 has 0.2
+    deep_target: float = 0.04  # the same where updating all scores costs far more than the descent: by hand
+    crawl_target: float = 0.01  # the same after a round of more than ``patience`` epochs: momentum needs time; by hand
+    small: int = 8  # n is so many times the set where it does: by hand
+    share: float = 0.5  # of the time left, for the epochs over a set; the rest computes kernel rows; by hand
+    update: float = 2.0  # where these are cached, time for so many updates of the scores is left: by hand
+    max_epochs: int = 200  # over one working set: by hand; maths: kernel SVM, section 8 has 40, without momentum
+    piece: int = 512  # rows: 512 x 512 kernel values are 1 or 2 MB, a second cache
+    alone: int = 1024  # rows up to which a set is one piece, as gathering costs more than it saves: by hand
+    # Sweeps over a piece go on until their gap is this share of the first one's, or there were so many: by hand.
+    sweep_target: float = 0.3
+    max_sweeps: int = 5
+    sweep_target_alone: float = 0.05
+    max_sweeps_alone: int = 20
+    patience: int = 10  # epochs of a round between Newton steps: by hand; easy rounds end before
+    scale_off: float = 0.1  # how far from 1 the scale may be where it ends a round: it costs a hundredth of D; by hand
+    odd: float = 10.0  # times the mean gap of a set are the gaps of odd rows: by hand
+    stiff: float = 100.0  # C K_ii above which a row can be odd: a visit moves it by some 1 / K_ii; by hand
+    odd_gain: float = 0.01  # share of their gaps that a round on them must gain, or it is the last: by hand
+    # Rows that momentum leads out of their bounds: above this share, half of the entries would leave a face; measured.
+    settled: float = 0.04
+    pace: float = 25.0  # multiplications of BLAS in the time that a visit takes per row of the piece: by hand
+
+
+def pieces_of(t: KernelBlockDescentTuning, m: int) -> int:
+    """Return into how many pieces a set of m rows is divided."""
+    return 1 if m <= t.alone else -(-m // t.piece)
+
+
+def epoch_work(t: KernelBlockDescentTuning, m: int) -> float:
+    """Return how many multiplications of BLAS take about as long as an epoch over m rows at most does."""
+    n_pieces = pieces_of(t, m)
+    return t.pace * m * (t.max_sweeps_alone * m if n_pieces == 1 else t.max_sweeps * m / n_pieces + m)
+
+
+class WorkingSquare:
+    """A working set with its square of K."""
+
+    def __init__(self, problem: KernelBlockProblem, state: Any, rows: Array, solver: Any) -> None:
+        self.k, self.m, self.tuning, self.face_tuning = problem.n_classes, len(rows), solver.tuning, solver.face_tuning
+        self.multiclass, self.loss, self.most_free = problem.multiclass, problem.loss, problem.gram.largest_square
+        self.size = padded(self.k)
+        self.K = problem.gram.square(rows)
+        self.block = find_block(problem.multiclass, solver.block)
+        self.y, self.C, self.diagonal = problem.y[rows], problem.C[rows], problem.gram.diagonal[rows]
+        self.alpha = state.alpha[rows]
+        self.scores = np.ascontiguousarray(state.scores[rows].T)
+        self.n_pieces = pieces_of(self.tuning, self.m)
+        most = -(-self.m // self.n_pieces)
+        self.piece_alpha = zeros(most * self.size)
+        self.piece_K = self.K.reshape(-1) if self.n_pieces == 1 else np.empty(most**2, dtype=self.K.dtype)
+        self.order = np.empty(most, dtype=np.int64)
+        self.work = new_workspace(self.k)
+        self.first = self.last = self.alpha.copy(), self.scores.copy()
+        self.momentum, self.gain = 1.0, 0.0
+        self.sent_back = 0.0  # share of the rows that momentum led out of their bounds
+        self.random, self.damping = state.random.copy(), state.damping
+
+    def epoch(self, rng: np.random.Generator, *, is_single: bool) -> float:
+        """Visit every row as part of a random piece; return the gap found on first visits."""
+        t = self.tuning
+        sweeps = (t.sweep_target_alone, t.max_sweeps_alone) if self.n_pieces == 1 else (t.sweep_target, t.max_sweeps)
+        pieces = np.array_split(rng.permutation(self.m), self.n_pieces)
+        found = 0.0
+        for piece in pieces:
+            found += self._descend(np.sort(piece), *((1.0, 1) if is_single else sweeps))
+            if is_time_up():
+                break
+        return found
+
+    def push_on(self) -> None:
+        """Go on in the direction of the last epoch: Nesterov's momentum, which ends where the dual value falls."""
+        now, before = (self.alpha.copy(), self.scores.copy()), self.last
+        following, beta = next_momentum(self.momentum)
+        if beta > 0.0:
+            wanted = np.empty_like(self.alpha)
+            extrapolate(now[0], before[0], beta, wanted)
+            extrapolate(now[1], before[1], beta, self.scores)
+            self.alpha = self.loss.project(wanted, self.y, self.C)
+            back = self.alpha - wanted
+            back[np.abs(back) <= ROUNDING * self.C[:, None]] = 0.0
+            rows = np.flatnonzero(back.any(axis=1))
+            self.sent_back = len(rows) / self.m
+            self._add(rows, back[rows])
+        self.last, self.momentum = now, following
+
+    def turn_back(self) -> None:
+        """Note the dual value; undo the last epoch, and the momentum, where it fell."""
+        gain = self._gain()
+        if gain < self.gain:
+            self.alpha, self.scores = (part.copy() for part in self.last)
+            self.momentum = 1.0
+        self.gain = max(self.gain, gain)
+
+    def _gain(self) -> float:
+        """Return by how much the dual value rose since the first point."""
+        change = self.alpha - self.first[0]
+        return float(change[np.arange(self.m), self.y].sum() - 0.5 * np.vdot(change.T, self.scores + self.first[1]))
+
+    @property
+    def epoch_work(self) -> float:
+        """Multiplications of BLAS that take about as long as an epoch at most does."""
+        return epoch_work(self.tuning, self.m)
+
+    def face_step(self, credit: float) -> float:
+        """Make a Newton step on the free entries, where a solve takes no more than ``credit``; return its work.
+
+        One that leads nowhere is paid twice, so that there are fewer of them.
+        """
+        face = self.face_tuning
+        if self.sent_back > self.tuning.settled:
+            return 0.0
+        if face_work(free_classes(self.multiclass, self.alpha, self.y, self.C), self.most_free, face)[0] > credit:
+            return 0.0
+        part = FaceRows(self.multiclass, self.K, self.y, self.C, self.diagonal)
+        try:
+            found = face_step(part, self.alpha, self.scores.T, self.most_free, self.damping, face)
+        except OutOfTime:  # what the epochs found is worth its update
+            return 0.0
+        self.damping = found.damping
+        if found.alpha is self.alpha:
+            return 2.0 * found.work
+        self.alpha, self.scores, self.momentum = found.alpha, np.ascontiguousarray(found.scores.T), 1.0
+        self.gain = max(self.gain, self._gain())
+        return found.work
+
+    def _descend(self, rows: Array, target: float, max_sweeps: int) -> float:
+        """Sweep over one piece, then update the scores of the whole set."""
+        m = len(rows)
+        alpha = self.piece_alpha[: m * self.size]
+        new = alpha.reshape(m, self.size)[:, : self.k]
+        new[:] = old = self.alpha[rows]
+        scores = np.take(self.scores, rows, axis=1)  # contiguous, whatever the layout of what it is taken from
+        self.order[:m] = np.arange(m)
+        if self.n_pieces > 1:
+            gather(self.K.reshape(-1), self.m, rows, rows, self.piece_K)
+        piece = KernelPiece(
+            self.piece_K, self.y[rows], self.C[rows], self.diagonal[rows], alpha, scores.reshape(-1), self.order
+        )
+        met = sweep(piece, self.block, self.k, self.work, self.random, target, max_sweeps, alarm())
+        self.alpha[rows] = new
+        self._add(rows, new - old)
+        return float(met)
+
+    def _add(self, rows: Array, change: Array) -> None:
+        """Add what changes of some rows mean for the scores of the set."""
+        K, scores, values = self.K.reshape(-1), self.scores.reshape(-1), change.reshape(-1)
+        shares = row_shares(self.m, float(np.count_nonzero(change)))
+        spread(lambda some: add_rows(K, self.m, rows, values, self.k, scores, some.start, some.stop), shares)
