@@ -94,6 +94,11 @@ class Points:
         return self.is_sparse and d <= DENSE_COPIES.longest and bool(self.X.nnz >= DENSE_COPIES.share * n * d)
 
     @property
+    def dense_bytes(self) -> int:
+        """How much memory X takes as an array."""
+        return int(self.X.shape[0]) * int(self.X.shape[1]) * int(self.X.dtype.itemsize)
+
+    @property
     def numbers_per_row(self) -> int:
         """How many numbers a copy of one row holds, on average."""
         n, d = self.X.shape

@@ -43,6 +43,7 @@ class GramTuning(NamedTuple):
 
     store_share: float = 0.8  # of the budget for cached rows, where they are all of K; by hand: squares need the rest
     kept_share: float = 0.4  # the same, where they are some rows of K; by hand: squares have half of the budget
+    dense_share: float = 0.1  # of the budget that an array of sparse rows which are nearly full may take; by hand
     tile_rows: int = 256  # of a tile, at most: its values stay in the processor's cache between operations; by hand
     probe_rows: int = 400  # on which a kernel of unknown kind is tested for symmetry and negative eigenvalues; by hand
     # Multiplications of BLAS in the time that a value takes in a sum of few columns, that a kernel value takes beside

@@ -53,9 +53,11 @@ class TiledMatrix(KernelMatrix):
         self.is_given = isinstance(kernel, Precomputed)
         if self.is_given and not kernel.is_psd:
             X = checked_matrix(X)
-        self.samples = Points(X)
-        origin = kernel.origin(self.samples) if hasattr(kernel, "origin") else None
-        self.points = self.samples if origin is None else self.samples.moved(origin)
+        self.samples = self.points = Points(X)
+        if not self.is_given and self.samples.is_full and self.samples.dense_bytes <= tuning.dense_share * self.budget:
+            self.points = Points(self.samples.dense, self.samples.sqnorms)
+        origin = kernel.origin(self.points) if hasattr(kernel, "origin") else None
+        self.points = self.points if origin is None else self.points.moved(origin)
         self.n = len(self.points)
         self.dtype = X.dtype
         self._how = {"values": rbf_values} if isinstance(kernel, Rbf) else {}
