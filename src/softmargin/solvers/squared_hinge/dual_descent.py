@@ -18,7 +18,8 @@ theta = v^2 / (v^2 + rho): its term v^2 / 2 (y'a)^2 of the dual would make all v
 hinge, eqs. 24 and 25. Each visit gives the gap of its sample, maths: squared hinge, eq. 8; their sum is the estimate.
 
 Shrinking. Variables at a bound whose gradients exceed a share of the largest violation of the last pass leave the set,
-where all of a tile of classes do. When the gap of the set has clearly fallen, all come back.
+where all of a tile of classes do. When the gap of the set has clearly fallen, all come back. Where that takes many
+passes, they go class by class: few variables of a tile move by then, and the weights of one class are near each other.
 
     maths       here
     a           state.alpha         (n * k,)
@@ -59,6 +60,8 @@ class DescentTuning(NamedTuple):
     beyond: float = 0.1  # of the largest violation: gradients beyond it leave the set; 1, 0.3, 0.1, 0.03 tried on text
     set_target: float = 0.1  # share of its first gap at which a shrunken set is done: by hand
     max_set_passes: int = 30  # visits of a shrunken set, in passes over everything: by hand
+    slow: float = 0.85  # share of the gap that a step over the set leaves: from then on, class by class; by hand
+    max_class_steps: int = 12  # of one class before the next one: copies of its column cost less; 4 and 12 tried
     step_share: float = 0.25  # of a pass's visits, in a step over a shrunken set; more would come late to tol
 
 
@@ -82,6 +85,7 @@ class DescentState:
     visits_left: int = 0
     target: float = 0.0  # gap of the set at which it is done
     gap: float = math.inf  # of the last pass
+    is_slow: bool = False  # sets are visited class by class
     last_gap: float = math.inf  # of the pass before it, or of the last pass of the step before
     loop: tuple[Duals, Visits] | None = field(default=None, init=False, repr=False)  # made by the first step
 
@@ -147,19 +151,47 @@ class _Descent(Resumable):
             passes = (state.n_open, 0, math.inf)
         else:
             passes = (state.n_active, min(state.visits_left, int(self.tuning.step_share * whole)), state.target)
-        state.last_gap = state.gap
-        state.n_active, visits, state.gap, rise = descend_coordinates(*state.loop, len(parts), *passes, alarm())
+        state.last_gap, theta = state.gap, _theta(parts[0].as_binary(), state.rho)
+        if is_full or k == 1 or not state.is_slow:
+            state.n_active, visits, state.gap, rise = descend_coordinates(*state.loop, len(parts), *passes, alarm())
+            state.is_slow |= not is_full and state.gap > self.tuning.slow * state.last_gap
+            _move_multipliers(state, theta, slice(None))
+        else:
+            visits, rise = self._class_by_class(state.loop, state, theta, len(parts))
+            state.gap = float(state.gaps.sum())
         state.dual += rise
         state.visits_left -= visits
         if is_full:
             state.target, state.visits_left = self.tuning.set_target * state.gap, self.tuning.max_set_passes * whole
         elif state.gap <= state.target or state.visits_left <= 0:
             state.n_active = 0
-        theta = _theta(parts[0].as_binary(), state.rho)
-        pull = state.bias - theta * state.multiplier
-        state.multiplier[:] = state.bias
-        state.bias[:] = theta * state.multiplier + pull
         return state
+
+    def _class_by_class(
+        self, loop: tuple[Duals, Visits], state: DescentState, theta: Array, m: int
+    ) -> tuple[int, float]:
+        """Make passes over the set of one of m classes after the other; return how many tiles these cost, and the rise.
+
+        Each has an equal share of the target.
+        """
+        (duals, visits), n, k, ring = loop, len(state.order), len(state.bias), alarm()
+        alpha, weights, signs = state.alpha.reshape(n, k), state.weights.reshape(-1, k), duals.signs.reshape(n, k)
+        prices, scratch, lists = duals.C.reshape(n, -1), zeros(3), np.zeros(3, dtype=np.int64)
+        target, budget, done, rise = state.target / m, int(self.tuning.step_share * state.n_open), 0, 0.0
+        for c in np.flatnonzero(state.gaps[:m] > target).tolist():
+            mine, active = slice(c, c + 1), _active_in(state, c)
+            column = (signs[:, c], prices[:, c % prices.shape[1]], alpha[:, c], weights[:, c])
+            y, C, a, w = map(np.ascontiguousarray, column)
+            own = Duals(duals.rows, duals.squares, y, C, duals.is_squared, a, w, state.bias[mine], duals.pull[mine])
+            found = (active, visits.live[:0], state.steepest[mine], state.gaps[mine], state.random)
+            looks = Visits(*found, visits.beyond, scratch, lists)
+            left, m_left = self.tuning.max_class_steps, len(active)
+            while left > 0 and m_left > 0 and state.gaps[c] > target:
+                m_left, visited, _, gain = descend_coordinates(own, looks, 1, m_left, budget, target, ring)
+                _move_multipliers(state, theta, mine)
+                done, rise, left = done + visited, rise + gain, left - 1
+            alpha[:, c], weights[:, c] = a, w
+        return done // WIDTH, rise
 
     def _points(self, problem: Any, state: DescentState) -> list[Any]:
         """Return feasible points."""
@@ -284,6 +316,20 @@ def _theta(binary: Any, rho: Array) -> Array:
 def _inverse(prices: Array, is_squared: bool) -> Array:
     """Return r, zero where the price is."""
     return np.divide(1.0, prices, out=np.zeros_like(prices), where=(prices > 0.0) & is_squared)
+
+
+def _move_multipliers(state: DescentState, theta: Array, mine: slice) -> None:
+    """Let the multipliers of some classes follow their biases, after a step over their variables."""
+    pull = state.bias[mine] - theta[mine] * state.multiplier[mine]
+    state.multiplier[mine] = state.bias[mine]
+    state.bias[mine] = theta[mine] * state.multiplier[mine] + pull
+
+
+def _active_in(state: DescentState, c: int) -> Array:
+    """Return the samples of the set in which the tile of class c is, an array of the caller's own."""
+    active, tile = state.order[: state.n_active], c // WIDTH
+    words = state.live.reshape(len(state.order), -1)[active, tile // 64]
+    return np.asarray(active[(words >> np.uint64(tile % 64)) & np.uint64(1) == 1])
 
 
 def _words(k: int) -> int:
