@@ -67,6 +67,22 @@ def test_the_gap_vanishes_at_the_optimum_and_bounds_it_elsewhere(k, name, fit_in
         assert problem.certificate(q).bound <= optimum * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("k", [2, 4])
+def test_of_two_dual_points_the_better_one_counts(k):
+    """That of the solver where the weights are off, that of the weights where the solver's is."""
+    X, y, C = small(k)
+    penalty, expression = CONVEX["l2"]
+    problem = softmax_problem(X, y, C=C, penalty=penalty)
+    optimum, W, b = softmax_optimum(X, y, C, lambda V: (expression(V), []), n_classes=k)
+    best = CompositePoint(W, b)
+    moved = best._replace(weights=W + 0.1 * np.random.default_rng(0).standard_normal(W.shape))
+    q = softmax(problem.scores(best))
+    assert problem.certificate(moved).bound < 0.999 * optimum
+    assert problem.certificate(moved._replace(dual=q)).bound == pytest.approx(optimum, rel=1e-6)
+    poor = problem.certificate(best._replace(dual=np.full(q.shape, 1.0 / k)))
+    assert poor.bound == problem.certificate(best).bound
+
+
 @pytest.mark.parametrize("off", [0.02, 0.1, 0.5])
 @pytest.mark.parametrize("k", [2, 4])
 def test_an_intercept_that_is_off_costs_the_bound_far_less_than_the_primal(k, off):

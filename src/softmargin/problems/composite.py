@@ -17,12 +17,14 @@ finite near zero, the certificate is stationarity:
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import rel_entr
 
 from softmargin.core.certificate import Certificate, duality_gap, relative_gap
 from softmargin.core.deadline import OutOfTime, check_time, is_time_up, leaving, time_left
@@ -59,6 +61,7 @@ __all__ = ["Composite", "CompositePoint", "RidgeComposite", "softmax_problem"]
 Array = NDArray[Any]
 _ENTRY = 1300.0  # multiplications of BLAS in the time that a score takes beside its own; by timings
 _BOUND = 2.0  # time of a bound, without the search for the intercept, in that of the primal value; by timings
+_NEAR = 1e-3  # gap of a dual point, as a share of F, up to which no other one is tried; by hand: the usual tol
 _SCARCE = 1e-12  # share of mass that a class without samples is taken to have in a first guess of the intercept
 
 
@@ -201,30 +204,53 @@ class Composite:
             return Certificate("stationarity", primal.upper, -np.inf, np.nan)
         if not (self.penalty.is_convex and self.penalty.has_bound):
             return self._stationarity(point.weights, primal, P, apart)
-        try:
-            bound = self._proven(scores, P, loss.value, needed, point.dual)
-        except OutOfTime:
-            bound = Rounded(-np.inf)
+        bound = self._best_bound(point.dual, P, primal, lambda: self._proven(scores, P, loss.value, needed), needed)
         # q = Y is feasible, with D = -g*(0): zero, where the penalty is least at W = 0.
         is_least = bound.lower < 0.0 and self.penalty.conjugate(np.zeros(self.shape)) == 0.0
         return duality_gap(primal, Rounded(0.0) if is_least else bound)
+
+    def _best_bound(
+        self, q: Array | None, P: Array, primal: Rounded, proven: Callable[[], Rounded], needed: float
+    ) -> Rounded:
+        """Return D at the dual point of a solver or at that of the weights, ``proven``: the larger, if it takes both.
+
+        By eq. 6 the gap of q is at least its divergence from P, and more where q is not balanced.
+        """
+        bound = Rounded(-np.inf)
+        divergence = math.inf if q is None else float(self.C @ rel_entr(q, P).sum(axis=1))
+        is_near = divergence <= _NEAR * primal.value
+        try:
+            if q is not None and is_near and not time_left() < needed:
+                bound = self._dual(q)
+            if primal.value - bound.lower > _NEAR * primal.value:
+                bound = max(bound, proven(), key=attrgetter("lower"))
+            is_better = not is_near and divergence < primal.value - bound.lower  # perhaps
+            if q is not None and is_better and not time_left() < needed:
+                bound = max(bound, self._dual(q), key=attrgetter("lower"))
+        except OutOfTime:
+            pass
+        return bound
 
     def certificate_work(self, point: CompositePoint | None) -> float:
         """Return about how many multiplications take as long as a certificate: two products, and passes over scores."""
         return float(2.0 * self.X.size * self.n_columns + _ENTRY * len(self.y) * self.n_classes)
 
-    def _proven(self, scores: Array, P: Array, loss: float, needed: float, dual: Array | None) -> Rounded:
-        """Return D at q, or without one at the best intercept for these scores, P and ``loss`` being at the given one.
+    def _proven(self, scores: Array, P: Array, loss: float, needed: float) -> Rounded:
+        """Return D at the best intercept for these scores; P and ``loss`` are at the given one.
 
         Without the search for the intercept it takes about the seconds ``needed``.
         """
         if time_left() < needed:
             raise OutOfTime
-        if dual is None and self.fit_intercept:
+        if self.fit_intercept:
             with leaving(needed):
                 _, P = best_intercept(scores, self.y, self.C, P, loss)
             check_time()
-        off, rest = off_label(P if dual is None else dual, self.y)
+        return self._dual(P)
+
+    def _dual(self, q: Array) -> Rounded:
+        """Return D at these probabilities, balanced where there is an intercept."""
+        off, rest = off_label(q, self.y)
         if self.fit_intercept:
             off = balanced(off, self.y, self.C)
             rest = off.sum(axis=1)
