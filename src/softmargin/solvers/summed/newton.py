@@ -61,14 +61,14 @@ class SummedNewtonState:
 
     weights: Array  # (d + 1, k)
     width: float
-    base: Array  # (d + 1, k) the weights whose Hessian is used: those above, or earlier ones
+    base: Array  # (d + 1, k) the weights whose Hessian or preconditioner is used: those above, or earlier ones
     values: Array  # (4,) as a pass returns them
     gradient: Array  # (d + 1, k) of the losses
     drift: Array  # (d + 1, k) its derivative by the width; empty for a smooth loss
     first_size: float = math.nan
     decrement: float = math.nan  # G' H^-1 G at the weights before
     patience: int = 0  # products with H that a direction may take; 0 at the start
-    hessian: Any = field(init=False, repr=False, default=None)
+    hessian: Any = field(init=False, repr=False, default=None)  # or the preconditioner of its products
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,11 @@ class SummedNewton(Resumable):
         if not slope < 0.0:
             return state
         before = objective(problem, state)
-        is_near = problem.is_smooth and self._is_small(problem) and -slope <= self.tuning.near * state.decrement
-        new = self._at(problem, W + D, state.width, state if is_near else None)
+        if self._is_small(problem):
+            is_kept = problem.is_smooth and -slope <= self.tuning.near * state.decrement
+        else:
+            is_kept = not problem.is_smooth  # which has a matrix for every column, dearer than many products
+        new = self._at(problem, W + D, state.width, state if is_kept else None)
         is_long = not is_lower(objective(problem, new), before, self.tuning.enough * slope)
         if is_long:
             new = self._shortened(problem, state, D, before)
@@ -184,7 +187,9 @@ class SummedNewton(Resumable):
             if state.hessian is None:
                 state.hessian = problem.curvature(state.base, state.width).hessian
             return _solved(state.hessian, problem.ridge * seen, -G), state.first_size
-        metric = metric_at(problem, state.weights, state.width, self.tuning.most_numbers)
+        if state.hessian is None:
+            state.hessian = metric_at(problem, state.base, state.width, self.tuning.most_numbers)
+        metric = state.hessian
 
         def product(v: Array, out: Array) -> None:
             V = v.reshape(problem.shape)
