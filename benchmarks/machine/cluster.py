@@ -120,7 +120,8 @@ def same(args):
                 model.fit(dX, dy)
                 seconds, found = time.perf_counter() - began, model.certificate_
                 facts = {"data": name, "model": repr(model), "seconds": seconds, "steps": model.n_iter_}
-                facts |= {"primal": found.primal, "residual": found.residual, "status": model.status_}
+                facts |= {"primal": found.primal, "residual": found.residual, "rounding": found.rounding}
+                facts["status"] = model.status_
                 local = type(model)(**model.get_params()).fit(X, y)
                 own = on_landmarks(model, X, y) if isinstance(model, KernelSVC) else (model, X, y)
                 facts["local primal"] = local.certificate_.primal
