@@ -165,6 +165,8 @@ def test_damping_grows_until_it_is_all_and_goes_back_to_none():
         (3000, 4000, 2, 0.002, SoftmaxDualDescent),
         (5000, 4000, 2, 0.002, SoftmaxDualDescent),
         (400, 40, 20, 1.0, NewtonCG),
+        (1000, 10, 3, 1.0, SoftmaxNewton),
+        (9000, 10, 5, 1.0, NewtonCG),
         (3000, 4000, 20, 0.002, SoftmaxDualDescent),
     ],
 )
@@ -175,10 +177,11 @@ def test_default_is_the_whole_hessian_where_that_is_small(n, d, k, density, kind
     assert isinstance(find_solver("auto", problem), kind)
 
 
+@pytest.mark.parametrize("form", [np.asarray, csr_matrix])
 @pytest.mark.parametrize(("C", "kind"), [(1.0, HandOver), (100.0, NewtonCG), (1e4, PrimalDualNewton)])
-def test_default_for_dense_rows_is_the_dual_where_C_is_modest(C, kind):
+def test_default_for_few_features_is_the_dual_where_C_is_modest(C, kind, form):
     rng = np.random.default_rng(0)
-    problem = softmax_problem(rng.standard_normal((300, 60)), np.arange(300) % 10, C=C, penalty=L2(1.0))
+    problem = softmax_problem(form(rng.standard_normal((300, 60))), np.arange(300) % 10, C=C, penalty=L2(1.0))
     chosen = find_solver("auto", problem)
     assert isinstance(chosen, kind)
     if kind is HandOver:

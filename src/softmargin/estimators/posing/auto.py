@@ -33,13 +33,16 @@ class AutoTuning(NamedTuple):
 
     many_features: int = 3000  # above, a sparse ridge problem goes to its dual: docs/results/softmax.md
     most_multiplied: float = 5.5e7  # multiplications up to which a whole Hessian is fastest: docs/results/softmax.md
+    # The same for three and more classes: even at 8e6 (winequality), 1.3 to 2 times slower from 2.3e7 on (segment,
+    # avila, room-occupancy at C = 0.1 .. 100).
+    most_joint: float = 1.5e7
     most_modelled: float = 2e7  # the same for one column in a trace ball: as fast on wdbc and splice, not on a1a
     # Mean C_i |x_i|^2 / ridge from which on primal-dual steps go further, and the features up to which newton_cg is as
     # good, as it has a matrix per class; by hand, on mnist and isolet, avila and poker.
     steep: float = 5e4
     few_features: int = 50
     # The same up to which dual descent is faster than both, with three and more classes; three to ten times on mnist,
-    # isolet and smoothed digits at C = 0.01 .. 1.
+    # isolet and smoothed digits at C = 0.01 .. 1, twice on sparse dna and leaves, six times on sparse mnist.
     gentle: float = 1e3
     scattered: float = SCATTERED  # BLAS multiplications in the time of one that scatters its result
     heavy: float = 3.0  # largest p_i |x_i|^2 / l2 at which dual coordinates are the fastest: docs/results/balls.md
@@ -115,7 +118,7 @@ def _by_name(name: str, problem: Any) -> Any:
 def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
     """Name the solver for a ridge: Newton's method, with the whole Hessian where it is small; the dual where X is wide.
 
-    Dense features go to the dual as well where C is modest, as passes over it then are few.
+    Three and more classes go to the dual as well where C is modest, as passes over it then are few.
     Raw features and large C, which make Newton's method stall, go to primal and dual together (mnist as 0..255: 1e7,
     where standardised sets have 10 to 1e4 at C = 1). The Hessian takes n unknowns^2 multiplications, or with two
     classes and sparse rows n times their nonzero numbers squared; solving takes unknowns^3 / 3. There are no more
@@ -127,14 +130,15 @@ def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
     making = n * unknowns**2
     if is_sparse and problem.is_pinned and d <= n:
         making = min(making, tuning.scattered * problem.X.nnz**2 / max(n, 1))
-    if problem.ridge > 0.0 and making + unknowns**3 / 3.0 <= tuning.most_multiplied:
+    most = tuning.most_multiplied if problem.is_pinned else tuning.most_joint
+    if problem.ridge > 0.0 and making + unknowns**3 / 3.0 <= most:
         return "newton"
     if is_sparse and d > tuning.many_features and problem.ridge > 0.0:
         return "dual_descent"
     if min(n, d) <= tuning.few_features or problem.ridge == 0.0:
         return "newton_cg"
     steepness = problem.C @ row_squares(problem.X) / (problem.ridge * n)
-    if steepness <= tuning.gentle and not (is_sparse or problem.is_pinned):
+    if steepness <= tuning.gentle and not problem.is_pinned:
         return "dual_descent"
     return "primal_dual_newton" if steepness >= tuning.steep else "newton_cg"
 

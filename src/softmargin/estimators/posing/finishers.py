@@ -4,7 +4,8 @@
     linear hinge    block descent    the interior point, where its Newton matrix is small enough; of two classes the
                                      augmented Lagrangian, where C |x|^2 is not absurd
     linear squared  dual descent     Newton's method, by samples where products with X would take more work
-    softmax ridge   dual descent     Newton's method by conjugate gradients, where X is dense
+    softmax ridge   dual descent     Newton's method by conjugate gradients, where X is dense, or has no more features
+                                     than rows and three classes or more
     trace ball      gradient steps   Newton's method, where there is one column: two classes
 
 Works are counted in multiplications as fast as those of BLAS, before the first step, from the sizes of the problem:
@@ -93,8 +94,9 @@ def _of_dual_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING
 
 def _of_softmax_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
     """Choose Newton's method by conjugate gradients, where dual descent was chosen for a modest C."""
-    is_dense = isinstance(problem.X, np.ndarray)
-    return Finisher("newton_cg", tuning.newton_cg, is_hopeless=False) if is_dense else None
+    n, d = problem.X.shape
+    is_narrow = isinstance(problem.X, np.ndarray) or (d <= n and not problem.is_pinned)
+    return Finisher("newton_cg", tuning.newton_cg, is_hopeless=False) if is_narrow else None
 
 
 def _of_gradient_steps(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
