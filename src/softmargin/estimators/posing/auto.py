@@ -107,7 +107,9 @@ def _by_name(name: str, problem: Any) -> Any:
     kind, table = problem.kind, _solvers_of(problem)
     if name not in table:
         fits = [other for other, names in SOLVERS.items() if name in names]
-        near = [other for other in fits if ("hinge" in other) == ("hinge" in kind)] or fits
+        near = [
+            other for other in fits if all((word in other) == (word in kind) for word in ("hinge", "summed"))
+        ] or fits
         found = f"solves {' and '.join(near)} problems, not {kind} ones" if fits else "is unknown"
         more = SOLVERS[SAMPLING] if kind == "kernel hinge" else ()
         raise IncompatibleError(f"solver={name!r} {found}; choose one of {', '.join([*choices(kind), *more])}.")

@@ -124,9 +124,10 @@ def gap_of(multiclass: str, alpha: Array, scores: Array, y: Array, C: Array) -> 
 
 
 def wide_product(K: Array, change: Array) -> Array:
-    """Return K change, (m, k), in float64: K, whose values may be float32, is widened block by block."""
-    check_time(K.size * float(change.shape[1]))
-    return product(K, change)
+    """Return K change, (m, k) or (m,), in float64: K, whose values may be float32, is widened block by block."""
+    columns = change.reshape(len(change), -1)
+    check_time(K.size * float(columns.shape[1]))
+    return product(K, columns).reshape(-1, *change.shape[1:])
 
 
 class HostRows(NamedTuple):
