@@ -309,3 +309,28 @@ def test_rows_called_shifted_are_those_that_a_shift_improves(penalty):
     assert not found[shifts == 0.0].any()
     assert found.any()
     assert not found.all()
+
+
+@pytest.mark.parametrize("is_coupled", [True, False])
+def test_the_hessian_by_pairs_of_classes_is_the_same_and_less_without_faint_samples(is_coupled):
+    usual, _ = make_models(4, share=0.7, is_coupled=is_coupled)
+    whole, _ = make_models(4, share=0.7, is_coupled=is_coupled, most_entries=0, faint=0.0)
+    some, _ = make_models(4, share=0.7, is_coupled=is_coupled, most_entries=0, faint=0.3)
+    np.testing.assert_allclose(whole.H, usual.H, atol=1e-12)
+    assert np.linalg.eigvalsh(whole.H - some.H).min() >= -1e-12
+    assert np.allclose(some.H, whole.H) != is_coupled
+
+
+def test_models_that_passes_do_not_minimise_are_written_out_whole():
+    X, y = blobs(60, 6, 3, seed=1)
+    problem = softmax_problem(X, y, penalty=L1(0.2))
+    tuning = ProxNewtonTuning(dense=DenseTuning(most_entries=0))
+    solver = ProxNewton(max_passes=1, tuning=tuning)
+    state, models = solver.start(problem, None, np.random.default_rng(0)), []
+    for _ in range(12):
+        models.append(solver._model(state, *solver._working_set(state)))
+        state = solver.step(problem, state)
+    assert not isinstance(models[0], DenseModel)
+    assert isinstance(models[-1], DenseModel)
+    assert models[-1].samples.rows is None
+    assert problem.certificate(solver.point(problem, state)).residual <= 1e-6

@@ -50,6 +50,7 @@ from softmargin.solvers.softmax.quadratic_model.dense import (
     DenseTuning,
     affords_all,
     forming_cost,
+    is_needed,
     is_worth_while,
 )
 from softmargin.solvers.softmax.quadratic_model.loops import score_blocks
@@ -184,7 +185,8 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
         losses = self._losses(problem, state)
         model = self._model(state, *self._working_set(state))
         if isinstance(model, DenseModel) and model.samples.rows is None:
-            is_cut = model.minimise(self.tuning.dense.accuracy, self.tuning.dense.max_passes)
+            accuracy = state.accuracy if model.is_large else self.tuning.dense.accuracy
+            is_cut = model.minimise(accuracy, self.tuning.dense.max_passes)
         else:
             is_cut = model.minimise(state.accuracy, state.max_passes)
         length, ratio = self._search(state, model)
@@ -240,6 +242,8 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
         cost = forming_cost(state.layout, m, k)
         is_dense = state.width == 1 and is_worth_while(cost, m, problem.X, state.max_passes, tuning.dense)
         takes_all = is_dense and affords_all(cost, X, n_tiles, tuning.dense)
+        if k > 1 and state.width == 1 and not is_dense and state.max_passes > self.max_passes:  # too few for a model
+            is_dense = takes_all = is_needed(m, len(rows), X.shape[0], tuning.dense)
         samples = self._samples(state, None if takes_all else own, is_dense)
         around = LossExpansion(state.losses, state.W, state.G, samples)
         if by_rows and not is_dense:

@@ -9,6 +9,7 @@ The same q as by samples. H is formed
     one column                  as Z Z', with Z the columns times sqrt(B_i)
     few features                as one product of all products of two features, which are cached from one model to the
                                 next, with all products of two classes
+    many entries                pair of classes by pair, from the samples that may confuse the two
     else                        as one product for what couples the classes, and one per class for the rest
 
 After that no sample is visited: a pass keeps the gradient of the model up to date, and an entry that does not move
@@ -16,7 +17,7 @@ costs nothing. When some passes have left the zeros unchanged, a jump goes to th
 Cholesky.
 """
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,13 +31,14 @@ from softmargin.matrices.rows import as_rows
 from softmargin.solvers.softmax.quadratic_model.by_samples import LossExpansion, QuadraticModel
 from softmargin.solvers.softmax.quadratic_model.samples import Layout, Samples, density, n_pairs
 
-__all__ = ["DenseModel", "DenseTuning", "affords_all", "forming_cost", "is_looped", "is_worth_while"]
+__all__ = ["DenseModel", "DenseTuning", "affords_all", "forming_cost", "is_looped", "is_needed", "is_worth_while"]
 
 Array = NDArray[Any]
 FAST = 10.0  # multiply-adds of a matrix product in the time of one in a loop over samples
 BLOCK = 1 << 19  # numbers of Z at a time: 4 MB
 NEAR, APART = 1e-6, 1e-3  # where differences give the derivatives of a penalty, as shares of an entry
 TINY = 1e-300  # where an entry is zero
+LITTLE = 0.1  # multiply-adds of H by pairs of classes, as a share of n m^2: 0.1 to 0.2 on mnist
 ROUNDING = 1e-12  # share of q that its differences cannot resolve
 
 
@@ -51,6 +53,9 @@ class DenseTuning(NamedTuple):
     max_passes: int = 2000  # over H of all samples; by hand
     calm: int = 30  # passes that leave the zeros unchanged before a jump; by hand
     longest: int = 200  # passes from one jump to the next; by hand
+    most_needed: int = 3000  # entries of an H of all samples where passes over samples do not end: 72 MB; by hand
+    most_numbers: float = 5e7  # in the columns of these entries: 400 MB; by hand
+    faint: float = 1e-4  # share of the largest weight of a pair of classes below which H leaves a sample out; by hand
     ridge: float = 1e-6  # share of its diagonal added to H for a jump: all classes may be shifted alike; by hand
 
 
@@ -84,6 +89,11 @@ def affords_all(cost: float, X: Any, n_tiles: int, tuning: DenseTuning) -> bool:
     return bool(cost <= tuning.afforded * n_tiles * (3.0 * density(X) * X.shape[1] + tuning.loss_cost))
 
 
+def is_needed(m: int, n_rows: int, n: int, tuning: DenseTuning) -> bool:
+    """Return whether H of m entries in so many rows is small enough, though passes over n samples seemed cheaper."""
+    return tuning.most_entries < m <= tuning.most_needed and n_rows * n <= tuning.most_numbers
+
+
 class DenseModel(QuadraticModel):
     """A model in the entries (features[e], classes[e]) of W, ordered by class."""
 
@@ -93,7 +103,8 @@ class DenseModel(QuadraticModel):
         self.at = features * self.losses.k + classes
         self.is_free = features == self.problem.X.shape[1]
         self.table: Array | None = None  # (m, n) the columns, where H is made of them
-        check_time(len(self.samples.C) * len(features) ** 2.0)
+        self.is_large = len(features) > tuning.most_entries
+        check_time(len(self.samples.C) * len(features) ** 2.0 * (LITTLE if self.is_large else 1.0))
         self.H = self.hessian()
         self.curvature = self.samples.floored(self.H.diagonal(), features)
         self.slopes, self.start = self.G[self.at], self.W[self.at]
@@ -120,7 +131,10 @@ class DenseModel(QuadraticModel):
             _scatter(samples.pairs @ products, self.features, self.classes, d + problem.fit_intercept, k, H)
             return H
         row_of = np.searchsorted(self.rows, self.features)
-        return _by_classes(samples.table(self.rows), row_of, self.classes, P, samples)
+        table = samples.table(self.rows)
+        if self.is_large:
+            return _by_pairs(table, row_of, self.classes, P, samples, self.tuning.faint)
+        return _by_classes(table, row_of, self.classes, P, samples)
 
     def minimise(self, accuracy: float, max_passes: int) -> bool:
         """Pass over the entries until a pass changes less than ``accuracy`` times the first; return whether cut off."""
@@ -302,4 +316,33 @@ def _by_classes(X: Array, row_of: Array, classes: Array, P: Array, samples: Samp
         for c, (first, end) in enumerate(pairwise(bounds)):
             Z = some[first:end] * roots[c, part]
             H[first:end, first:end] += Z @ Z.T
+    return H
+
+
+def _by_pairs(X: Array, row_of: Array, classes: Array, P: Array, samples: Samples, faint: float) -> Array:
+    """Return the same where there are many entries.
+
+    diag p - p p' is the sum over pairs of classes of p_c p_e (e_c - e_e) (e_c - e_e)'. Near the optimum few samples
+    give a pair more than a faint weight; without the others H is smaller, and still has no negative eigenvalue.
+    """
+    k, P = P.shape[1], np.ascontiguousarray(P.T)
+    parts = [slice(*ends) for ends in pairwise(np.searchsorted(classes, np.arange(k + 1)).tolist())]
+    H, own = np.zeros((len(classes), len(classes))), np.tile(samples.C * samples.damping, (k, 1))
+    if not samples.is_coupled:
+        own += samples.C * P
+    for c, e in combinations(range(k), 2) if samples.is_coupled else ():
+        check_time()
+        weights = samples.C * P[c] * P[e]
+        both = np.flatnonzero(weights > faint * weights.max())
+        weights = weights[both]
+        own[c, both] += weights
+        own[e, both] += weights
+        Z = X[np.ix_(row_of[parts[c]], both)] * weights
+        H[parts[c], parts[e]] = -Z @ X[np.ix_(row_of[parts[e]], both)].T
+        H[parts[e], parts[c]] = H[parts[c], parts[e]].T
+    for c, part in enumerate(parts):
+        check_time()
+        seen = np.flatnonzero(own[c])
+        Z = X[np.ix_(row_of[part], seen)] * np.sqrt(own[c, seen])
+        H[part, part] = Z @ Z.T
     return H
