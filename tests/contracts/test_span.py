@@ -7,11 +7,12 @@ from scipy.sparse import csr_matrix
 from helpers import LOSS_NAMES, augmented, infeasibility, random_alpha
 from reference.optimum import svm_optimum
 from softmargin.data import blobs
-from softmargin.problems import MulticlassSVM
+from softmargin.problems import MulticlassSVM, OneVsRest
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
-from softmargin.solvers import DualBlockDescent
-from softmargin.solvers.linear_svm._span import SpanTuning, best_sum, due_moves, spanned_rows
+from softmargin.solvers import DualBlockDescent, OneVsRestDescent
+from softmargin.solvers.common.span import SpanTuning, due_moves
+from softmargin.solvers.linear_svm._span import best_sum, spanned_rows
 
 both_losses = pytest.mark.parametrize("multiclass", LOSS_NAMES)
 NONE = DualBlockDescent(span_tuning=SpanTuning(moves=0))
@@ -87,15 +88,48 @@ def test_twins_of_two_labels_take_half_the_steps_or_fewer(multiclass, as_csr):
     assert without.status is Status.MAX_ITER
 
 
-def test_a_run_goes_on_from_a_checkpoint_with_the_same_moves(tmp_path):
-    problem = twins()
-    whole = solve(problem, DualBlockDescent(), stop=Stop(0.0, 150), rng=0)
+def rests():
+    """Return the one-vs-rest problem of the twins, as rows of text are stored."""
+    joint = twins(as_csr=True)
+    return OneVsRest([MulticlassSVM(joint.X, joint.y == c, n_classes=2, C=50.0, bias=1.0) for c in range(3)])
+
+
+def test_twins_of_one_against_the_rest_take_half_the_steps_or_fewer():
+    problem, values = rests(), []
+
+    class Duals(Dual):
+        def watch(self, progress):
+            points = progress.solver.point(progress.problem, progress.state)
+            duals = zip(problem.parts, points, strict=True)
+            values.append(sum(part.dual(point.alpha).value for part, point in duals))
+
+    result = solve(problem, OneVsRestDescent(), stop=Stop(1e-6, 20_000), rng=0, watchers=[Duals()])
+    assert result.status is Status.CONVERGED
+    optimum = sum(map(svm_optimum, problem.parts))
+    assert result.certificate.bound == pytest.approx(optimum, rel=1e-6)
+    assert (np.diff(values) >= -1e-12 * optimum).all(), "the dual value fell"
+    alone = OneVsRestDescent(span_tuning=SpanTuning(moves=0))
+    without = solve(problem, alone, stop=Stop(1e-6, 2 * result.n_iter), rng=0)
+    assert without.status is Status.MAX_ITER
+
+
+@pytest.mark.parametrize(
+    ("pose", "solver"), [(twins, DualBlockDescent()), (rests, OneVsRestDescent())], ids=["joint", "rest"]
+)
+def test_a_run_goes_on_from_a_checkpoint_with_the_same_moves(tmp_path, pose, solver):
+    problem = pose()
+    whole = solve(problem, solver, stop=Stop(0.0, 150), rng=0)
     path = tmp_path / "run"
-    solve(problem, DualBlockDescent(), stop=Stop(0.0, 120), rng=0, watchers=[Checkpoint(path, every=0.0)])
-    saved = load_checkpoint(path, DualBlockDescent())
+    solve(problem, solver, stop=Stop(0.0, 120), rng=0, watchers=[Checkpoint(path, every=1e9)])
+    saved = load_checkpoint(path, solver)
     assert len(saved.state.moves) > 2
-    rest = solve(problem, DualBlockDescent(), stop=Stop(0.0, 150), rng=0, resume=saved)
-    assert np.array_equal(rest.point.alpha, whole.point.alpha)
+    rest = solve(problem, solver, stop=Stop(0.0, 150), rng=0, resume=saved)
+    both = [np.concatenate([each.alpha for each in _points(run.point)]) for run in (rest, whole)]
+    assert np.array_equal(*both)
+
+
+def _points(point):
+    return point if isinstance(point, list) else [point]
 
 
 def test_moves_that_would_take_too_much_memory_are_not_kept():

@@ -14,7 +14,7 @@ in a row bring less than one pass does, the next ones come after more passes.   
     U_j, X'U_j  moves[j]        (n * k + (d + 1) * k,), k padded: of the passes between two such steps, and the step
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,31 +22,11 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, any_nonzero, load, pointer, store
 from softmargin.core.protocols import BlockDualProblem
+from softmargin.solvers.common.span import best_combination
 
-__all__ = ["SpanTuning", "add_changes", "due_moves", "spanned_rows"]
+__all__ = ["add_changes", "best_sum", "spanned_rows"]
 
 Array = NDArray[Any]
-
-
-class SpanTuning(NamedTuple):
-    """The constants of the steps."""
-
-    moves: int = 3  # at most; on news20 5 were as fast and 8 slower, on made-up data 2 and 5 took more passes
-    share: float = 6.0  # passes between two steps take at least so many times as long: on news20 3 and 8 took longer
-    entry: float = 740.0  # multiplications of BLAS in the time that a step takes for each entry of alpha: a timing
-    patience: int = 4  # steps in a row that bring less than a pass does, before they become rarer; by hand
-    rarest: int = 4  # so many times as many passes then, at most: few enough to notice when steps help again; by hand
-    after: int = 64  # passes before the first: fits that need few shall not pay; with 32 wine paid 15 to 30 %
-    least_damping: float = 1e-6  # of the first after none, relative to the mean |x_i|^2; by hand
-    growth: float = 16.0  # of the damping where D did not rise; by hand
-    fall: float = 0.25  # of the damping where it did; by hand
-    rank: float = 1e-10  # relative: moves that are sums of others up to this do not count; by hand
-    most_numbers: float = 1.25e8  # float64 numbers that all moves may hold, else there are fewer: 1 GB; by hand
-
-
-def due_moves(n_numbers: int, tuning: SpanTuning) -> int:
-    """Return how many moves of so many numbers are kept, beside one point; 0 where there is no room for any."""
-    return max(min(tuning.moves, int(tuning.most_numbers // n_numbers) - 1), 0)
 
 
 def best_sum(U: Array, V: Array, slopes: Array, damping: float, rank: float) -> Array:
@@ -54,12 +34,7 @@ def best_sum(U: Array, V: Array, slopes: Array, damping: float, rank: float) -> 
     H = V @ V.T
     if damping > 0.0:
         H += damping * (U @ U.T)
-    scale = np.sqrt(np.diag(H))
-    scale[scale == 0.0] = 1.0
-    values, vectors = np.linalg.eigh(H / scale / scale[:, None])
-    is_kept = values > rank * values[-1]
-    vectors = vectors[:, is_kept]
-    return np.asarray(vectors @ (vectors.T @ (slopes / scale) / values[is_kept]) / scale)
+    return best_combination(H, slopes, rank)
 
 
 def spanned_rows(

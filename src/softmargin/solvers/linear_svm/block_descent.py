@@ -36,6 +36,7 @@ from softmargin.matrices.operator import SCATTERED
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.multiclass_svm import DualPoint
 from softmargin.solvers.common.resumable import Resumable
+from softmargin.solvers.common.span import SpanTuning, due_moves, next_span, note_move, note_point
 from softmargin.solvers.linear_svm._block_loop import (
     BlockDual,
     Visits,
@@ -46,7 +47,7 @@ from softmargin.solvers.linear_svm._block_loop import (
     open_first,
 )
 from softmargin.solvers.linear_svm._set_square import SetSquare
-from softmargin.solvers.linear_svm._span import SpanTuning, add_changes, due_moves, spanned_rows
+from softmargin.solvers.linear_svm._span import add_changes, spanned_rows
 
 __all__ = ["DescentState", "DualBlockDescent", "pass_work"]
 
@@ -92,7 +93,7 @@ class DescentState:
     passes_left: int = 0  # before the next step in the span of the moves
     interval: int = 0  # passes between two of them
     n_useless: int = 0  # of them in a row
-    dual: float = 0.0  # value after the last one
+    span_dual: float = 0.0  # value after the last one
     n_spans: int = 0  # such steps made
     damping: float = 0.0  # of the next one
     loop: Any = field(default=None, init=False, repr=False)  # the structs of the compiled passes, made by the first one
@@ -206,18 +207,11 @@ class DualBlockDescent(Resumable):
         dual = dual_value(problem.y, state.alpha, state.weights, size)
         every = math.ceil(tuning.share * max(tuning.entry * n * size / pass_work(problem), 1.0))
         if len(state.moves) == 0:
-            state.moves = np.concatenate([state.alpha, state.weights])[None]
-            state.interval, state.passes_left, state.dual = every, every - 1, dual
+            state.moves = np.empty((1, state.moves.shape[1]))
+            note_point(state)
+            state.interval, state.passes_left, state.span_dual = every, every - 1, dual
             return
-        if len(state.moves) <= most:
-            state.moves = np.concatenate([state.moves, state.moves[:1]])
-            place = len(state.moves) - 1
-        else:
-            place = 1 + state.n_spans % most
-        state.n_spans += 1
-        last, move = ((each[: n * size], each[n * size :]) for each in (state.moves[0], state.moves[place]))
-        for now, old, difference in zip((state.alpha, state.weights), last, move, strict=True):
-            np.subtract(now, old, out=difference)
+        move = note_move(state, most)
         alpha = state.alpha.reshape(n, size)
         new = spanned_rows(problem, alpha, state.weights, state.moves[1:], state.damping, tuning.rank)
         change, rise = new - alpha, zeros(len(state.weights))
@@ -232,13 +226,8 @@ class DualBlockDescent(Resumable):
             state.damping *= tuning.fall
         else:
             state.damping = max(tuning.growth * state.damping, tuning.least_damping * float(state.sqnorms.mean()))
-        last[0][:], last[1][:] = state.alpha, state.weights
-        state.n_useless = 0 if gain * state.interval > dual - state.dual else state.n_useless + 1
-        if state.n_useless == 0:
-            state.interval = every
-        elif state.n_useless % tuning.patience == 0:
-            state.interval = min(2 * state.interval, tuning.rarest * every)
-        state.passes_left, state.dual = state.interval - 1, dual + max(gain, 0.0)
+        note_point(state)
+        next_span(state, every, max(gain, 0.0), dual, tuning)
 
     def _full_pass(self, problem: BlockDualProblem, state: DescentState) -> None:
         """Visit every row that can move, and choose the working set of the passes to come."""

@@ -21,6 +21,8 @@ Shrinking. Variables at a bound whose gradients exceed a share of the largest vi
 where all of a tile of classes do. When the gap of the set has clearly fallen, all come back. Where that takes many
 passes, they go class by class: few variables of a tile move by then, and the weights of one class are near each other.
 
+After every few steps on hinges comes one to the best point in the span of the moves before (``_class_spans``).
+
     maths       here
     a           state.alpha         (n * k,)
     w           state.weights       ((d + 1) * k,)
@@ -46,6 +48,8 @@ from softmargin.core.protocols import ManyProblems, SquaredHingeProblem
 from softmargin.matrices.operator import rmatmul, row_squares
 from softmargin.matrices.rows import as_rows
 from softmargin.solvers.common.resumable import Resumable
+from softmargin.solvers.common.span import SpanTuning
+from softmargin.solvers.squared_hinge._class_spans import go_to_span
 from softmargin.solvers.squared_hinge._descent_loop import Duals, Visits, descend_coordinates
 
 __all__ = ["DescentState", "DescentTuning", "OneVsRestDescent", "SquaredHingeDescent"]
@@ -63,6 +67,7 @@ class DescentTuning(NamedTuple):
     slow: float = 0.85  # share of the gap that a step over the set leaves: from then on, class by class; by hand
     max_class_steps: int = 12  # of one class before the next one: copies of its column cost less; 4 and 12 tried
     step_share: float = 0.25  # of a pass's visits, in a step over a shrunken set; more would come late to tol
+    span_every: int = 8  # steps between two in the span of their moves; on news20 12 took longer
 
 
 @dataclass
@@ -79,6 +84,8 @@ class DescentState:
     order: Array  # (n,) samples; the first n_open have a price, the first n_active are in the set
     live: Array  # (n * words,) bit t of a sample: tile t is in the set; empty where there is one class
     random: Array  # (1,) state of the shuffle
+    moves: Array  # (1 + r, alpha and weights): their values after the last step in the span of the moves, r moves
+    damping: Array  # (k,) of the next such step
     n_open: int
     dual: float  # sum of the dual values
     n_active: int = 0  # 0: the next pass is over everything
@@ -87,16 +94,23 @@ class DescentState:
     gap: float = math.inf  # of the last pass
     is_slow: bool = False  # sets are visited class by class
     last_gap: float = math.inf  # of the pass before it, or of the last pass of the step before
+    passes_left: int = 0  # steps before the next one in the span of the moves (``common.span``)
+    interval: int = 0
+    n_useless: int = 0
+    n_spans: int = 0
+    span_dual: float = 0.0
     loop: tuple[Duals, Visits] | None = field(default=None, init=False, repr=False)  # made by the first step
 
     positions: ClassVar[dict[str, str]] = {"order": "order", "n_open": "order", "n_active": "order"}
     tiles: ClassVar[dict[str, tuple[str, str]]] = {"live": ("order", "alpha")}
+    grows: ClassVar[dict[str, tuple[str, int]]] = {"moves": ("moves", 0)}
 
 
 class _Descent(Resumable):
     """The descent on the binary problems of a problem."""
 
     tuning: DescentTuning
+    span_tuning: SpanTuning
     state_type = DescentState
 
     def _parts(self, problem: Any) -> list[Any]:
@@ -135,14 +149,18 @@ class _Descent(Resumable):
             order=np.concatenate([np.flatnonzero(some), np.flatnonzero(~some)]),
             live=np.zeros(n * _words(k), dtype=np.uint64),
             random=rng.integers(1, 2**63, size=1, dtype=np.uint64),
+            moves=np.empty((0, alpha.size + len(weights))),
+            damping=np.zeros(k),
             n_open=int(some.sum()),
             dual=dual,
+            passes_left=self.span_tuning.after,
         )
 
     def step(self, problem: Any, state: DescentState) -> DescentState:
         """Make one pass over everything, or passes over the set that cost a share of it; then move the multipliers."""
         parts = self._parts(problem)
         state.loop = state.loop or _structs(parts, state, self.tuning.beyond)
+        go_to_span(parts[0].as_binary(), state, self.tuning.span_every, self.span_tuning)
         k = len(state.bias)
         whole = state.n_open * -(-k // WIDTH)
         is_full = state.n_active == 0
@@ -161,6 +179,7 @@ class _Descent(Resumable):
             state.gap = float(state.gaps.sum())
         state.dual += rise
         state.visits_left -= visits
+        state.passes_left -= max(int(visits / (self.tuning.step_share * whole)), 1) if whole else 1
         if is_full:
             state.target, state.visits_left = self.tuning.set_target * state.gap, self.tuning.max_set_passes * whole
         elif state.gap <= state.target or state.visits_left <= 0:
@@ -224,12 +243,13 @@ class SquaredHingeDescent(_Descent):
     """Dual coordinate descent on one squared hinge, for the linear kernel; it has no settings."""
 
     tuning: DescentTuning = DescentTuning()
+    span_tuning: SpanTuning = SpanTuning()  # of hinges: for all_classes
 
     needs: ClassVar[tuple[type, ...]] = (SquaredHingeProblem,)
 
     def all_classes(self) -> "OneVsRestDescent":
         """Return the descent on all classes of a one-vs-rest problem."""
-        return OneVsRestDescent(self.tuning)
+        return OneVsRestDescent(self.tuning, self.span_tuning)
 
     def _parts(self, problem: SquaredHingeProblem) -> list[Any]:
         return [problem]
@@ -258,6 +278,7 @@ class OneVsRestDescent(_Descent):
     """
 
     tuning: DescentTuning = DescentTuning()
+    span_tuning: SpanTuning = SpanTuning()
 
     needs: ClassVar[tuple[type, ...]] = (ManyProblems,)
 
