@@ -41,7 +41,9 @@ def _cases(own: dict[str, Any]) -> dict[str, Callable[[], Any]]:
         "squared_hinge": lambda: LinearSVC(loss="squared_hinge", multiclass="one_vs_rest", C=1.0, tol=1e-4, **own),
         "crammer_singer": lambda: LinearSVC(multiclass="crammer_singer", C=1.0, tol=1e-3, **own),
         "weston_watkins": lambda: LinearSVC(C=1.0, tol=1e-3, **own),
-        "kernel": lambda: KernelSVC(C=5.0, gamma=0.02, multiclass="crammer_singer", tol=1e-3, **own),
+        "kernel": lambda: KernelSVC(
+            C=5.0, gamma=0.02, multiclass="crammer_singer", approximation=None, tol=1e-3, **own
+        ),
         "sklearn_svc": lambda: SVC(C=5.0, gamma=0.02, cache_size=8000.0),
     }
 

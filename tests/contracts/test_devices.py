@@ -228,7 +228,7 @@ def test_labels_of_text_and_two_classes(put):
 
 def test_a_warm_start_is_where_the_last_fit_ended(put):
     X, y = rows()
-    clf = KernelSVC(multiclass="crammer_singer", random_state=0, warm_start=True).fit(put(X), y)
+    clf = KernelSVC(multiclass="crammer_singer", max_seconds=60.0, random_state=0, warm_start=True).fit(put(X), y)
     assert clf.fit(put(X), y).n_iter_ == 0
 
 

@@ -160,12 +160,19 @@ class KernelMulticlassSVM(JointSVM):
 
     @property
     def certificate_work(self) -> Callable[[KernelPoint | None], float]:
-        """How long a certificate takes, where the kernel matrix tells it; that of the zero point is not known."""
-        return lambda point: 0.0 if point is None else self._work_of(point.alpha)
+        """How long a certificate takes; that of the zero point is not known.
 
-    def _work_of(self, alpha: Array) -> float:
-        work = self.gram.scores_work(np.flatnonzero(alpha.any(axis=1)), self.n_classes)
-        return work if self.room(alpha) >= 1.0 else 2.0 * work
+        A kernel matrix on a device does not tell it; then there is no such attribute, either.
+        """
+        work_of, k = self.gram.scores_work, self.n_classes
+
+        def work(point: KernelPoint | None) -> float:
+            if point is None:
+                return 0.0
+            once = work_of(np.flatnonzero(point.alpha.any(axis=1)), k)
+            return once if self.room(point.alpha) >= 1.0 else 2.0 * once
+
+        return work
 
     def _primal(self, point: KernelPoint, judged: Judged) -> Rounded:
         """Return P at a model: that of its dual variables, with the intercept they imply or another."""
