@@ -207,7 +207,7 @@ for solver, kind in (
 for solver in (OneVsRestDescent(), EachGroup(OneVsRestDescent(), n_groups=2)):
     case(solver, lambda: one_vs_rest("linear squared", 2.0), "linear squared", steps=8)
 class_by_class = OneVsRestDescent(DescentTuning(slow=0.0))
-case(class_by_class, lambda: one_vs_rest("linear squared", 2.0), "linear squared, class by class", steps=8)
+case(class_by_class, lambda: one_vs_rest("linear hinge"), "linear hinge, class by class", steps=8)
 
 
 def one_vs_one(loss, has_bias, cache_size=1000.0, kernel=None):

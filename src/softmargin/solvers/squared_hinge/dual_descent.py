@@ -19,7 +19,7 @@ hinge, eqs. 24 and 25. Each visit gives the gap of its sample, maths: squared hi
 
 Shrinking. Variables at a bound whose gradients exceed a share of the largest violation of the last pass leave the set,
 where all of a tile of classes do. When the gap of the set has clearly fallen, all come back. Where that takes many
-passes, they go class by class: few variables of a tile move by then, and the weights of one class are near each other.
+passes, hinges go class by class: few variables of a tile move by then, and the weights of a class are near each other.
 
 After every few steps on hinges comes one to the best point in the span of the moves before (``_class_spans``).
 
@@ -160,8 +160,8 @@ class _Descent(Resumable):
         """Make one pass over everything, or passes over the set that cost a share of it; then move the multipliers."""
         parts = self._parts(problem)
         state.loop = state.loop or _structs(parts, state, self.tuning.beyond)
-        go_to_span(parts[0].as_binary(), state, self.tuning.span_every, self.span_tuning)
-        k = len(state.bias)
+        binary, k = parts[0].as_binary(), len(state.bias)
+        go_to_span(binary, state, self.tuning.span_every, self.span_tuning)
         whole = state.n_open * -(-k // WIDTH)
         is_full = state.n_active == 0
         if is_full:
@@ -169,10 +169,10 @@ class _Descent(Resumable):
             passes = (state.n_open, 0, math.inf)
         else:
             passes = (state.n_active, min(state.visits_left, int(self.tuning.step_share * whole)), state.target)
-        state.last_gap, theta = state.gap, _theta(parts[0].as_binary(), state.rho)
+        state.last_gap, theta = state.gap, _theta(binary, state.rho)
         if is_full or k == 1 or not state.is_slow:
             state.n_active, visits, state.gap, rise = descend_coordinates(*state.loop, len(parts), *passes, alarm())
-            state.is_slow |= not is_full and state.gap > self.tuning.slow * state.last_gap
+            state.is_slow |= not (is_full or binary.is_squared) and state.gap > self.tuning.slow * state.last_gap
             _move_multipliers(state, theta, slice(None))
         else:
             visits, rise = self._class_by_class(state.loop, state, theta, len(parts))
