@@ -45,7 +45,7 @@ def say(**facts):
 
 
 def start(memory="2GB", n_workers=2):
-    cluster = LocalCluster(n_workers=n_workers, threads_per_worker=1, memory_limit=memory, dashboard_address=None)
+    cluster = LocalCluster(n_workers=n_workers, threads_per_worker=1, memory_limit=memory, dashboard_address=":0")
     return Client(cluster)
 
 

@@ -123,7 +123,7 @@ def check(args):
 
     rng = np.random.default_rng(0)
     for workers in args.workers:
-        cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+        cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0")
         with cluster, Client(cluster) as client:
             p = 64
             tasks = p + sum(tree(p))

@@ -21,7 +21,7 @@ X, Y = blobs(6000, 8, 3, seed=0, separation=1.0)
 def client():
     """Return a client of two workers."""
     cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, memory_limit="1GB", dashboard_address=None, worker_class=distributed.Nanny
+        n_workers=2, threads_per_worker=1, memory_limit="1GB", dashboard_address=":0", worker_class=distributed.Nanny
     )
     return distributed.Client(cluster)
 

@@ -26,7 +26,7 @@ def cluster(n_workers=2, memory=MEMORY):
     """Return a cluster of processes; the test skips where Dask's scheduler is not installed."""
     distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
     return distributed.LocalCluster(
-        n_workers=n_workers, threads_per_worker=1, memory_limit=memory, dashboard_address=None
+        n_workers=n_workers, threads_per_worker=1, memory_limit=memory, dashboard_address=":0"
     )
 
 

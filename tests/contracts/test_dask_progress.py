@@ -59,7 +59,7 @@ def test_a_bar_shows_partitions_and_changes_no_bit():
 @pytest.mark.slow
 def test_workers_in_other_processes_tell_it_too(capsys):
     distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
-    how = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    how = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with distributed.LocalCluster(**how) as cluster, distributed.Client(cluster):
         sums, heard = problem(4), []
         sums.blocks.watch(lambda *facts: heard.append(facts))

@@ -124,7 +124,7 @@ def _workers(where: str) -> Iterator[str]:
         ) from problem
     if where == "local":
         n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        how = {"n_workers": n, "threads_per_worker": 1, "dashboard_address": None}
+        how = {"n_workers": n, "threads_per_worker": 1, "dashboard_address": ":0"}
         with LocalCluster(**how) as cluster, Client(cluster):
             yield f"{n} processes of this machine"
         return
