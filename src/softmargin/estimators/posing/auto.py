@@ -32,10 +32,9 @@ class AutoTuning(NamedTuple):
     """The thresholds by which ``solver="auto"`` chooses, found on the data sets of docs/results."""
 
     many_features: int = 3000  # above, a sparse ridge problem goes to its dual: docs/results/softmax.md
-    most_multiplied: float = 5.5e7  # multiplications up to which a whole Hessian is fastest: docs/results/softmax.md
-    # The same for three and more classes: even at 8e6 (winequality), 1.3 to 2 times slower from 2.3e7 on (segment,
-    # avila, room-occupancy at C = 0.1 .. 100).
-    most_joint: float = 1.5e7
+    # Multiplications up to which a whole Hessian is fastest: docs/results/softmax.md. With three and more classes
+    # from 2.3e7 on it takes 1.3 to 2 times as long on ARM (segment, avila), and 0.5 to 0.8 times on x86.
+    most_multiplied: float = 5.5e7
     most_modelled: float = 2e7  # the same for one column in a trace ball: as fast on wdbc and splice, not on a1a
     # Mean C_i |x_i|^2 / ridge from which on primal-dual steps go further, and the features up to which newton_cg is as
     # good, as it has a matrix per class; by hand, on mnist and isolet, avila and poker.
@@ -132,8 +131,7 @@ def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
     making = n * unknowns**2
     if is_sparse and problem.is_pinned and d <= n:
         making = min(making, tuning.scattered * problem.X.nnz**2 / max(n, 1))
-    most = tuning.most_multiplied if problem.is_pinned else tuning.most_joint
-    if problem.ridge > 0.0 and making + unknowns**3 / 3.0 <= most:
+    if problem.ridge > 0.0 and making + unknowns**3 / 3.0 <= tuning.most_multiplied:
         return "newton"
     if is_sparse and d > tuning.many_features and problem.ridge > 0.0:
         return "dual_descent"
