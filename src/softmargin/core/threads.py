@@ -15,7 +15,7 @@ the work: no further item begins, and the exception of the first item that has o
 (``run.solve``) that are items see it as ``interruption()``, and return what they have.
 
 BLAS has threads of its own. Where n_jobs is None these are the user's affair. Else it has one, but for long calls: its
-threads do not sleep after a call, they look out for the next one for 20 ms and more, and hold back ours.
+threads do not sleep after a call, they look out for the next one, for 70 ms by a timing, and hold back ours.
 """
 
 import math
@@ -49,7 +49,7 @@ Found = TypeVar("Found")
 
 MOST_JOBS = 1024  # threads of one process; more of them are a mistake
 WORTH = 1 << 20  # multiplications in the time that it takes to wake a thread: 40 to 120 us, at 5 to 10 of them in a ns
-_LONG = 1 << 30  # multiplications of a long call of BLAS, 100 to 200 ms of one thread: 5 to 10 times what follows it
+_LONG = 1 << 30  # multiplications of a long call of BLAS: 100 to 200 ms, longer than its threads stay awake after it
 _WAITING = 0.01  # seconds between two looks at threads that end after Ctrl-C
 N_JOBS = (NONE, Whole(1, MOST_JOBS), Whole(-MOST_JOBS, -1))
 

@@ -21,13 +21,17 @@ from softmargin.estimators.posing.summed import class_prices, svm_sum
 from softmargin.features.landmarks import choose_landmarks
 from softmargin.kernels import scaled_gamma
 
-__all__ = ["checked_rows", "pose_landmarks"]
+__all__ = ["checked_rows", "gathered", "pose_landmarks"]
 
 _OF_ROWS = ("support_", "dual_coef_")  # attributes that only a fit of local rows has
 
 
 def checked_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
-    """Return Dask collections as checked partitions; set what a fit says of its features."""
+    """Return Dask collections as checked partitions, by one pass; set what a fit says of its features."""
+    if estimator.device is not None:
+        raise IncompatibleError(
+            f"device={estimator.device!r} moves a NumPy X, and the rows of a Dask collection stay; use device=None."
+        )
     if getattr(estimator, "probability", None) not in (None, False):
         raise IncompatibleError(
             "probabilities are fitted to held-out rows, which Dask collections are not cut into; use probability=None, "
@@ -46,6 +50,15 @@ def checked_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
     for name in _OF_ROWS:
         estimator.__dict__.pop(name, None)
     return Data(rows, rows.labels, None, rows.labels if has_classes else None)
+
+
+def gathered(estimator: Any, rows: DaskRows) -> Data:
+    """Bring the rows of a cluster here; their features keep their names."""
+    names = getattr(estimator, "feature_names_in_", None)
+    data: Data = estimator._checked(*rows.gathered())
+    if names is not None:
+        estimator.feature_names_in_ = names
+    return data
 
 
 def pose_landmarks(estimator: Any, rows: DaskRows) -> Posed:

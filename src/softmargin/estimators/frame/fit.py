@@ -25,7 +25,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from softmargin.backends.arrays import is_dask, is_foreign, on_host
 from softmargin.core.certificate import Certificate
-from softmargin.core.errors import IncompatibleError
 from softmargin.core.parameters import check_all
 from softmargin.core.threads import threads
 from softmargin.core.warn import warn_caller
@@ -212,32 +211,16 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
         self._check_parameters()
         with threads(self.n_jobs):
             if is_dask(X, y, sample_weight) and type(self)._pose_rows is not CertifiedEstimator._pose_rows:
-                data = self._checked_rows(X, y, sample_weight)
+                from softmargin.estimators.frame.cluster import checked_rows, gathered
+
+                data = checked_rows(self, X, y, sample_weight)
                 posed = self._pose_rows(data.X)
                 if self._is_summed_there and self.solver == "auto" and data.X.are_light(posed.problem.shape):
-                    return self._train(self._gathered(data.X), checkpoint=checkpoint)
+                    return self._train(gathered(self, data.X), checkpoint=checkpoint)
                 return self._train(data, posed, checkpoint)
             if self._is_summed_there and (is_foreign(X) or self.device is not None):
                 return self._train(*self._posed_there(X, y, sample_weight), checkpoint)
             return self._train(self._checked(self._placed(X), y, sample_weight), checkpoint=checkpoint)
-
-    def _checked_rows(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        """Check Dask collections: one pass over them."""
-        from softmargin.estimators.frame.cluster import checked_rows
-
-        if self.device is not None:
-            raise IncompatibleError(
-                f"device={self.device!r} moves a NumPy X, and the rows of a Dask collection stay; use device=None."
-            )
-        return checked_rows(self, X, y, sample_weight)
-
-    def _gathered(self, rows: Any) -> Data:
-        """Bring the rows of a cluster here; their features keep their names."""
-        names = getattr(self, "feature_names_in_", None)
-        data = self._checked(*rows.gathered())
-        if names is not None:
-            self.feature_names_in_ = names
-        return data
 
     def _posed_there(self, X: Any, y: Any, sample_weight: Any) -> tuple[Data, Posed]:
         """Check data on a device, or move them there, and pose their problem."""

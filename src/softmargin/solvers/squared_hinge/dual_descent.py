@@ -34,76 +34,37 @@ share the passes; a penalised one is not a feature; variables leave the set earl
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.lanes import WIDTH, aligned, padded, zeros
+from softmargin.backends.lanes import WIDTH, aligned, zeros
 from softmargin.core.certificate import relative_gap
 from softmargin.core.deadline import alarm
-from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import ManyProblems, SquaredHingeProblem
 from softmargin.matrices.operator import rmatmul, row_squares
-from softmargin.matrices.rows import as_rows
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.common.span import SpanTuning
 from softmargin.solvers.squared_hinge._class_spans import go_to_span
 from softmargin.solvers.squared_hinge._descent_loop import Duals, Visits, descend_coordinates
+from softmargin.solvers.squared_hinge._descent_state import (
+    DescentState,
+    DescentTuning,
+    active_in,
+    enliven,
+    inverse_of,
+    move_multipliers,
+    n_words,
+    stacked,
+    structs,
+    theta_of,
+)
 
 __all__ = ["DescentState", "DescentTuning", "OneVsRestDescent", "SquaredHingeDescent"]
 
 Array = NDArray[Any]
-
-
-class DescentTuning(NamedTuple):
-    """The constants of the descent."""
-
-    rho_share: float = 0.1  # rho as a share of a sample's curvature, as in softmax dual descent: by hand
-    beyond: float = 0.1  # of the largest violation: gradients beyond it leave the set; 1, 0.3, 0.1, 0.03 tried on text
-    set_target: float = 0.1  # share of its first gap at which a shrunken set is done: by hand
-    max_set_passes: int = 30  # visits of a shrunken set, in passes over everything: by hand
-    slow: float = 0.85  # share of the gap that a step over the set leaves: from then on, class by class; by hand
-    max_class_steps: int = 12  # of one class before the next one: copies of its column cost less; 4 and 12 tried
-    step_share: float = 0.25  # of a pass's visits, in a step over a shrunken set; more would come late to tol
-    span_every: int = 8  # steps between two in the span of their moves; on news20 12 took longer
-
-
-@dataclass
-class DescentState:
-    """Arrays and plain numbers, which a checkpoint holds, and scratch; k is padded to whole tiles, or 1."""
-
-    alpha: Array  # (n * k,)
-    weights: Array  # ((d + 1) * k,)
-    bias: Array  # (k,) b
-    multiplier: Array  # (k,) beta
-    rho: Array  # (k,)
-    gaps: Array  # (k,) gap found in the last pass
-    steepest: Array  # (k,) the largest gradient with which a variable at a bound stays in the set
-    order: Array  # (n,) samples; the first n_open have a price, the first n_active are in the set
-    live: Array  # (n * words,) bit t of a sample: tile t is in the set; empty where there is one class
-    random: Array  # (1,) state of the shuffle
-    moves: Array  # (1 + r, alpha and weights): their values after the last step in the span of the moves, r moves
-    damping: Array  # (k,) of the next such step
-    n_open: int
-    dual: float  # sum of the dual values
-    n_active: int = 0  # 0: the next pass is over everything
-    visits_left: int = 0
-    target: float = 0.0  # gap of the set at which it is done
-    gap: float = math.inf  # of the last pass
-    is_slow: bool = False  # sets are visited class by class
-    last_gap: float = math.inf  # of the pass before it, or of the last pass of the step before
-    passes_left: int = 0  # steps before the next one in the span of the moves (``common.span``)
-    interval: int = 0
-    n_useless: int = 0
-    n_spans: int = 0
-    span_dual: float = 0.0
-    loop: tuple[Duals, Visits] | None = field(default=None, init=False, repr=False)  # made by the first step
-
-    positions: ClassVar[dict[str, str]] = {"order": "order", "n_open": "order", "n_active": "order"}
-    tiles: ClassVar[dict[str, tuple[str, str]]] = {"live": ("order", "alpha")}
-    grows: ClassVar[dict[str, tuple[str, int]]] = {"moves": ("moves", 0)}
 
 
 class _Descent(Resumable):
@@ -119,10 +80,10 @@ class _Descent(Resumable):
 
     def _start(self, parts: list[Any], init: list[Any] | None, rng: np.random.Generator) -> DescentState:
         """Begin at alpha = 0, or near ``init``."""
-        binary, signs, prices = _stacked(parts)
+        binary, signs, prices = stacked(parts)
         n, k = signs.shape
         weights, bias, alpha, dual = zeros((binary.X.shape[1] + 1) * k), zeros(k), np.zeros((n, k)), 0.0
-        is_open, inverse = prices > 0.0, _inverse(prices, binary.is_squared)
+        is_open, inverse = prices > 0.0, inverse_of(prices, binary.is_squared)
         if init is not None:
             for c, (part, mine) in enumerate(zip(parts, init, strict=True)):
                 alpha[:, c] = part.dual_columns(mine)[:, 0]
@@ -137,7 +98,7 @@ class _Descent(Resumable):
             rho += self.tuning.rho_share * sums / np.maximum(is_open.sum(axis=0), 1)
         if not binary.has_free_bias:
             bias += binary.constant**2 * net
-        theta = _theta(binary, rho)
+        theta = theta_of(binary, rho)
         return DescentState(
             alpha=aligned(alpha.ravel()),
             weights=weights,
@@ -147,7 +108,7 @@ class _Descent(Resumable):
             gaps=np.zeros(k),
             steepest=np.full(k, np.inf),
             order=np.concatenate([np.flatnonzero(some), np.flatnonzero(~some)]),
-            live=np.zeros(n * _words(k), dtype=np.uint64),
+            live=np.zeros(n * n_words(k), dtype=np.uint64),
             random=rng.integers(1, 2**63, size=1, dtype=np.uint64),
             moves=np.empty((0, alpha.size + len(weights))),
             damping=np.zeros(k),
@@ -159,21 +120,21 @@ class _Descent(Resumable):
     def step(self, problem: Any, state: DescentState) -> DescentState:
         """Make one pass over everything, or passes over the set that cost a share of it; then move the multipliers."""
         parts = self._parts(problem)
-        state.loop = state.loop or _structs(parts, state, self.tuning.beyond)
+        state.loop = state.loop or structs(parts, state, self.tuning.beyond)
         binary, k = parts[0].as_binary(), len(state.bias)
         go_to_span(binary, state, self.tuning.span_every, self.span_tuning)
         whole = state.n_open * -(-k // WIDTH)
         is_full = state.n_active == 0
         if is_full:
-            _enliven(state, k)
+            enliven(state, k)
             passes = (state.n_open, 0, math.inf)
         else:
             passes = (state.n_active, min(state.visits_left, int(self.tuning.step_share * whole)), state.target)
-        state.last_gap, theta = state.gap, _theta(binary, state.rho)
+        state.last_gap, theta = state.gap, theta_of(binary, state.rho)
         if is_full or k == 1 or not state.is_slow:
             state.n_active, visits, state.gap, rise = descend_coordinates(*state.loop, len(parts), *passes, alarm())
             state.is_slow |= not (is_full or binary.is_squared) and state.gap > self.tuning.slow * state.last_gap
-            _move_multipliers(state, theta, slice(None))
+            move_multipliers(state, theta, slice(None))
         else:
             visits, rise = self._class_by_class(state.loop, state, theta, len(parts))
             state.gap = float(state.gaps.sum())
@@ -198,7 +159,7 @@ class _Descent(Resumable):
         prices, scratch, lists = duals.C.reshape(n, -1), zeros(3), np.zeros(3, dtype=np.int64)
         target, budget, done, rise = state.target / m, int(self.tuning.step_share * state.n_open), 0, 0.0
         for c in np.flatnonzero(state.gaps[:m] > target).tolist():
-            mine, active = slice(c, c + 1), _active_in(state, c)
+            mine, active = slice(c, c + 1), active_in(state, c)
             column = (signs[:, c], prices[:, c % prices.shape[1]], alpha[:, c], weights[:, c])
             y, C, a, w = map(np.ascontiguousarray, column)
             own = Duals(duals.rows, duals.squares, y, C, duals.is_squared, a, w, state.bias[mine], duals.pull[mine])
@@ -207,7 +168,7 @@ class _Descent(Resumable):
             left, m_left = self.tuning.max_class_steps, len(active)
             while left > 0 and m_left > 0 and state.gaps[c] > target:
                 m_left, visited, _, gain = descend_coordinates(own, looks, 1, m_left, budget, target, ring)
-                _move_multipliers(state, theta, mine)
+                move_multipliers(state, theta, mine)
                 done, rise, left = done + visited, rise + gain, left - 1
             alpha[:, c], weights[:, c] = a, w
         return done // WIDTH, rise
@@ -216,7 +177,7 @@ class _Descent(Resumable):
         """Return feasible points."""
         parts = self._parts(problem)
         m, k = len(parts), len(state.bias)
-        columns = state.alpha.reshape(-1, k) * _stacked(parts)[1]
+        columns = state.alpha.reshape(-1, k) * stacked(parts)[1]
         weights = state.weights.reshape(-1, k)[:-1]
         points: list[Any] = parts[0].points_of(parts, columns[:, :m], weights[:, :m], state.multiplier[:m])
         return points
@@ -226,7 +187,7 @@ class _Descent(Resumable):
         # A sample was visited half a pass ago, on average.
         fall = min(state.gap / state.last_gap, 1.0) if 0.0 < state.last_gap < math.inf else 1.0
         gap, dual, binary = state.gap * math.sqrt(fall), state.dual, self._parts(problem)[0].as_binary()
-        theta = _theta(binary, state.rho)
+        theta = theta_of(binary, state.rho)
         pull = state.bias - theta * state.multiplier  # theta rho y'a
         net = np.divide(pull, theta * state.rho, out=np.zeros_like(pull), where=theta * state.rho > 0.0)
         if binary.has_free_bias:
@@ -292,75 +253,3 @@ class OneVsRestDescent(_Descent):
     def point(self, problem: ManyProblems, state: DescentState) -> list[Any]:
         """Return feasible dual variables of every class, with the multipliers as biases: the best need two products."""
         return self._points(problem, state)
-
-
-def _stacked(parts: list[Any]) -> tuple[Any, Array, Array]:
-    """Return what the parts share, their labels (n, k), int8, and their prices, (n, k) or (n, 1) where all agree."""
-    binaries = [part.as_binary() for part in parts]
-    first = binaries[0]
-    if not all(binary.X is first.X and binary[3:] == first[3:] for binary in binaries):
-        raise IncompatibleError(
-            "OneVsRestDescent needs classes of the same rows, loss and intercept; these differ. Use EachClass."
-        )
-    k = padded(len(parts)) if len(parts) > 1 else 1
-    signs = np.ones((len(first.y), k), dtype=np.int8)
-    for c, binary in enumerate(binaries):
-        signs[:, c] = binary.y
-    if all(np.array_equal(binary.C, first.C) for binary in binaries):
-        return first, signs, first.C[:, None]
-    prices = np.zeros(signs.shape)
-    for c, binary in enumerate(binaries):
-        prices[:, c] = binary.C
-    return first, signs, prices
-
-
-def _structs(parts: list[Any], state: DescentState, beyond: float) -> tuple[Duals, Visits]:
-    """Return the arguments of the compiled passes that stay the same."""
-    binary, signs, prices = _stacked(parts)
-    rows, k = as_rows(binary.X), signs.shape[1]
-    squares = row_squares(binary.X)
-    point = (state.alpha, state.weights, state.bias, _theta(binary, state.rho) * state.rho)
-    duals = Duals(rows, squares, signs.ravel(), prices.ravel(), binary.is_squared, *point)
-    found = (state.order, state.live, state.steepest, state.gaps, state.random)
-    return duals, Visits(*found, beyond, zeros(3 * k), np.zeros(3 * -(-k // WIDTH), dtype=np.int64))
-
-
-def _theta(binary: Any, rho: Array) -> Array:
-    """Return theta of the bias: 1 where it is free, 0 where there is none; (k,)."""
-    if binary.has_free_bias:
-        return np.ones_like(rho)
-    square = float(binary.constant) ** 2
-    theta: Array = np.divide(square, square + rho, out=np.zeros_like(rho), where=square + rho > 0.0)
-    return theta
-
-
-def _inverse(prices: Array, is_squared: bool) -> Array:
-    """Return r, zero where the price is."""
-    return np.divide(1.0, prices, out=np.zeros_like(prices), where=(prices > 0.0) & is_squared)
-
-
-def _move_multipliers(state: DescentState, theta: Array, mine: slice) -> None:
-    """Let the multipliers of some classes follow their biases, after a step over their variables."""
-    pull = state.bias[mine] - theta[mine] * state.multiplier[mine]
-    state.multiplier[mine] = state.bias[mine]
-    state.bias[mine] = theta[mine] * state.multiplier[mine] + pull
-
-
-def _active_in(state: DescentState, c: int) -> Array:
-    """Return the samples of the set in which the tile of class c is, an array of the caller's own."""
-    active, tile = state.order[: state.n_active], c // WIDTH
-    words = state.live.reshape(len(state.order), -1)[active, tile // 64]
-    return np.asarray(active[(words >> np.uint64(tile % 64)) & np.uint64(1) == 1])
-
-
-def _words(k: int) -> int:
-    """Return how many words hold a bit for every tile."""
-    return -(-k // (64 * WIDTH)) if k > 1 else 0
-
-
-def _enliven(state: DescentState, k: int) -> None:
-    """Set the bits of all tiles."""
-    n_tiles = k // WIDTH
-    for word in range(_words(k)):
-        bits = min(n_tiles - 64 * word, 64)
-        state.live.reshape(len(state.order), -1)[:, word] = np.uint64((1 << bits) - 1)
