@@ -16,6 +16,7 @@ from helpers import make_problem
 from reference.kernel_optimum import kernel_optimum
 from reference.l2_optimum import l2_optimum
 from reference.optimum import svm_optimum
+from softmargin.backends.lanes import WIDTH
 from softmargin.core.errors import IncompatibleError, ModelFileError
 from softmargin.data import blobs
 from softmargin.kernels import Linear, Rbf
@@ -35,6 +36,7 @@ from softmargin.solvers import (
     Smo,
     SquaredHingeDescent,
 )
+from softmargin.solvers.squared_hinge._descent_state import active_in
 from softmargin.solvers.squared_hinge.dual_descent import DescentTuning
 from softmargin.testing import check_run
 
@@ -160,10 +162,9 @@ def test_when_the_estimate_says_so_every_class_meets_the_tolerance_itself(name):
 CLASS_BY_CLASS = OneVsRestDescent(DescentTuning(slow=0.0))  # as soon as there is a smaller set
 
 
-@pytest.mark.parametrize("solver", [OneVsRestDescent(), CLASS_BY_CLASS], ids=["together", "class by class"])
 @pytest.mark.parametrize("has_bias", [True, False])
 @pytest.mark.parametrize("k", [1, 5, 260])  # one class alone, two tiles, more tiles than a word has bits
-def test_classes_that_share_their_passes_reach_the_optimum_of_each(k, has_bias, solver):
+def test_classes_that_share_their_passes_reach_the_optimum_of_each(k, has_bias):
     rng = np.random.default_rng(k)
     n = 80
     gram = Gram(Linear(), csr_matrix(rng.standard_normal((n, 12)) * (rng.random((n, 12)) < 0.4)))
@@ -172,7 +173,7 @@ def test_classes_that_share_their_passes_reach_the_optimum_of_each(k, has_bias, 
     prices = np.full((n, k), 2.0) if k == 260 else rng.integers(0, 4, (n, k)).astype(float)
     parts = [L2SVM(gram, 2.0 * (y == c) - 1.0, C=prices[:, c], has_bias=has_bias) for c in range(k)]
     problem = OneVsRest(parts)
-    result = solve(problem, solver, stop=Stop(1e-6, 5000), rng=0)
+    result = solve(problem, OneVsRestDescent(), stop=Stop(1e-6, 5000), rng=0)
     assert result.status is Status.CONVERGED
     for part, mine in zip(parts[:5], result.point, strict=False):
         best = solve(part, PrimalNewton(), stop=Stop(1e-10, 100), rng=0).certificate
@@ -185,6 +186,35 @@ def test_classes_of_other_rows_do_not_share_passes():
     mixed = OneVsRest([problem.parts[0] for problem in problems])
     with pytest.raises(IncompatibleError, match="needs classes of the same rows"):
         solve(mixed, OneVsRestDescent(), stop=Stop(1e-3, 10), rng=0)
+
+
+@pytest.mark.parametrize("k", [5, 260])  # two tiles, more tiles than a word has bits
+def test_hinges_go_class_by_class_and_squared_hinges_do_not(k):
+    rng = np.random.default_rng(k)
+    X = csr_matrix(rng.standard_normal((80, 12)) * (rng.random((80, 12)) < 0.4))
+    y, gram = rng.integers(0, k, 80), Gram(Linear(), X)
+    hinges = OneVsRest([MulticlassSVM(X, y == c, n_classes=2, bias=1.0) for c in range(k)])
+    squared = OneVsRest([L2SVM(gram, 2.0 * (y == c) - 1.0) for c in range(k)])
+    for problem, is_slow in ((hinges, True), (squared, False)):
+        state = CLASS_BY_CLASS.start(problem, None, np.random.default_rng(0))
+        for _ in range(4):
+            state = CLASS_BY_CLASS.step(problem, state)
+        assert state.is_slow == is_slow
+    alone, together = (
+        solve(hinges, solver, stop=Stop(1e-6, 5000), rng=0) for solver in (CLASS_BY_CLASS, OneVsRestDescent())
+    )
+    assert alone.status is Status.CONVERGED
+    assert alone.certificate.primal == pytest.approx(together.certificate.primal, rel=2e-6)
+
+
+def test_the_samples_of_a_class_are_those_with_the_bit_of_its_tile():
+    live = np.zeros((6, 2), dtype=np.uint64)
+    live[[1, 4, 5], 1] = 1  # tile 64
+    live[[0, 1], 0] = 1 << 63  # tile 63
+    state = SimpleNamespace(order=np.array([4, 0, 1, 5, 2, 3]), n_active=3, live=live.ravel())
+    assert active_in(state, 64 * WIDTH).tolist() == [4, 1]
+    assert active_in(state, 63 * WIDTH + 1).tolist() == [0, 1]
+    assert active_in(state, 0).tolist() == []
 
 
 @pytest.mark.parametrize("solver", [OneVsRestDescent(), CLASS_BY_CLASS], ids=["together", "class by class"])
