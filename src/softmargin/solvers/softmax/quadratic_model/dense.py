@@ -9,7 +9,8 @@ The same q as by samples. H is formed
     one column                  as Z Z', with Z the columns times sqrt(B_i)
     few features                as one product of all products of two features, which are cached from one model to the
                                 next, with all products of two classes
-    many entries                pair of classes by pair, from the samples that may confuse the two
+    many entries                pair of classes by pair, from the samples that may confuse the two, in single
+                                precision: it is a model, G and the search along D are exact
     else                        as one product for what couples the classes, and one per class for the rest
 
 After that no sample is visited: a pass keeps the gradient of the model up to date, and an entry that does not move
@@ -131,10 +132,9 @@ class DenseModel(QuadraticModel):
             _scatter(samples.pairs @ products, self.features, self.classes, d + problem.fit_intercept, k, H)
             return H
         row_of = np.searchsorted(self.rows, self.features)
-        table = samples.table(self.rows)
         if self.is_large:
-            return _by_pairs(table, row_of, self.classes, P, samples, self.tuning.faint)
-        return _by_classes(table, row_of, self.classes, P, samples)
+            return _by_pairs(samples.rows_at(self.rows), row_of, self.classes, P, samples, self.tuning.faint)
+        return _by_classes(samples.table(self.rows), row_of, self.classes, P, samples)
 
     def minimise(self, accuracy: float, max_passes: int) -> bool:
         """Pass over the entries until a pass changes less than ``accuracy`` times the first; return whether cut off."""
@@ -162,7 +162,7 @@ class DenseModel(QuadraticModel):
         slope = self._penalty_slope(v)
         curvature = (self._penalty_slope((1.0 + APART) * v) - slope) / (APART * v + TINY)
         slope, curvature = np.where(is_free, 0.0, slope), np.where(is_free, 0.0, curvature)
-        H = self.H[np.ix_(used, used)]
+        H = self.H[np.ix_(used, used)].astype(np.float64, copy=False)
         H[np.diag_indices(len(used))] += curvature + self.tuning.ridge * self.curvature[used]
         _, step, trouble = dposv(H, -(self.slopes[used] + self.response[used] + slope), lower=True)
         if trouble:
@@ -320,14 +320,15 @@ def _by_classes(X: Array, row_of: Array, classes: Array, P: Array, samples: Samp
 
 
 def _by_pairs(X: Array, row_of: Array, classes: Array, P: Array, samples: Samples, faint: float) -> Array:
-    """Return the same where there are many entries.
+    """Return the same where there are many entries, in the precision of X, which is (n, r) here.
 
     diag p - p p' is the sum over pairs of classes of p_c p_e (e_c - e_e) (e_c - e_e)'. Near the optimum few samples
     give a pair more than a faint weight; without the others H is smaller, and still has no negative eigenvalue.
     """
     k, P = P.shape[1], np.ascontiguousarray(P.T)
-    parts = [slice(*ends) for ends in pairwise(np.searchsorted(classes, np.arange(k + 1)).tolist())]
-    H, own = np.zeros((len(classes), len(classes))), np.tile(samples.C * samples.damping, (k, 1))
+    ends = np.searchsorted(classes, np.arange(k + 1)).tolist()
+    parts, columns = [slice(*pair) for pair in pairwise(ends)], np.split(row_of, ends[1:-1])
+    H, own = np.zeros((len(classes), len(classes)), dtype=X.dtype), np.tile(samples.C * samples.damping, (k, 1))
     if not samples.is_coupled:
         own += samples.C * P
     for c, e in combinations(range(k), 2) if samples.is_coupled else ():
@@ -337,12 +338,13 @@ def _by_pairs(X: Array, row_of: Array, classes: Array, P: Array, samples: Sample
         weights = weights[both]
         own[c, both] += weights
         own[e, both] += weights
-        Z = X[np.ix_(row_of[parts[c]], both)] * weights
-        H[parts[c], parts[e]] = -Z @ X[np.ix_(row_of[parts[e]], both)].T
+        some = X[both]
+        Z = some[:, columns[c]] * weights.astype(X.dtype)[:, None]
+        H[parts[c], parts[e]] = -Z.T @ some[:, columns[e]]
         H[parts[e], parts[c]] = H[parts[c], parts[e]].T
     for c, part in enumerate(parts):
         check_time()
         seen = np.flatnonzero(own[c])
-        Z = X[np.ix_(row_of[part], seen)] * np.sqrt(own[c, seen])
-        H[part, part] = Z @ Z.T
+        Z = X[seen][:, columns[c]] * np.sqrt(own[c, seen]).astype(X.dtype)[:, None]
+        H[part, part] = Z.T @ Z
     return H

@@ -27,6 +27,7 @@ __all__ = ["Layout", "SampleTuning", "Samples", "density", "draw", "n_pairs", "p
 
 Array = NDArray[Any]
 TINY = 1e-300  # the curvature of a feature that is zero everywhere
+IN_RANGE = 1e9  # single precision holds the squares of such numbers, times prices and summed
 
 
 class SampleTuning(NamedTuple):
@@ -97,6 +98,17 @@ class Samples:
         own = features[features < d]
         table = np.ones((len(features), n))
         table[: len(own)] = (self.X[:, own] if isinstance(self.X, np.ndarray) else self.X[:, own].toarray()).T
+        return table
+
+    def rows_at(self, features: Array) -> Array:
+        """Return the same numbers one sample per row, in single precision where squares of these keep their range."""
+        n, d = self.X.shape
+        own = features[features < d]
+        some = self.X[:, own] if isinstance(self.X, np.ndarray) else self.X[:, own].toarray()
+        sizes = np.abs(some).max(axis=0, initial=0.0)
+        is_far = (sizes > 0.0) & ((sizes < 1.0 / IN_RANGE) | (sizes > IN_RANGE))
+        table = np.ones((n, len(features)), dtype=np.float64 if is_far.any() else np.float32)
+        table[:, : len(own)] = some
         return table
 
 
