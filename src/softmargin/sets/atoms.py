@@ -10,7 +10,7 @@ Both know their shape, ``toarray()``, ``times(X)`` = X W, ``inner(G)`` = <W, G>,
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.linalg import qr, svd
+from numpy.linalg import qr, svd
 
 from softmargin.core.protocols import Array
 from softmargin.core.rounding import norms
@@ -105,6 +105,6 @@ class LowRank(NamedTuple):
 
     def orthogonal(self) -> "LowRank":
         """Return the same matrix with orthonormal columns in U and V, and s >= 0 in descending order: its triples."""
-        left, right = (qr(factor, mode="economic", check_finite=False) for factor in (self.U, self.V))
-        U, s, Vt = svd((left[1] * self.s) @ right[1].T, full_matrices=False, check_finite=False)
+        left, right = (qr(factor) for factor in (self.U, self.V))
+        U, s, Vt = svd((left[1] * self.s) @ right[1].T, full_matrices=False)
         return LowRank(left[0] @ U, s, right[0] @ Vt.T)

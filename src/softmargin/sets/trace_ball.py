@@ -5,10 +5,11 @@ those above a common threshold remain. The corners are the matrices radius * u v
 """
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import svd, svdvals
+from numpy.linalg import svd
 from scipy.linalg.blas import dnrm2
 from scipy.sparse.linalg import svds
 
@@ -29,6 +30,11 @@ _SVD = 8
 
 class TraceBall(Ball):
     """All W with sum of singular values <= radius."""
+
+    @cached_property
+    def _of_values(self) -> L1Ball:
+        """The l1 ball of singular values."""
+        return L1Ball(self.radius)
 
     def project(self, V: Array) -> Array:
         """Return the nearest point, by all singular values."""
@@ -51,7 +57,7 @@ class TraceBall(Ball):
 
     def shrunk(self, s: Array) -> Array:
         """Return the singular values of the nearest point."""
-        return L1Ball(self.radius).project(s)
+        return self._of_values.project(s)
 
     def theta(self, s: Array) -> float:
         """Return the threshold by which singular values shrink."""
@@ -78,7 +84,7 @@ class TraceBall(Ball):
 
     def least_by(self, s: Array, l2: float) -> float:
         """Do the same, given the singular values of Z; those that shrink to zero may be left out."""
-        return L1Ball(self.radius).least(s, l2)
+        return self._of_values.least(s, l2)
 
     def size(self, W: Any) -> float:
         """Return the sum of singular values / radius."""
@@ -108,9 +114,9 @@ class TraceBall(Ball):
         """
         check_time(values_work(Z.shape))
         whole = float(np.linalg.norm(errors)) + gamma(_SVD * sum(Z.shape)) * float(np.linalg.norm(Z))
-        return L1Ball(self.radius).bound_by(_singular_values(Z), l2, whole, whole)
+        return self._of_values.bound_by(_singular_values(Z), l2, whole, whole)
 
 
 def _singular_values(W: Array) -> Array:
     """Return the singular values; that of one row or column is its length."""
-    return np.array([dnrm2(W.ravel())]) if 1 in W.shape else np.asarray(svdvals(W))
+    return np.array([dnrm2(W.ravel())]) if 1 in W.shape else svd(W, compute_uv=False)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.linalg import qr, svd
+from numpy.linalg import qr, svd
 
 from softmargin.core.deadline import check_time
 from softmargin.core.protocols import Array
@@ -93,9 +93,9 @@ def leading(
         is_exact = False
         for _ in range(tuning.max_sweeps):
             check_time()
-            Q, R = qr(matrix.times(V), mode="economic", check_finite=False)
+            Q, R = qr(matrix.times(V))
             B = matrix.adjoint(Q)
-            right, s, rotation = svd(B, full_matrices=False, check_finite=False)
+            right, s, rotation = svd(B, full_matrices=False)
             rotation = rotation.T
             level = max(theta(s), _ROUNDING * float(s[0]))
             if s[-1] > level:
@@ -110,7 +110,7 @@ def leading(
             return Triples(Q @ rotation, s, right, rotation)
         V = _more_columns(right, min(2 * columns, *matrix.shape))
     check_time(svd_work(matrix.shape))
-    U, s, Vt = svd(matrix.toarray(), full_matrices=False, check_finite=False)
+    U, s, Vt = svd(matrix.toarray(), full_matrices=False)
     return Triples(U, s, Vt.T, None)
 
 
@@ -128,4 +128,4 @@ def _more_columns(V: Array, columns: int) -> Array:
     """Return an orthonormal basis whose first columns are those of V; the others are random with a fixed seed."""
     k, b = V.shape
     new = np.random.default_rng(columns).standard_normal((k, columns - b))
-    return np.asarray(qr(np.hstack([V, new]), mode="economic", check_finite=False)[0])
+    return np.asarray(qr(np.hstack([V, new]))[0])

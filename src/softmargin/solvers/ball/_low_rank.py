@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import eigvalsh
+from numpy.linalg import eigvalsh
 
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.problems.constrained import BallPoint
@@ -131,4 +131,4 @@ def distance(W: LowRank, Z: LowRank) -> float:
 
 def singular_values(G: Array) -> Array:
     """Return the singular values of a tall matrix, sorted, to half of the digits: enough to estimate the gap."""
-    return np.asarray(np.sqrt(np.maximum(eigvalsh(G.T @ G, check_finite=False)[::-1], 0.0)))
+    return np.asarray(np.sqrt(np.maximum(eigvalsh(G.T @ G)[::-1], 0.0)))

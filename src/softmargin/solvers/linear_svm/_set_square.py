@@ -42,7 +42,7 @@ class SetSquare:
     tuning: ClassVar[SquareTuning] = SquareTuning()
 
     def __init__(self, problem: BlockDualProblem, block: Any) -> None:
-        self.problem, self.descent = problem, KernelBlockDescent(block=block)
+        self.problem, self.block = problem, block
 
     def pays(self, m: int) -> bool:
         """Say whether m rows are visited faster on their square."""
@@ -72,7 +72,8 @@ class SetSquare:
         state = KernelDescentState(before.copy(), scores, part.gaps(before, scores), np.arange(m), random, m)
         gap = float(state.gaps.sum())
         if gap > target:
-            self.descent.descend(part, state, np.arange(m), target / gap, self.tuning.epochs)
+            descent = KernelBlockDescent(block=self.block)
+            descent.descend(part, state, np.arange(m), target / gap, self.tuning.epochs)
             alpha[rows] = state.alpha
             weights += rmatmul(X, state.alpha - before, problem.bias)
             gap = float(part.gaps(state.alpha, state.scores).sum())
