@@ -10,6 +10,7 @@ at most 2^31 terms, and the factor ``SLACK`` covers their own rounding.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "PIECE",
     "ULPS",
     "UNIT",
     "KernelErrors",
@@ -26,6 +28,8 @@ __all__ = [
     "column_sums",
     "gamma",
     "norms",
+    "piece_roundings",
+    "pieces",
     "squared_norm",
     "total",
 ]
@@ -34,6 +38,7 @@ Array = NDArray[Any]
 UNIT = 2.0**-53
 TINY = 2.0**-1074  # the error of a product that underflows
 SLACK = 1.0 + 2.0**-20
+PIECE = 256  # terms of a sum that BLAS adds in an order of its own, where sums are sums of sums: GEMM loses no speed
 ULPS = 4.0  # units in the last place by which exp, log, tanh and pow of NumPy may be off: twice what its tests demand
 
 
@@ -118,6 +123,17 @@ def column_roundings(n: int) -> int:
     return 2 * (math.isqrt(n) + 1)
 
 
+def pieces(n: int) -> Iterator[slice]:
+    """Yield the parts of a sum of n products: sums of sums have fewer roundings (maths: rounding, section 1)."""
+    for first in range(0, n, PIECE):
+        yield slice(first, min(first + PIECE, n))
+
+
+def piece_roundings(n: int) -> int:
+    """Return how many roundings a sum of n products over such parts has."""
+    return min(n, PIECE) + -(-n // PIECE)
+
+
 class ScoreErrors(NamedTuple):
     """Bounds on the errors of scores (n, k), of low rank: |error| <= rows slope + level, entry by entry."""
 
@@ -145,11 +161,11 @@ class KernelErrors(NamedTuple):
     rows: Array  # (n,)
     sizes: Array  # (n,)
 
-    def of_scores(self, alpha: Array, operations: int, constant: float) -> ScoreErrors:
-        """Bound the errors of K alpha + constant * sum alpha, for entries of alpha with so many roundings each."""
+    def of_scores(self, alpha: Array, roundings: int, constant: float) -> ScoreErrors:
+        """Bound the errors of K alpha + constant * sum alpha: so many roundings of a sum and of alpha's own entries."""
         weights = np.abs(alpha)
         sums = weights.sum(axis=0)
-        share = gamma(int(np.count_nonzero(weights.any(axis=1))) + operations + 8)
+        share = gamma(roundings + 8)
         rows = np.column_stack([self.rows, self.sizes])
         slope = np.vstack([sums, share * (self.sizes @ weights)])
         return ScoreErrors(rows, slope, self.rows @ weights + share * constant * sums)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.core.rounding import ULPS, UNIT, KernelErrors, gamma
+from softmargin.core.rounding import SLACK, ULPS, UNIT, KernelErrors, gamma
 from softmargin.core.sparse import checked_sparse
 from softmargin.kernels.points import DENSE_COPIES, Points, are_full, products, slices
 
@@ -112,7 +112,8 @@ class _OfDistance:
 
     def errors(self, points: Points) -> KernelErrors:
         """Bound the rounding errors of values from coordinate differences: t e^-t < 1 for every exponent t."""
-        return KernelErrors(np.full(len(points), gamma(points.X.shape[1] + 8 + ULPS)), np.ones(len(points)))
+        both = gamma(points.X.shape[1] + 8 + 2.0 * ULPS)  # a unit in the last place is two roundings
+        return KernelErrors(np.full(len(points), 0.5 * both), np.ones(len(points)))
 
 
 @dataclass(frozen=True)
@@ -160,19 +161,24 @@ class Rbf(_OfDistance):
 
     def _parts(self, points: Points) -> Array:
         """Bound the part of every point in the rounding error of an exponent in float64; shape (n,)."""
-        return np.asarray(2.0 * gamma(points.longest + 10) * self.gamma * points.sqnorms)
+        # A product of two rows has as many terms as the shorter one. gamma is convex: below its chord to the longest.
+        shares = (points.lengths + 10.0) / (points.longest + 10.0)
+        return np.asarray(2.0 * gamma(points.longest + 10) * shares * self.gamma * points.sqnorms)
 
     def _lost(self, points: Points) -> float:
         return float(self._parts(points).max(initial=0.0))
 
     def errors(self, points: Points) -> KernelErrors:
         """Bound the rounding errors of values between these points: by either way to compute the distances."""
-        either, parts = super().errors(points), self._parts(points)
-        # No two values of an rbf kernel differ by more than 1; below the limit, e^t - 1 is about t.
-        parts = np.minimum(parts, _LOST) if _has_differences(points) else np.where(parts > 2.0**-21, 1.0, parts)
+        errors, parts = super().errors(points), self._parts(points)
+        rows = parts + 0.5 * gamma(2.0 * ULPS)
+        if _has_differences(points):  # beyond the limit no value comes by products: SLACK is for those next to it
+            rows = np.where(parts > SLACK * _LOST, errors.rows, np.maximum(rows, errors.rows))
+        else:  # no two values of an rbf kernel differ by more than 1; below the limit, e^t - 1 is about t
+            rows = np.where(parts > 2.0**-21, 1.0, rows)
         if points.is_moved:  # by one rounding of every coordinate; no slope of e^(-gamma d^2) exceeds sqrt(2 gamma / e)
-            parts = parts + math.sqrt(2.0 * self.gamma / math.e) * UNIT * np.sqrt(points.sqnorms)
-        return either._replace(rows=either.rows + parts)
+            rows = rows + math.sqrt(2.0 * self.gamma / math.e) * UNIT * np.sqrt(points.sqnorms)
+        return errors._replace(rows=rows)
 
 
 def _rbf_values(inner: Array, scale: float, left: Array, right: Array) -> Array:

@@ -56,6 +56,11 @@ class DevicePoints:
         return int(self.X.shape[1])
 
     @property
+    def lengths(self) -> int:
+        """The same: all rows are as long."""
+        return self.longest
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """The type of X, as NumPy names it."""
         return np.dtype(np.float64 if self.X.dtype == self.home.xp.float64 else np.float32)

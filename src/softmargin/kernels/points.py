@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.core.rounding import pieces
+
 __all__ = ["DENSE_COPIES", "TILE_NUMBERS", "Points", "add_product", "are_full", "products", "slices", "tile_shape"]
 
 Array = NDArray[Any]
@@ -45,7 +47,7 @@ def tile_shape(numbers_per_row: int) -> tuple[int, int]:
 
 
 def add_product(out: Array, tile: Array, weights: Array) -> None:
-    """Add ``tile @ weights`` to ``out``, in float64 whatever the tile is.
+    """Add ``tile @ weights`` to ``out``, in float64 whatever the tile is; that of a float64 one as a sum of sums.
 
     Parameters
     ----------
@@ -54,7 +56,8 @@ def add_product(out: Array, tile: Array, weights: Array) -> None:
     weights : float64 array of shape (n, k)
     """
     if tile.dtype == np.float64:
-        out += tile @ weights
+        for part in pieces(len(weights)):
+            out += tile[:, part] @ weights[part]
         return
     transposed = np.ascontiguousarray(weights.T)  # BLAS is faster on a few long rows than on a few thin columns
     for rows in slices(len(tile), max(1, _STRIP // max(1, tile.shape[1]))):
@@ -139,10 +142,14 @@ class Points:
         return Points(np.subtract(self.X, origin, dtype=np.float64), is_moved=True)
 
     @property
+    def lengths(self) -> Any:
+        """How many numbers each row holds, (n,), or all of them: terms of a product beside zeros, at most."""
+        return np.diff(self.X.indptr) if self.is_sparse else int(self.X.shape[1])
+
+    @property
     def longest(self) -> int:
         """How many numbers a row holds at most."""
-        is_thin = self.is_sparse and not self.is_full
-        return int(np.diff(self.X.indptr).max(initial=0) if is_thin else self.X.shape[1])
+        return int(np.max(self.lengths, initial=0))
 
     def widened(self) -> "Points":
         """Return the same rows in float64."""

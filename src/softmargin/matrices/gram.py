@@ -25,12 +25,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
-from softmargin.core.rounding import Rounded, ScoreErrors, gamma, norms, squared_norm
+from softmargin.core.rounding import (
+    Rounded,
+    ScoreErrors,
+    column_roundings,
+    column_sums,
+    gamma,
+    norms,
+    piece_roundings,
+    squared_norm,
+)
 from softmargin.core.threads import n_threads
 from softmargin.kernels.points import add_product
 from softmargin.matrices.kernel_matrix import GramMemory, Judged, Moment, check_finite
-from softmargin.matrices.operator import longest_row, matmul, rmatmul, sum_roundings
-from softmargin.matrices.row_store import RowStore, sum_rows
+from softmargin.matrices.operator import matmul, rmatmul, score_roundings, sum_roundings
+from softmargin.matrices.row_store import RowStore, row_roundings, sum_rows
 from softmargin.matrices.tiles import TiledMatrix
 
 __all__ = ["Gram", "GramMemory", "GramTuning", "Judged"]
@@ -271,7 +280,7 @@ class Gram(TiledMatrix):
         weights = rmatmul(self.X, alpha, self.bias)
         scores = np.concatenate([part for _, part in matmul(self.X, weights, self.bias)])
         slope = gamma(sum_roundings(self.X, alpha.shape[1]) + operations) * (lengths @ np.abs(alpha))
-        slope += gamma(longest_row(self.X) + 12) * norms(weights, axis=0)
+        slope += gamma(score_roundings(self.X) + 12) * norms(weights, axis=0)
         return self._judged(alpha, scores, ScoreErrors(lengths[:, None], slope[None, :], np.zeros(len(slope))))
 
     def wide_scores(self, alpha: Array) -> Array:
@@ -280,6 +289,13 @@ class Gram(TiledMatrix):
             return self.scores(alpha)
         index = np.flatnonzero(alpha.any(axis=1))
         return self._sums(slice(0, self.n), self.n, index, alpha[index], is_wide=True)
+
+    def sum_roundings(self, m: int) -> int:
+        """Return how many roundings a sum of ``wide_scores`` has: over rows that are cached, then over tiles."""
+        cached = max(row_roundings(self.n, m), column_roundings(m))
+        if self.is_given or (self.is_stored and self.dtype == np.float64):
+            return cached
+        return max(cached, piece_roundings(m) + -(-m // self._tile[1])) + 1
 
     def energy(self, alpha: Array, operations: int) -> Rounded:
         """Return <alpha, K alpha> alone, as ``judged`` does."""
@@ -314,4 +330,4 @@ class Gram(TiledMatrix):
         """Return K[:, index] values, for rows that are cached or given; K is symmetric."""
         if not self.is_given:
             return sum_rows(self._store.values, self._store.place[index], values)
-        return np.asarray(sum_rows(np.asarray(self.X), index, values) + self.bias**2 * values.sum(axis=0))
+        return np.asarray(sum_rows(np.asarray(self.X), index, values) + self.bias**2 * column_sums(values))

@@ -105,7 +105,9 @@ class KernelMatrix:
 
         The errors also hold for every alpha within ``operations`` roundings of this one.
         """
-        return self._judged(alpha, self.wide_scores(alpha), self._errors.of_scores(alpha, operations, self.bias**2))
+        scores, used = self.wide_scores(alpha), int(np.count_nonzero(alpha.any(axis=1)))
+        roundings = self.sum_roundings(used) + operations
+        return self._judged(alpha, scores, self._errors.of_scores(alpha, roundings, self.bias**2))
 
     def _judged(self, alpha: Array, scores: Array, errors: ScoreErrors) -> Judged:
         if np.isfinite(alpha).all():  # else the cause is alpha, and the certificate shows it
@@ -124,6 +126,10 @@ class KernelMatrix:
     def wide_scores(self, alpha: Array) -> Array:
         """Return K alpha, (n, k), by kernel values in float64."""
         raise NotImplementedError
+
+    def sum_roundings(self, m: int) -> int:
+        """Return how many roundings a sum of ``wide_scores`` over m rows has at most."""
+        return m
 
     def negative_eigenvalue(self) -> float:
         """Return a negative upper bound on the smallest eigenvalue of K, or 0.0 where none was found.

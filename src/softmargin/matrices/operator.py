@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
-from softmargin.core.rounding import TINY, column_roundings, column_sums
+from softmargin.core.rounding import PIECE, TINY, column_roundings, column_sums, piece_roundings, pieces
 from softmargin.core.sparse import checked_sparse
 from softmargin.core.threads import n_threads, row_shares, spread
 
@@ -35,6 +35,7 @@ __all__ = [
     "row_norms",
     "row_slices",
     "row_squares",
+    "score_roundings",
     "sum_roundings",
     "with_constant",
 ]
@@ -109,8 +110,7 @@ def matmul(X: Any, W: Array, bias: float) -> Iterator[tuple[slice, Array]]:
 
     def scored(rows: slice) -> tuple[slice, Array]:
         block = _wide_block(X, rows)
-        # Dense scores come one class after the other: where a row has few, NumPy goes along whole columns.
-        scores = (W[:-1].T @ block.T).T if isinstance(block, np.ndarray) else np.asarray(block @ W[:-1])
+        scores = _block_scores(block, W[:-1])
         scores += bias * W[-1]
         return rows, scores
 
@@ -118,6 +118,22 @@ def matmul(X: Any, W: Array, bias: float) -> Iterator[tuple[slice, Array]]:
     at_once = 1 if n_threads() == 1 else _AHEAD * n_threads()
     while some := list(islice(blocks, at_once)):
         yield from spread(scored, some)
+
+
+def _block_scores(block: Any, W: Array) -> Array:
+    """Return X W of some rows; sums over many features are sums of sums over pieces of them."""
+    if not isinstance(block, np.ndarray):
+        return np.asarray(block @ W)
+    # Dense scores come one class after the other: where a row has few, NumPy goes along whole columns.
+    scores = W[:PIECE].T @ block[:, :PIECE].T
+    for features in islice(pieces(len(W)), 1, None):
+        scores += W[features].T @ block[:, features].T
+    return np.asarray(scores.T)
+
+
+def score_roundings(X: Any) -> int:
+    """Return how many roundings a sum of ``matmul`` has at most."""
+    return piece_roundings(X.shape[1]) if isinstance(X, np.ndarray) else longest_row(X)
 
 
 def rmatmul(X: Any, alpha: Array, bias: float) -> Array:

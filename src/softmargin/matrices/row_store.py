@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import pointer
 from softmargin.core.deadline import check_time
-from softmargin.core.threads import row_shares, spread
+from softmargin.core.threads import n_threads, row_shares, spread
 from softmargin.kernels.points import slices
 
-__all__ = ["RowStore", "gather", "sum_rows"]
+__all__ = ["RowStore", "gather", "row_roundings", "sum_rows"]
 
 Array = NDArray[Any]
 _STRIP = 1 << 17  # numbers summed at once: 1 MB in float64
@@ -88,12 +88,22 @@ def sum_rows(K: Array, place: Array, weights: Array) -> Array:
 
 def _sum_rows(K: Array, place: Array, weights: Array) -> Array:
     out = np.zeros((weights.shape[1], K.shape[1]))
-    for part in slices(len(place), max(1, _STRIP // max(1, K.shape[1]))):
+    for part in slices(len(place), _strip(K.shape[1])):
         check_time()
         at = place[part]
         are_neighbours = (np.diff(at) == 1).all()  # then a view will do
         out += np.ascontiguousarray(weights[part].T) @ (K[at[0] : at[-1] + 1] if are_neighbours else K[at])
     return np.ascontiguousarray(out.T)
+
+
+def _strip(n: int) -> int:
+    """Return how many rows of n numbers are summed at once."""
+    return max(1, _STRIP // max(1, n))
+
+
+def row_roundings(n: int, m: int) -> int:
+    """Return how many roundings a sum of ``sum_rows`` over m rows of n numbers has, whatever share a thread has."""
+    return min(m, _strip(n // n_threads())) + -(-m // _strip(n))
 
 
 def gather(K: Array, stride: int, rows: Array, columns: Array, out: Array) -> None:

@@ -21,7 +21,7 @@ from softmargin.core.certificate import Certificate, relative_gap
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.rounding import UNIT, Rounded, ScoreErrors, gamma, norms, squared_norm, total
 from softmargin.matrices.gram import Gram
-from softmargin.matrices.operator import longest_row, matmul, rmatmul
+from softmargin.matrices.operator import matmul, rmatmul, score_roundings
 from softmargin.problems.checks import balanced, checked_prices, checked_signs, digest_of
 from softmargin.problems.margin_models import BinaryData, MarginModels, margin_gap
 
@@ -224,7 +224,7 @@ class FreeBiasSVM(MarginModels):
 
     def _primal(self, weights: Array, bias: float, error: float = 0.0) -> Rounded:
         """Return P at the weights of all columns of X, which are so far from the exact ones, and a bias."""
-        size = gamma(longest_row(self.gram.X) + 10) * norms(weights[:, None], axis=0)
+        size = gamma(score_roundings(self.gram.X) + 10) * norms(weights[:, None], axis=0)
         errors = ScoreErrors(self.gram.lengths[:, None], size[:, None], np.zeros(1))
         return squared_norm(weights, error).times(0.5) + self._losses_at(self.linear_scores(weights), bias, errors)
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.rounding import UNIT, Rounded, ScoreErrors, gamma, norms, squared_norm, total
-from softmargin.matrices.operator import canonical, longest_row, matmul, rmatmul, row_norms, sum_roundings
+from softmargin.matrices.operator import canonical, matmul, rmatmul, row_norms, score_roundings, sum_roundings
 from softmargin.problems.checks import digest_of
 from softmargin.problems.joint_svm import JointSVM, collapsed, spread
 from softmargin.problems.margin_models import BinaryData, MarginModels, margin_gap
@@ -101,7 +101,7 @@ class MulticlassSVM(JointSVM):
 
     def losses(self, weights: Array) -> Rounded:
         """Return sum_i C_i l_i, for any weights of shape (d + 1, k)."""
-        sizes = gamma(longest_row(self.X) + 12) * norms(weights, axis=0)
+        sizes = gamma(score_roundings(self.X) + 12) * norms(weights, axis=0)
         errors = ScoreErrors(self._norms[:, None], sizes[None, :], np.zeros(self.n_classes))
         return self._losses(lambda: matmul(self.X, weights, self.bias), errors)
 
@@ -168,7 +168,7 @@ class MulticlassSVM(JointSVM):
         columns = np.column_stack([collapsed(point.alpha) for point in points])
         V = rmatmul(X, columns, first.bias)
         wrong = gamma(sum_roundings(X, len(parts)) + first._operations) * (first._norms @ np.abs(columns))
-        sizes = gamma(longest_row(X) + 12) * norms(W, axis=0)
+        sizes = gamma(score_roundings(X) + 12) * norms(W, axis=0)
         found = []
         for c, (part, point) in enumerate(zip(parts, points, strict=True)):
             errors = ScoreErrors(first._norms[:, None], sizes[None, c : c + 1], np.zeros(1))
