@@ -43,6 +43,38 @@ def test_items_are_done_at_the_same_time_and_by_no_more_threads_than_asked_for()
     assert most <= 4
 
 
+def test_threads_that_are_left_over_go_to_the_first_items():
+    with threads(5):
+        assert spread(lambda _: n_threads(), range(3)) == [2, 2, 1]
+        assert spread(lambda _: n_threads(), range(9)) == [1] * 9
+        assert n_threads() == 5
+
+
+def test_helpers_are_no_more_than_were_called_at_one_time():
+    with threads(4):
+        spread(lambda _: time.sleep(0.001), range(4))
+        before = threading.active_count()
+        for _ in range(50):
+            spread(lambda _: None, range(4))
+    assert threading.active_count() <= before
+
+
+@pytest.mark.parametrize("ender", [0, 1])
+def test_an_item_that_ends_the_program_ends_it_from_any_thread(ender):
+    both = threading.Barrier(2, timeout=5.0)
+
+    def work(i):
+        is_main = threading.current_thread() is threading.main_thread()
+        both.wait()
+        if is_main == (ender == 0):
+            raise SystemExit(3)
+
+    with threads(2), pytest.raises(SystemExit):
+        spread(work, range(2))
+    with threads(2):  # the helpers are still there
+        assert len(set(spread(lambda _: (both.wait(), threading.current_thread())[1], range(2)))) == 2
+
+
 def test_without_n_jobs_everything_is_done_here():
     names = spread(lambda _: threading.current_thread(), range(3))
     assert set(names) == {threading.current_thread()}

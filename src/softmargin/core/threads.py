@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from itertools import pairwise
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
@@ -125,56 +126,84 @@ def row_shares(n: int, work: float, *, worth: float = 0.0) -> list[slice]:
 
 
 def spread(work: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
-    """Return [work(item) for item in items], done by as many threads as there are here."""
+    """Return [work(item) for item in items], done by as many threads as there are here.
+
+    Where there are more threads than items, the first items have those that are left over: heavy ones belong there.
+    """
     items = list(items)
     n_workers = min(n_threads(), len(items))
     if n_workers <= 1:
         return [work(item) for item in items]
-    return _Spread(work, items, n_threads() // n_workers).done_by(n_workers)
+    return _Spread(work, items).done_by(n_workers)
 
 
 class _Spread:
     """Items that several threads take one after the other."""
 
-    def __init__(self, work: Callable[[Any], Any], items: list[Any], size: int) -> None:
-        self.work, self.items, self.size = work, items, size
+    def __init__(self, work: Callable[[Any], Any], items: list[Any]) -> None:
+        self.work, self.items = work, items
+        self.size, self.n_larger = divmod(n_threads(), min(n_threads(), len(items)))
         self.found: list[Any] = [None] * len(items)
         self.errors: dict[int, Exception] = {}
+        self.ending: BaseException | None = None
         self.left = iter(range(len(items)))
         self.lock = threading.Lock()
+        self.n_helping, self.is_over = 0, False
+        self.last_ended = threading.Event()
         self.interruption = _INTERRUPTION.get() or threading.Event()
 
     def done_by(self, n_workers: int) -> list[Any]:
         around = _INTERRUPTION.set(self.interruption)
         size = _SIZE.set(self.size)
-        errors = np.geterr()  # not a context variable before NumPy 2
+        self.np_errors = np.geterr()  # not a context variable before NumPy 2
         try:
             with _BLAS.held():
-                helpers: list[Any] = []
                 try:
-                    for _ in range(n_workers - 1):
-                        helpers.append(_pool().submit(copy_context().run, self.help, errors))
+                    _HELPERS.call(self.help, n_workers - 1)
                     self.take_items()
-                    for helper in helpers:
-                        if not helper.cancel():  # one that has not begun is not needed
-                            helper.result()
+                    self.end()
+                    self.last_ended.wait()
                 except BaseException:  # Ctrl-C, or the end of the program
                     self.interruption.set()
-                    while not all(helper.cancel() or helper.done() for helper in helpers):
+                    self.end()
+                    while not self.last_ended.is_set():
                         time.sleep(_WAITING)  # what they work on is in use
                     raise
+                finally:
+                    _HELPERS.let_go(n_workers - 1)
         finally:
             _SIZE.reset(size)
             _INTERRUPTION.reset(around)
+        if self.ending is not None:
+            raise self.ending
         if self.errors:
             raise self.errors[min(self.errors)]
         if next(self.left, None) is not None:
             raise KeyboardInterrupt
         return self.found
 
-    def help(self, errors: Any) -> None:
-        with np.errstate(**errors):
-            self.take_items()
+    def end(self) -> None:
+        """Let no helper begin any more; those that have begun end with the item they have."""
+        with self.lock:
+            self.is_over = True
+            if not self.n_helping:
+                self.last_ended.set()
+
+    def help(self) -> None:
+        with self.lock:
+            if self.is_over:  # one that has not begun is not needed
+                return
+            self.n_helping += 1
+        try:
+            with np.errstate(**self.np_errors):
+                self.take_items()
+        except BaseException as ending:  # the end of the program, asked for by an item
+            self.ending = ending
+            self.interruption.set()
+        with self.lock:
+            self.n_helping -= 1
+            if self.is_over and not self.n_helping:
+                self.last_ended.set()
 
     def take_items(self) -> None:
         """Do items that nobody has begun, until there are none. They begin in order, so the first error is known."""
@@ -183,10 +212,45 @@ class _Spread:
                 i = next(self.left, None)
             if i is None:
                 return
+            _SIZE.set(self.size + (i < self.n_larger))
             try:
                 self.found[i] = self.work(self.items[i])
             except Exception as error:
                 self.errors[i] = error
+
+
+class _Helpers:
+    """Threads that wait for work: as many as were ever called for at one time.
+
+    An executor of the standard library makes a thread for a call while the one that ended last is not yet waiting
+    again: hundreds of them, after some fits.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.calls: SimpleQueue[Any] = SimpleQueue()
+        self.n_called = self.n_made = 0
+
+    def call(self, work: Callable[[], None], n: int) -> None:
+        """Let n helpers do this work, in the context of the caller."""
+        with self.lock:
+            self.n_called += n
+            while self.n_made < self.n_called:
+                threading.Thread(target=self.answer, name=f"softmargin_{self.n_made}", daemon=True).start()
+                self.n_made += 1
+        for _ in range(n):
+            self.calls.put((copy_context(), work))
+
+    def let_go(self, n: int) -> None:
+        """Take n calls back: the work is done, or nobody needs to begin it any more."""
+        with self.lock:
+            self.n_called -= n
+
+    def answer(self) -> None:
+        while True:
+            context, work = self.calls.get()
+            context.run(work)
+            del context, work  # what they hold is free while this thread waits
 
 
 class _Blas:
@@ -248,24 +312,13 @@ def _n_processors() -> int:
 
 
 _BLAS = _Blas()
-_POOL: list[Any] = []  # of helpers, made when first needed
-_POOL_LOCK = threading.Lock()
-
-
-def _pool() -> Any:
-    from concurrent.futures import ThreadPoolExecutor
-
-    with _POOL_LOCK:
-        if not _POOL:
-            _POOL.append(ThreadPoolExecutor(MOST_JOBS, "softmargin"))
-        return _POOL[0]
+_HELPERS = _Helpers()
 
 
 def _after_fork() -> None:
     """Forget threads and locks that a child process does not have."""
-    global _POOL_LOCK, _BLAS
-    _POOL.clear()
-    _POOL_LOCK, _BLAS = threading.Lock(), _Blas()
+    global _HELPERS, _BLAS
+    _HELPERS, _BLAS = _Helpers(), _Blas()
 
 
 if hasattr(os, "register_at_fork"):
