@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from helpers import LOSS_NAMES, infeasibility, random_alpha
 from reference.kernel_optimum import kernel_optimum
+from softmargin.core.threads import threads
 from softmargin.data import blobs
 from softmargin.kernels import make_kernel
 from softmargin.matrices.gram import Gram
@@ -223,3 +224,18 @@ def test_odd_rows_come_first_with_those_they_are_like_as_long_as_they_gain_much(
     for _ in range(5):
         solver._descend_on_odd(problem, state)
     assert not state.has_odd
+
+
+@both_losses
+@pytest.mark.parametrize("n_jobs", [2, 3, 16])
+def test_pieces_that_several_threads_gather_are_those_of_one(multiclass, n_jobs):
+    problem = stiff_problem(multiclass)
+    solver, found = KernelBlockDescent(tuning=KernelBlockDescentTuning(alone=5, piece=8)), []
+    for size in (1, n_jobs):
+        with threads(size):
+            state, rng = solver.start(problem, None, np.random.default_rng(0)), np.random.default_rng(0)
+            part = WorkingSquare(problem, state, np.arange(60), solver)
+            assert len(part.piece_K) == min(size, 8)
+            met = [part.epoch(rng, is_single=False) for _ in range(3)]
+            found.append((part.alpha, part.scores, met))
+    np.testing.assert_equal(found[1], found[0])

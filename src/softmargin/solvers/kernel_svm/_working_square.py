@@ -12,7 +12,7 @@ from softmargin.backends.lanes import padded, zeros
 from softmargin.blocks import find_block, new_workspace
 from softmargin.core.deadline import OutOfTime, alarm, is_time_up
 from softmargin.core.protocols import KernelBlockProblem
-from softmargin.core.threads import row_shares, spread
+from softmargin.core.threads import n_threads, row_shares, spread
 from softmargin.matrices.row_store import gather
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
 from softmargin.solvers.kernel_svm._face import FaceRows, face_step, face_work, free_classes
@@ -21,6 +21,7 @@ from softmargin.solvers.kernel_svm._piece_loop import KernelPiece, add_rows, swe
 __all__ = ["KernelBlockDescentTuning", "WorkingSquare", "epoch_work"]
 
 Array = NDArray[Any]
+ADDED = 5.0  # multiplications of BLAS in the time of one in ``add_rows``, which waits for memory; 4.6 to 6.6 by timings
 ROUNDING = 1e-15  # a share of C that rounding leaves
 
 
@@ -83,7 +84,9 @@ class WorkingSquare:
         self.n_pieces = pieces_of(self.tuning, self.m)
         most = -(-self.m // self.n_pieces)
         self.piece_alpha = zeros(most * self.size)
-        self.piece_K = self.K.reshape(-1) if self.n_pieces == 1 else np.empty(most**2, dtype=self.K.dtype)
+        # (pieces that are gathered at once, numbers of their squares)
+        at_once = min(n_threads(), self.n_pieces)
+        self.piece_K = self.K.reshape(1, -1) if self.n_pieces == 1 else np.empty((at_once, most**2), self.K.dtype)
         self.order = np.empty(most, dtype=np.int64)
         self.work = new_workspace(self.k)
         self.first = self.last = self.alpha.copy(), self.scores.copy()
@@ -97,11 +100,21 @@ class WorkingSquare:
         sweeps = (t.sweep_target_alone, t.max_sweeps_alone) if self.n_pieces == 1 else (t.sweep_target, t.max_sweeps)
         pieces = np.array_split(rng.permutation(self.m), self.n_pieces)
         found = 0.0
-        for piece in pieces:
-            found += self._descend(np.sort(piece), *((1.0, 1) if is_single else sweeps))
-            if is_time_up():
-                break
+        at_once = len(self.piece_K)
+        for first in range(0, self.n_pieces, at_once):
+            some = [np.sort(piece) for piece in pieces[first : first + at_once]]
+            # Squares of pieces depend on nothing that moves: threads gather several before the first is visited.
+            spread(lambda own: self._gather(*own), zip(some, self.piece_K, strict=False))
+            for rows, K in zip(some, self.piece_K, strict=False):
+                found += self._descend(rows, K, *((1.0, 1) if is_single else sweeps))
+                if is_time_up():
+                    return found
         return found
+
+    def _gather(self, rows: Array, out: Array) -> None:
+        """Write the square of a piece into ``out``; that of the whole set is there."""
+        if self.n_pieces > 1:
+            gather(self.K.reshape(-1), self.m, rows, rows, out)
 
     def push_on(self) -> None:
         """Go on in the direction of the last epoch: Nesterov's momentum, which ends where the dual value falls."""
@@ -159,18 +172,16 @@ class WorkingSquare:
         self.gain = max(self.gain, self._gain())
         return found.work
 
-    def _descend(self, rows: Array, target: float, max_sweeps: int) -> float:
-        """Sweep over one piece, then update the scores of the whole set."""
+    def _descend(self, rows: Array, K: Array, target: float, max_sweeps: int) -> float:
+        """Sweep over one piece with its square, then update the scores of the whole set."""
         m = len(rows)
         alpha = self.piece_alpha[: m * self.size]
         new = alpha.reshape(m, self.size)[:, : self.k]
         new[:] = old = self.alpha[rows]
         scores = np.take(self.scores, rows, axis=1)  # contiguous, whatever the layout of what it is taken from
         self.order[:m] = np.arange(m)
-        if self.n_pieces > 1:
-            gather(self.K.reshape(-1), self.m, rows, rows, self.piece_K)
         piece = KernelPiece(
-            self.piece_K, self.y[rows], self.C[rows], self.diagonal[rows], alpha, scores.reshape(-1), self.order
+            K, self.y[rows], self.C[rows], self.diagonal[rows], alpha, scores.reshape(-1), self.order
         )
         met = sweep(piece, self.block, self.k, self.work, self.random, target, max_sweeps, alarm())
         self.alpha[rows] = new
@@ -180,5 +191,5 @@ class WorkingSquare:
     def _add(self, rows: Array, change: Array) -> None:
         """Add what changes of some rows mean for the scores of the set."""
         K, scores, values = self.K.reshape(-1), self.scores.reshape(-1), change.reshape(-1)
-        shares = row_shares(self.m, float(np.count_nonzero(change)))
+        shares = row_shares(self.m, ADDED * float(np.count_nonzero(change)))
         spread(lambda some: add_rows(K, self.m, rows, values, self.k, scores, some.start, some.stop), shares)

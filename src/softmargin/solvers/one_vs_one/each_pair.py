@@ -49,6 +49,7 @@ class EachPairTuning(NamedTuple):
     passes: int = 40  # updates per sample of a set in one round, at most
     check_every: int = 32  # updates between two looks at the violation
     pause: float = 0.1  # a pair waits while its gap is below this share of the mean gap
+    entry: float = 100.0  # multiplications of BLAS in the time that an entry takes to be chosen or not: 20 ns
     groups: int = 4  # of pairs for each thread, the heaviest first, so that all end at about the same time; by hand
     refresh: float = 1e-4  # S is recomputed when the gap has fallen to this share, as rounding adds up
 
@@ -152,7 +153,7 @@ class _Loops(NamedTuple):
         lengths = np.diff(self.layout.starts)
         quota = np.maximum(self.tuning.quota, (self.tuning.share * lengths).astype(np.int64))
         own = (self.layout, self.entries, quota, self.gram.most_rows, self.rules, self.sets, wanted)
-        shares = row_shares(len(pairs), float(lengths[pairs].mean()))
+        shares = row_shares(len(pairs), self.tuning.entry * float(lengths[pairs].mean()))
         spread(lambda some: choose_sets(pairs[some], *own), shares)
         return wanted
 
