@@ -180,9 +180,7 @@ class WorkingSquare:
         new[:] = old = self.alpha[rows]
         scores = np.take(self.scores, rows, axis=1)  # contiguous, whatever the layout of what it is taken from
         self.order[:m] = np.arange(m)
-        piece = KernelPiece(
-            K, self.y[rows], self.C[rows], self.diagonal[rows], alpha, scores.reshape(-1), self.order
-        )
+        piece = KernelPiece(K, self.y[rows], self.C[rows], self.diagonal[rows], alpha, scores.reshape(-1), self.order)
         met = sweep(piece, self.block, self.k, self.work, self.random, target, max_sweeps, alarm())
         self.alpha[rows] = new
         self._add(rows, new - old)
