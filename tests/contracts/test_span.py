@@ -19,9 +19,9 @@ NONE = DualBlockDescent(span_tuning=SpanTuning(moves=0))
 
 
 def twins(multiclass="weston_watkins", *, as_csr=False):
-    """Draw long samples of which some come twice, with two labels: both rows can go to C, each alone hardly moves."""
+    """Draw long samples of which some nearly come twice, with two labels: both can go to C, each alone hardly moves."""
     X, y = blobs(40, 30, 3, seed=2)
-    X, y = 10.0 * np.vstack([X, X[:10]]), np.concatenate([y, (y[:10] + 1) % 3])
+    X, y = 10.0 * np.vstack([X, (1.0 + 1e-9) * X[:10]]), np.concatenate([y, (y[:10] + 1) % 3])
     return MulticlassSVM(csr_matrix(X) if as_csr else X, y, C=1.0, multiclass=multiclass, bias=1.0)
 
 

@@ -8,6 +8,8 @@
 Everything here is NumPy on whole blocks of rows, for certificates: they share no code with the compiled solvers.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from softmargin.core.protocols import Array
@@ -45,6 +47,26 @@ def _balanced(rest: Array, y: Array) -> Array:
     return rest
 
 
+class _Pieces(NamedTuple):
+    """Equal samples by their labels: a piece has those of one set and one label."""
+
+    of_row: Array  # (m,) piece of each sample
+    sets: Array  # (p,) of each piece
+    labels: Array  # (p,)
+    others: Array  # (p, k) the piece of the same set and that label
+    is_other: Array  # (p, k) whether there is one, of another label
+
+
+def _pieces(y: Array, sets: Array, k: int) -> _Pieces:
+    """Find the pieces of samples with labels y, in sets 0, 1, ... of equal ones."""
+    keys, of_row = np.unique(sets * k + y, return_inverse=True)
+    own, labels = keys // k, keys % k
+    known = np.full((int(own.max(initial=-1)) + 1, k), -1)
+    known[own, labels] = np.arange(len(keys))
+    others = known[own]
+    return _Pieces(of_row, own, labels, others, (others >= 0) & (labels[:, None] != np.arange(k)))
+
+
 class WestonWatkins:
     """Sum of the hinge of every wrong class."""
 
@@ -68,6 +90,16 @@ class WestonWatkins:
         alpha = np.repeat(-C[:, None], k, axis=1)
         alpha[np.arange(len(y)), y] = (k - 1) * C
         return alpha
+
+    def raised(self, alpha: Array, y: Array, C: Array, sets: Array) -> Array:
+        """Return dual rows with the same sum in each set of equal samples, and larger entries at their labels."""
+        # maths: linear SVM, eq. 35.
+        pieces, room = _pieces(y, sets, alpha.shape[1]), C[:, None] + alpha
+        rooms = np.zeros(pieces.others.shape)
+        np.add.at(rooms, pieces.of_row, room)
+        flow = np.minimum(rooms, rooms[pieces.others, pieces.labels[:, None]])
+        share = np.divide(flow, rooms, out=np.zeros_like(rooms), where=pieces.is_other & (rooms > 0.0))
+        return self.project(alpha - room * share[pieces.of_row], y, C)
 
     def screened(self, scores: Array, y: Array, C: Array, radius: Array) -> tuple[Array, Array]:
         """Return (rows, alpha): dual rows that are optimal for all score differences within ``radius``."""
@@ -112,6 +144,19 @@ class CrammerSinger:
         alpha[rows, y] = C
         alpha[rows, (y + 1) % k] = -C
         return alpha
+
+    def raised(self, alpha: Array, y: Array, C: Array, sets: Array) -> Array:
+        """Return dual rows with the same sum in each set of equal samples, and larger entries at their labels."""
+        # maths: linear SVM, eq. 36: all wrong classes of a row share its room.
+        pieces, room = _pieces(y, sets, alpha.shape[1]), C - alpha[np.arange(len(y)), y]
+        rooms = np.bincount(pieces.of_row, room)
+        sums = np.bincount(pieces.sets, rooms)
+        least = np.full_like(sums, np.inf)
+        np.minimum.at(least, pieces.sets, np.where(rooms > 0.0, rooms, np.inf))
+        rest = (sums - least)[pieces.sets, None]
+        flow = np.where(pieces.is_other, rooms[pieces.others], 0.0)
+        share = np.divide(flow, rest, out=np.zeros_like(flow), where=rest > 0.0)
+        return self.project(alpha - room[:, None] * share[pieces.of_row], y, C)
 
     def screened(self, scores: Array, y: Array, C: Array, radius: Array) -> tuple[Array, Array]:
         """Return (rows, alpha): dual rows that are optimal for all score differences within ``radius``."""

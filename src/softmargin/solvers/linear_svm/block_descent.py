@@ -9,7 +9,8 @@ A working set is used between two full passes. A full pass visits every sample a
 rows as it finds them. Rows that moved and hold more than 1 / 100 of the mean gap form the set, each with the tiles of
 classes that are in play. Passes over the set follow until their gap is 1 / 5 of that of the full pass; rows that do not
 move twice in a row leave the set early, and so do tiles. The next full pass visits everything again, so no row is left
-out for good. No visit lowers the dual value: the bound never falls.
+out for good. No visit lowers the dual value: the bound never falls. The start has samples that are equal but for their
+labels raised (``common.contradictions``), which no visit to one of them can do.
 
 Several threads visit a working set of dense rows on the square of their inner products (``_set_square``).
 After every few passes comes a step to the best point in the span of the moves of the passes before (``_span``).
@@ -35,6 +36,7 @@ from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.operator import SCATTERED
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.multiclass_svm import DualPoint
+from softmargin.solvers.common.contradictions import raise_contradictions
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.common.span import SpanTuning, due_moves, next_span, note_move, note_point
 from softmargin.solvers.linear_svm._block_loop import (
@@ -154,6 +156,8 @@ class DualBlockDescent(Resumable):
         if len(closed):
             empty = closed[sqnorms[closed] < NOTHING]
             rows[empty] = problem.loss.at_zero_scores(problem.y[empty], problem.C[empty], k)
+        if self.working_set:
+            raise_contradictions(problem, sqnorms, rows)
         if init is not None:
             weights.reshape(-1, size)[:, :k] = problem.point(rows).weights
         # Few classes have too few tiles to leave any out.

@@ -21,6 +21,7 @@ Shrinking. Variables at a bound whose gradients exceed a share of the largest vi
 where all of a tile of classes do. When the gap of the set has clearly fallen, all come back. Where that takes many
 passes, hinges go class by class: few variables of a tile move by then, and the weights of a class are near each other.
 
+The start has samples that are equal but for their labels at their best split (``_contradictions``).
 After every few steps on hinges comes one to the best point in the span of the moves before (``_class_spans``).
 
     maths       here
@@ -45,9 +46,11 @@ from softmargin.core.certificate import relative_gap
 from softmargin.core.deadline import alarm
 from softmargin.core.protocols import ManyProblems, SquaredHingeProblem
 from softmargin.matrices.operator import rmatmul, row_squares
+from softmargin.solvers.common.contradictions import slow_contradictions
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.common.span import SpanTuning
 from softmargin.solvers.squared_hinge._class_spans import go_to_span
+from softmargin.solvers.squared_hinge._contradictions import split_anew
 from softmargin.solvers.squared_hinge._descent_loop import Duals, Visits, descend_coordinates
 from softmargin.solvers.squared_hinge._descent_state import (
     DescentState,
@@ -82,19 +85,25 @@ class _Descent(Resumable):
         """Begin at alpha = 0, or near ``init``."""
         binary, signs, prices = stacked(parts)
         n, k = signs.shape
-        weights, bias, alpha, dual = zeros((binary.X.shape[1] + 1) * k), zeros(k), np.zeros((n, k)), 0.0
+        weights, bias, alpha = zeros((binary.X.shape[1] + 1) * k), zeros(k), np.zeros((n, k))
         is_open, inverse = prices > 0.0, inverse_of(prices, binary.is_squared)
         if init is not None:
             for c, (part, mine) in enumerate(zip(parts, init, strict=True)):
                 alpha[:, c] = part.dual_columns(mine)[:, 0]
                 bias[c] = part.free_bias(mine)[0] if binary.has_free_bias else 0.0
             alpha = np.where(is_open, np.clip(signs * alpha, 0.0, np.inf if binary.is_squared else prices), 0.0)
+        squares = row_squares(binary.X)
+        mixed, sets = slow_contradictions(binary.X, signs, prices.max(axis=1), squares)
+        if len(mixed):
+            priced = np.broadcast_to(prices, signs.shape)[mixed]
+            alpha[mixed] = split_anew(alpha[mixed], signs[mixed], priced, sets, is_squared=binary.is_squared)
+        if init is not None:
             weights[:] = rmatmul(binary.X, signs * alpha, 0.0).ravel()
-            dual = float(alpha.sum() - 0.5 * (weights @ weights + np.vdot(alpha, alpha * inverse)))
+        dual = float(alpha.sum() - 0.5 * (weights @ weights + np.vdot(alpha, alpha * inverse)))
         some = is_open.any(axis=1)
         rho, net = np.zeros(k), (signs * alpha).sum(axis=0)
         if binary.has_free_bias or binary.constant:
-            sums = np.where(is_open, row_squares(binary.X)[:, None] + inverse, 0.0).sum(axis=0)
+            sums = np.where(is_open, squares[:, None] + inverse, 0.0).sum(axis=0)
             rho += self.tuning.rho_share * sums / np.maximum(is_open.sum(axis=0), 1)
         if not binary.has_free_bias:
             bias += binary.constant**2 * net
