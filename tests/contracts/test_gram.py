@@ -369,3 +369,15 @@ def test_the_last_square_is_kept_and_no_other():
     other = gram.square(np.arange(1, 6))
     assert other is not first
     np.testing.assert_array_equal(gram.square(np.arange(5)), first)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("far", [0.0, 1e9])
+def test_tiles_of_rows_far_apart_keep_their_digits(dtype, far):
+    """Two clouds: no origin is near to both, so tiles must not trust inner products."""
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    X[20:] += far
+    X = X.astype(dtype)
+    gram = Gram(Rbf(0.5), X)
+    exact = np.exp(-0.5 * ((X[:, None].astype(np.float64) - X[None]) ** 2).sum(axis=-1))
+    np.testing.assert_allclose(gram.rows(np.arange(40)), exact, atol=1e-5 if dtype == np.float32 else 1e-12)

@@ -135,12 +135,17 @@ class Rbf(_OfDistance):
         mean = points.mean()
         return mean if self._lost(points.moved(mean)) <= _LOST else None
 
-    def block(self, left: Points, right: Points, values: Callable[..., Array] | None = None) -> Array:
-        """Return k(a, b) for all pairs; ``values``, as ``_rbf_values``, makes those of float64 products."""
+    def block(
+        self, left: Points, right: Points, values: Callable[..., Array] | None = None, *, is_near: bool = False
+    ) -> Array:
+        """Return k(a, b) for all pairs; ``values``, as ``_rbf_values``, makes those of float64 products.
+
+        ``is_near`` says that the points are some of those that ``are_near`` is true of.
+        """
         kind = left.X.dtype
-        if self.is_too_narrow(kind, left, right):
+        if not is_near and self.is_too_narrow(kind, left, right):
             left, right = left.widened(), right.widened()
-        if left.X.dtype == np.float64 and self.cancels(left, right):
+        if not is_near and left.X.dtype == np.float64 and self.cancels(left, right):
             exponent = _squared_differences(left, right)
             exponent *= -self.gamma
             return np.exp(exponent, out=exponent).astype(kind, copy=False)
@@ -149,6 +154,10 @@ class Rbf(_OfDistance):
         return make(inner, 2.0 * self.gamma, self.gamma * left.sqnorms, self.gamma * right.sqnorms).astype(
             kind, copy=False
         )
+
+    def are_near(self, points: Points) -> bool:
+        """Say whether products between any of these points, as they are or in float64, are exact enough."""
+        return not (self.is_too_narrow(points.X.dtype, points, points) or self._lost(points) > _LOST)
 
     def is_too_narrow(self, kind: Any, left: Any, right: Any) -> bool:
         """Say whether numbers of this type are too short for the exponents."""

@@ -60,7 +60,11 @@ class TiledMatrix(KernelMatrix):
         self.points = self.points if origin is None else self.points.moved(origin)
         self.n = len(self.points)
         self.dtype = X.dtype
-        self._how = {"values": rbf_values} if isinstance(kernel, Rbf) else {}
+        # What holds of all samples need not be asked of every tile: small ones take as long as the question.
+        self._how: dict[str, Any] = {}
+        if isinstance(kernel, Rbf):
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._how = {"values": rbf_values, "is_near": kernel.are_near(self.points)}
         height, width = tile_shape(1 if self.is_given else self.points.numbers_per_row)
         self._tile = min(height, tuning.tile_rows), width
 
