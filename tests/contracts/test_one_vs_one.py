@@ -11,7 +11,11 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.data import blobs
 from softmargin.kernels import Points, Rbf
 from softmargin.kernels.rbf_loop import rbf_values
+from softmargin.matrices.pair_gram import PairGram
 from softmargin.models import LinearOneVsOne, OneVsOne, load_model, read_libsvm_model, write_libsvm_model
+from softmargin.problems.hinge_svm import HingeSVM
+from softmargin.problems.one_vs_one import KernelOneVsOne
+from softmargin.solvers.one_vs_one.each_pair import EachPair
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +154,19 @@ def test_compiled_rbf_values_are_numpys():
     left, right = Points(rng.normal(size=(7, 3))), Points(3.0 * rng.normal(size=(21, 3)))
     values = Rbf(0.7).block(left, right, values=rbf_values)
     np.testing.assert_allclose(values, Rbf(0.7).block(left, right), rtol=1e-13)
+
+
+def test_few_pairs_that_are_left_take_larger_sets():
+    X, y = blobs(200, 3, 4, seed=1, separation=0.5)
+    gram = PairGram(Rbf(0.3), X, y, 4)
+    problem = KernelOneVsOne(gram, np.full(len(y), 10.0), loss=HingeSVM)
+    solver = EachPair()
+    state = solver.start(problem, None, np.random.default_rng(0))
+    sizes = {}
+    for n_left in (6, 2, 1):
+        loops = solver._loops(problem, state, n_left)
+        loops.choose(np.array([0]))
+        sizes[n_left] = int(loops.sets.sizes[0])
+    assert sizes[6] == 2 * 16
+    assert sizes[6] < sizes[2] == 3 * sizes[6]
+    assert sizes[1] <= 4 * sizes[6]

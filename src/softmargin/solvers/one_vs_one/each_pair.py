@@ -43,6 +43,7 @@ class EachPairTuning(NamedTuple):
 
     quota: int = 16  # samples at a bound that a set takes on each side of the bias: more open values nobody needs ...
     share: float = 1 / 64  # ... or this share of the samples of a pair: large pairs would take too many rounds
+    wider: float = 4.0  # times as many, at most, where other pairs wait: a round costs little less for few of them
     far: float = 0.5  # violations above this share of the worst come first ...
     near: float = 0.1  # ... and those below this one do not count
     target: float = 0.05  # share of its violation that a round leaves of a set
@@ -89,7 +90,7 @@ class EachPair(Resumable):
         order = np.concatenate([at + mine for at, mine in zip(gram.first.tolist(), members, strict=False)])
         n_pairs = len(problem.entries.pairs)
         state = PairsState(u, S, order, *np.zeros((3, n_pairs)))
-        self._loops(problem, state).descend(np.arange(n_pairs))  # on empty sets: it finds the gaps
+        self._loops(problem, state, n_pairs).descend(np.arange(n_pairs))  # on empty sets: it finds the gaps
         return state
 
     def step(self, problem: PairsProblem, state: PairsState) -> PairsState:
@@ -98,7 +99,7 @@ class EachPair(Resumable):
         if gap <= self.tuning.refresh * state.refreshed < np.inf:
             state.S, state.refreshed = _fresh(problem, state.u), gap
         pairs = np.flatnonzero(state.gaps >= self.tuning.pause * state.gaps.mean())
-        self._round(problem.gram, self._loops(problem, state), pairs)
+        self._round(problem.gram, self._loops(problem, state, len(pairs)), pairs)
         if np.isinf(state.refreshed):
             state.refreshed = float(state.gaps.sum())
         return state
@@ -112,18 +113,20 @@ class EachPair(Resumable):
             if not is_time_up():
                 self._round(gram, loops, half)
 
-    def _loops(self, problem: PairsProblem, state: PairsState) -> "_Loops":
-        """Return the compiled loops, with what they work on."""
+    def _loops(self, problem: PairsProblem, state: PairsState, n_left: int) -> "_Loops":
+        """Return the compiled loops, with what they work on, where ``n_left`` pairs do not wait."""
         gram, whole, tuning, own = problem.gram, problem.whole, self.tuning, problem.entries
         layout = Layout(own.starts, own.pairs, gram.first, state.order)
-        entries = Entries(state.u, state.S, whole.y, np.where(whole.C > 0.0, whole.upper, 0.0), whole.inverse_C)
+        ridge = whole.inverse_C
+        entries = Entries(state.u, state.S, whole.y, np.where(whole.C > 0.0, whole.upper, 0.0), ridge)
         n, n_pairs = len(state.u), len(own.pairs)
         sets = Sets(np.empty(n, np.int64), np.zeros(n_pairs, np.int64), np.empty(n, np.int8))
-        is_bounded = not whole.inverse_C.any()
+        is_bounded = not ridge.any()
         rules = Rules(
             whole.has_bias, is_bounded, tuning.far, tuning.near, tuning.target, tuning.passes, tuning.check_every
         )
-        return _Loops(gram, layout, entries, sets, rules, Found(state.gaps, state.duals, state.biases), tuning)
+        found, wider = Found(state.gaps, state.duals, state.biases), min(tuning.wider, n_pairs / max(1, n_left))
+        return _Loops(gram, layout, entries, sets, rules, found, tuning, wider)
 
     def point(self, problem: PairsProblem, state: PairsState) -> Any:
         """Return the dual variables of every pair with the bias at which its gap is."""
@@ -146,12 +149,14 @@ class _Loops(NamedTuple):
     rules: Rules
     found: Found
     tuning: EachPairTuning
+    wider: float  # times the quota
 
     def choose(self, pairs: Array) -> Array:
         """Choose the sets; return which cells of the kernel matrix they need, (k, n)."""
         wanted = np.zeros(self.gram.place.shape, dtype=bool)
         lengths = np.diff(self.layout.starts)
-        quota = np.maximum(self.tuning.quota, (self.tuning.share * lengths).astype(np.int64))
+        t = self.tuning
+        quota = (self.wider * np.maximum(t.quota, t.share * lengths)).astype(np.int64)
         own = (self.layout, self.entries, quota, self.gram.most_rows, self.rules, self.sets, wanted)
         shares = row_shares(len(pairs), self.tuning.entry * float(lengths[pairs].mean()))
         spread(lambda some: choose_sets(pairs[some], *own), shares)
