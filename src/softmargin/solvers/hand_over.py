@@ -1,11 +1,12 @@
 """A fast solver, and the one that finishes where it stalls: what ``solver="auto"`` runs.
 
     distance    delta = (P - D) / D         of a certificate; it falls also where (P - D) / P is still near 1
-    rate        delta_0 after t_0 steps, delta_1 after t_1: exp(-r t), or the power t^-p, through both
+    rate        delta_0 after t_0 steps, delta_1 after t_1 >= 2 t_0: exp(-r t), or the power t^-p, through both
     left        the geometric mean of the t at which both reach tol, less t_1; infinite where the distance did not fall
     rule        left > slack * patience     hands the point over, once and for good
 
-Gaps of block descent fall faster than by a power, and slower than by the rate of the moment (docs/design.md).
+Gaps of block descent fall faster than by a power, and slower than by the rate of the moment (docs/design.md). They rise
+now and then, as P does not fall with every step: so t_0 lies half of all steps back, or more.
 
 ``patience`` is the whole work of the finisher in steps of the first solver, by a count of their multiplications
 (``estimators.posing.finishers``). So the rule reads no clock: the same seed hands over after the same step, and a
@@ -44,8 +45,10 @@ class HandOverState:
     states: list[Any]  # one: a list, so that a checkpoint names its arrays "0.alpha"
     has_handed: bool = False
     steps: int = 0  # of the first solver
-    judged_at: int = 0  # its steps at the last certificate
+    judged_at: int = 0  # t_0, its steps at an earlier certificate
     distance: float = math.inf  # (P - D) / D there
+    next_at: int = 0  # the same of the one that follows as t_0, after twice its steps
+    next_distance: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -134,19 +137,19 @@ class HandOver(CheckedFields):
 
     def told(self, problem: Any, state: HandOverState, certificate: Certificate, tol: float) -> bool:
         """Hand over at a certificate of this state that shows a stall; say whether it did."""
-        steps = state.steps - state.judged_at
-        # Between two certificates that follow each other closely the gap may rise by chance.
-        if state.has_handed or (state.steps > 0 and steps < self.first_look):
+        if state.has_handed or 0 < state.steps < self.first_look:
             return False
         distance = distance_of(certificate)
-        left = steps_left(state.distance, distance, state.judged_at, state.steps, tol) if steps else 0.0
+        if state.steps >= 2 * state.next_at:
+            state.judged_at, state.distance = state.next_at, state.next_distance
+            state.next_at, state.next_distance = state.steps, distance
+        left = steps_left(state.distance, distance, state.judged_at, state.steps, tol) if state.steps else 0.0
         if left > self.tuning.slack * self.patience:
             point = self.first.point(problem, state.states[0])
             # Before the old state goes, the new one may fail for lack of time.
             state.states = [self.then.start(problem, point, np.random.default_rng(state.steps))]
             state.has_handed = True
             return True
-        state.distance, state.judged_at = distance, state.steps
         return False
 
 
