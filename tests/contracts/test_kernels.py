@@ -22,6 +22,7 @@ from softmargin.kernels import (
     find_gamma,
     make_kernel,
 )
+from softmargin.kernels.formulas import _LOST
 from softmargin.kernels.points import DENSE_COPIES, add_product, slices, tile_shape
 from softmargin.testing import check_kernel
 
@@ -286,3 +287,15 @@ class BrokenKernel:
 def test_a_broken_kernel_is_caught(promise, sentence):
     with pytest.raises(AssertionError, match=sentence):
         check_kernel(BrokenKernel(promise))
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e7])
+@pytest.mark.parametrize("kind", [np.asarray, csr_matrix])
+def test_lost_digits_are_bounded_by_those_of_the_worst_point(scale, kind):
+    rows = np.random.default_rng(0).normal(size=(20, 30)) * scale
+    rows[3:, 5:] = 0.0
+    points, kernel = Points(kind(rows)), Rbf(0.5)
+    worst = float(kernel._parts(points).max())
+    assert kernel._lost(points) >= worst
+    assert (kernel._lost(points) > _LOST) == (worst > _LOST)
+    assert kernel._lost(points.take([])) == 0.0

@@ -175,7 +175,9 @@ class Rbf(_OfDistance):
         return np.asarray(2.0 * gamma(points.longest + 10) * shares * self.gamma * points.sqnorms)
 
     def _lost(self, points: Points) -> float:
-        return float(self._parts(points).max(initial=0.0))
+        """Return the largest part; where it is small, that of a point that is the longest in both senses."""
+        most = 2.0 * gamma(points.longest + 10) * self.gamma * float(points.sqnorms.max(initial=0.0))
+        return most if most <= _LOST else float(self._parts(points).max(initial=0.0))
 
     def errors(self, points: Points) -> KernelErrors:
         """Bound the rounding errors of values between these points: by either way to compute the distances."""

@@ -149,7 +149,7 @@ class Points:
     @property
     def longest(self) -> int:
         """How many numbers a row holds at most."""
-        return int(np.max(self.lengths, initial=0))
+        return int(self.lengths.max(initial=0)) if self.is_sparse else int(self.X.shape[1])
 
     def widened(self) -> "Points":
         """Return the same rows in float64."""
