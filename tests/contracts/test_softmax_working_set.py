@@ -383,6 +383,27 @@ def test_drawn_models_reach_the_optimum_of_all_samples(penalty):
     assert some.certificate.primal == pytest.approx(every.certificate.primal, rel=1e-9)
 
 
+def test_drawn_samples_that_miss_the_curvature_of_a_step_become_more():
+    # With as few samples all the way no 150 steps are enough.
+    rng = np.random.default_rng(0)
+    y = np.arange(800) % 40
+    X = rng.standard_normal((800, 10)) + 1.5 * rng.standard_normal((40, 10))[y]
+    result = solve(softmax_problem(X, y, C=1.0, penalty=L1(1.0)), ProxNewton(), stop=Stop(1e-8, 40), rng=0)
+    assert result.status is Status.CONVERGED
+
+
+def test_the_curvature_of_a_move_is_the_second_derivative_of_the_losses():
+    X, y, C = small(3)
+    losses = SoftmaxLosses(softmax_problem(X, y, C=C, penalty=L1(1.0)), is_compact=True)
+    rng = np.random.default_rng(0)
+    scores, move, P, trial = (zeros(len(y) * losses.k) for _ in range(4))
+    losses.matrix(scores)[:], losses.matrix(move)[:] = rng.standard_normal((2, len(y), 3))
+    h, at_scores = 1e-3, losses.fill_probabilities(scores, P)
+    samples = Samples(X, C, P.copy(), np.zeros(len(y)), np.zeros(7))
+    there, back = (losses.along(scores, move, t, trial, P)[0] for t in (h, -h))
+    assert samples.curvature(losses, move) == pytest.approx((there + back - 2.0 * at_scores) / h**2, rel=1e-5)
+
+
 @pytest.mark.parametrize("k", [4, 5, 12])
 @pytest.mark.parametrize("name", ["l1", "elastic net", "group", "sparse group"])
 def test_best_shifts_leave_no_better_one(name, k):

@@ -11,11 +11,12 @@ nonzero blocks, and as many others: those that a proximal gradient step would mo
 
 H is the Hessian of the losses plus a damping. Plain Newton steps overshoot: a sample that the model gets wrong looks
 flat, though its loss curves on the way to being right. So sample i has damping rho (1 - p_own) in its scores; rho falls
-where the model predicted the fall of F well, and rises where it did not. From 1 / 2 on all samples are damped, and at
-rho = 1 by 1 / 2: then H is above the Hessian anywhere, and D itself lowers F. A penalty that is not convex relies on
-that, for between W and W + D it may be higher than at both. Where losses fall like an exponential, as those of samples
-that are right already, plain Newton steps are too short, and F falls by 2 (1 - 1 / e) = 1.26 times the prediction: the
-next model then has only a share of H.
+where the model predicted the fall of F well, and rises where it did not; but where the samples of the model have less
+than half of the curvature along D, with which F need not fall at all, the next one has more samples. From 1 / 2 on all
+samples are damped, and at rho = 1 by 1 / 2: then H is above the Hessian anywhere, and D itself lowers F. A penalty that
+is not convex relies on that, for between W and W + D it may be higher than at both. Where losses fall like an
+exponential, as those of samples that are right already, plain Newton steps are too short, and F falls by 2 (1 - 1 / e)
+= 1.26 times the prediction: the next model then has only a share of H.
 
     maths           here
     XD              state.move              scores of D
@@ -73,7 +74,7 @@ class ProxNewtonTuning(NamedTuple):
     first_damping: float = 0.05  # by hand
     least_damping: float = 1e-6  # below, there is none; by hand
     risen_damping: float = 1e-3  # where it rises from nothing; by hand
-    heavy_damping: float = 0.2  # a model that fails even so has too few samples; by hand
+    seen: float = 0.5  # share of the curvature along D, below which samples are too few: F need not fall at all
     fall: float = 3.0  # divides the damping after a good model; by hand
     rise: float = 6.0  # multiplies it after a bad one; by hand
     good: float = 0.75  # fall of F over the predicted one above which a model is good; by hand
@@ -189,8 +190,10 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
             is_cut = model.minimise(accuracy, self.tuning.dense.max_passes)
         else:
             is_cut = model.minimise(state.accuracy, state.max_passes)
-        length, ratio = self._search(state, model)
-        self._adapt(state, model, length, ratio, is_cut)
+        squared = model.squared_length()
+        length, ratio = self._search(state, model, squared)
+        is_blind = model.samples.rows is not None and self._misses_curvature(state, squared, length, ratio)
+        self._adapt(state, model, ratio, is_cut, is_blind)
         if length == 0.0:
             losses.fill_probabilities(state.scores, state.probabilities)
         elif problem.penalty.is_convex and not problem.is_pinned:
@@ -255,37 +258,40 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
             return DenseModel(around, features, classes, tuning.dense)
         return EntryModel(around, features, classes, tuning.anderson)
 
-    def _samples(self, state: ProxNewtonState, features: Array | None, is_dense: bool) -> Samples:
-        """Return the samples of a model: drawn for some features, or all."""
-        problem = state.losses.problem
-        P, layout, rho, tuning = state.probabilities, state.layout, state.damping, self.tuning
+    def _all_samples(self, state: ProxNewtonState, P: Array) -> Samples:
+        """Return all samples, with their Hessians at these probabilities."""
+        problem, rho, tuning = state.losses.problem, state.damping, self.tuning
         damping = np.minimum(rho * (1.0 - state.losses.own(P)) + max(rho - 0.5, 0.0), 0.5)
         hessian, damping = self._hessian(state.losses, P, damping)
         stretch = 1.0 if problem.penalty.is_convex else tuning.concave_stretch
         least = tuning.floor * state.lipschitz
-        every = Samples(layout.X, problem.C, hessian, damping, least, stretch)
-        drawn = None
+        return Samples(state.layout.X, state.share * problem.C, hessian, damping, least, stretch)
+
+    def _samples(self, state: ProxNewtonState, features: Array | None, is_dense: bool) -> Samples:
+        """Return the samples of a model: drawn for some features, or all."""
+        P, drawn = state.probabilities, None
         if features is not None:
             seed = [state.seed, state.n_steps]
-            drawn = draw(state.losses, P, features, self.per_feature, state.more, seed, tuning.samples)
-        samples: Samples = layout.gather(every, drawn, is_dense)
-        samples.C = state.share * samples.C
+            drawn = draw(state.losses, P, features, self.per_feature, state.more, seed, self.tuning.samples)
+            if drawn is not None:
+                drawn = drawn[0], state.share * drawn[1], drawn[2]
+        samples: Samples = state.layout.gather(self._all_samples(state, P), drawn, is_dense)
         return samples
 
     def _hessian(self, losses: SoftmaxLosses, P: Array, damping: Array) -> tuple[Array, Array]:
         """Return the Hessian by the scores: probabilities, which couple the classes, and damping."""
         return P, damping
 
-    def _search(self, state: ProxNewtonState, model: QuadraticModel) -> tuple[float, float]:
+    def _search(self, state: ProxNewtonState, model: QuadraticModel, squared: float) -> tuple[float, float]:
         """Go to W + D, or less far, so that F falls; return how far, and the fall of F(W + D) over the predicted one.
 
-        Probabilities are then those at the new scores, unless no length was good enough.
+        ``squared`` is <D, H D>. Probabilities are then those at the new scores, unless no length was good enough.
         """
         losses, rows, own, g = state.losses, model.rows, model.own, model.problem.penalty
         W, V, G = (losses.matrix(flat)[rows] for flat in (state.W, model.V, state.G))
         D = V - W
         before, after = g.value(W[own]), g.value(V[own])
-        predicted = before - after - float(np.vdot(G, D)) - 0.5 * model.squared_length()
+        predicted = before - after - float(np.vdot(G, D)) - 0.5 * squared
         move = model.scores_move()
         if move is None:
             losses.fill_move(model.V - state.W, state.move)
@@ -307,17 +313,26 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
             length /= 2.0
         return 0.0, ratio
 
-    def _adapt(self, state: ProxNewtonState, model: QuadraticModel, length: float, ratio: float, is_cut: bool) -> None:
+    def _misses_curvature(self, state: ProxNewtonState, squared: float, length: float, ratio: float) -> bool:
+        """Say whether a model was bad as its samples, with <D, H D> of ``squared``, curve less along D than all do."""
+        if ratio >= self.tuning.bad:
+            return False
+        scores, P = state.scores if length == 0.0 else state.trial, zeros(len(state.scores))  # those before D
+        state.losses.fill_probabilities(scores, P)
+        whole = self._all_samples(state, P).curvature(state.losses, state.move)
+        return squared < self.tuning.seen * whole
+
+    def _adapt(self, state: ProxNewtonState, model: QuadraticModel, ratio: float, is_cut: bool, is_blind: bool) -> None:
         """Set the next model's damping, exactness, share of H and number of samples by how this one did."""
         tuning = self.tuning
         if ratio > tuning.good:
             state.damping = state.damping / tuning.fall if state.damping > tuning.least_damping else 0.0
             if is_cut:
                 state.max_passes = min(2 * state.max_passes, tuning.max_passes)
+        elif is_blind:
+            state.more *= 2.0
         elif not ratio >= tuning.bad:
             state.damping = min(max(tuning.rise * state.damping, tuning.risen_damping), 1.0)
-        if length < 1.0 and model.samples.rows is not None and state.damping > tuning.heavy_damping:
-            state.more *= 2.0
         miss = abs(1.0 - ratio) if state.share == 1.0 else 1.0 - tuning.share
         state.accuracy = min(max(tuning.least_exact * miss, tuning.most_exact), tuning.least_exact)
         if model.problem.penalty.is_convex:

@@ -90,6 +90,13 @@ class Samples:
         """Keep the curvatures of blocks away from zero, where a step would be endless; stretch them."""
         return np.asarray(self.stretch * np.maximum(curvature, self.least[features] + TINY))
 
+    def curvature(self, losses: SoftmaxLosses, move: Array) -> float:
+        """Return sum_i C_i <m_i, (diag p_i - p_i p_i' + damping_i) m_i> of a move of the scores, (m * k,)."""
+        P, M = losses.matrix(self.P), losses.matrix(move)
+        PM = P * M
+        each = np.einsum("ic,ic->i", PM, M) - PM.sum(axis=1) ** 2 + self.damping * np.einsum("ic,ic->i", M, M)
+        return float(self.C @ each)
+
     def table(self, features: Array) -> Array:
         """Return some columns as a matrix, one per row; the constant one has the number d."""
         if isinstance(self.columns, DenseRows):
