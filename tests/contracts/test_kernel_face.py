@@ -24,6 +24,7 @@ from softmargin.solvers.kernel_svm.block_descent import (
 )
 
 both_losses = pytest.mark.parametrize("multiclass", LOSS_NAMES)
+DEAR_FACTORS = KernelBlockDescentTuning(pace=0.01)  # beside epochs: as if there were many rows
 BY_GRADIENTS = FaceTuning(gradient_steps=2000, gradient_target=1e-12)
 
 
@@ -239,3 +240,37 @@ def test_pieces_that_several_threads_gather_are_those_of_one(multiclass, n_jobs)
             met = [part.epoch(rng, is_single=False) for _ in range(3)]
             found.append((part.alpha, part.scores, met))
     np.testing.assert_equal(found[1], found[0])
+
+
+@both_losses
+def test_prices_rise_to_those_of_the_problem_with_a_multiple_that_gains_most(multiclass):
+    """Where classes overlap C rises step by step; the dual value never falls, and scores and bounds are kept."""
+    problem, solver = stiff_problem(multiclass, C=3000.0, gamma=0.03), KernelBlockDescent(tuning=DEAR_FACTORS)
+    state = solver.start(problem, None, np.random.default_rng(0))
+    prices, values = [state.price], [0.0]
+    while state.price < 1.0 and len(values) < 100:
+        state = solver.step(problem, state)
+        prices.append(state.price)
+        values.append(dual_value(problem, state.alpha))
+        now = problem.at_prices(state.price)
+        assert now.room(state.alpha) >= 1.0 - 1e-12
+        np.testing.assert_allclose(state.scores, problem.gram.scores(state.alpha), atol=1e-8 * problem.C.max())
+        np.testing.assert_allclose(state.gaps, now.gaps(state.alpha, state.scores), atol=1e-8 * problem.C.max())
+        found = problem.certificate(solver.point(problem, state))
+        assert solver.estimate(problem, state) == pytest.approx(found.residual, abs=1e-6)
+    assert prices[0] * np.mean(problem.C * problem.gram.diagonal) == pytest.approx(solver.tuning.first_price)
+    assert prices[-1] == 1.0
+    assert len(set(prices)) > 2, "there are stages between the first price and the last"
+    assert (np.diff(prices) >= 0.0).all()
+    assert (np.diff(values) >= -1e-9 * values[-1]).all()
+
+
+def test_a_fit_begins_at_its_own_prices_where_no_row_is_stiff_and_where_it_goes_on_from_another():
+    solver, rng = KernelBlockDescent(tuning=DEAR_FACTORS), np.random.default_rng(0)
+    soft, stiff = stiff_problem("weston_watkins", C=1.0), stiff_problem("weston_watkins", C=1e4)
+    assert solver.start(soft, None, rng).price == 1.0
+    assert solver.start(stiff, None, rng).price < 1.0
+    point = solve(soft, solver, stop=Stop(1e-3), rng=0).point
+    assert solver.start(stiff, point, rng).price == 1.0
+    assert KernelBlockDescent(tuning=DEAR_FACTORS, working_set=False).start(stiff, None, rng).price == 1.0
+    assert KernelBlockDescent().start(stiff, None, rng).price == 1.0, "few rows"

@@ -130,6 +130,9 @@ class KernelBlockProblem(DualProblem, Protocol):
         The gaps of all rows may be known.
         """
 
+    def at_prices(self, share: float) -> "KernelBlockProblem":
+        """Return the problem of the same samples with this share of the prices C."""
+
     def room(self, alpha: Array) -> float:
         """Return the largest multiple of alpha that keeps its upper bounds."""
 

@@ -152,6 +152,11 @@ class KernelMulticlassSVM(JointSVM):
 
         return values
 
+    def at_prices(self, share: float) -> "KernelMulticlassSVM":
+        """Return the problem of the same samples with this share of the prices C."""
+        own: dict[str, Any] = {"multiclass": self.multiclass, "n_classes": self.n_classes}
+        return KernelMulticlassSVM(self.gram, self.y, C=share * self.C, **own)
+
     def room(self, alpha: Array, rows: Any = slice(None)) -> float:
         """Return the largest multiple of alpha that keeps the bounds C; alpha has all rows or some."""
         most = alpha.max(axis=1) if self.multiclass == "crammer_singer" else -alpha.min(axis=1)

@@ -53,6 +53,9 @@ class KernelBlockDescentTuning(NamedTuple):
     odd: float = 10.0  # times the mean gap of a set are the gaps of odd rows: by hand
     stiff: float = 100.0  # C K_ii above which a row can be odd: a visit moves it by some 1 / K_ii; by hand
     odd_gain: float = 0.01  # share of their gaps that a round on them must gain, or it is the last: by hand
+    first_price: float = 10.0  # C K_ii with which a fit of stiff rows begins, as some visits lead to C; by hand
+    price_gap: float = 0.3  # relative gap at which C rises: by hand; 0.1 takes as long
+    price_rise: float = 2.0  # of alpha, at least; where its multiple is smaller, C gets its own value: by hand
     # Rows that momentum leads out of their bounds: above this share, half of the entries would leave a face; measured.
     settled: float = 0.04
     pace: float = 25.0  # multiplications of BLAS in the time that a visit takes per row of the piece: by hand

@@ -15,8 +15,9 @@ where it is small beside n a round goes deep: rows that need not move are then b
 Pieces are random and drawn anew every epoch: rows of different pieces do not see each other's moves before the piece is
 done, so fixed pieces, or pieces of one class, converge slowly. No visit lowers the dual value.
 
-Where C is large and samples are alike, descent crawls. Four things end that               maths: kernel SVM, section 10
+Where C is large and samples are alike, descent crawls. Five things end that               maths: kernel SVM, section 10
 
+    prices          C begins small, and rises with a multiple of alpha that is nearly the solution for it
     momentum        every epoch begins beyond the point of the last one (``push_on``)
     odd rows        a round on the few rows whose gaps are far above the others' comes before one on all that count
     Newton steps    on the free entries (``_face``) after every ten epochs of a round, as long as they take no more
@@ -66,6 +67,7 @@ class KernelDescentState:
     epochs: int = 0  # of the last round
     scale: float = 1.0  # of the model, as a multiple of alpha
     has_odd: bool = True  # rows of large gaps may be worth a round of their own
+    price: float = 1.0  # share of C in force
 
     positions: ClassVar[dict[str, str]] = {"order": "gaps"}
 
@@ -100,11 +102,27 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         scores = problem.gram.scores(alpha)
         order = rng.permutation(open_rows(problem))
         random = rng.integers(1, 2**63, size=1, dtype=np.uint64)
-        gaps, damping = problem.gaps(alpha, scores), self.face_tuning.damping
-        return KernelDescentState(alpha, scores, gaps, order, random, self.tuning.first_set, damping=damping)
+        price = self._first_price(problem, order) if self.working_set and not alpha.any() else 1.0
+        gaps, damping = problem.at_prices(price).gaps(alpha, scores), self.face_tuning.damping
+        own = (order, random, self.tuning.first_set)
+        return KernelDescentState(alpha, scores, gaps, *own, damping=damping, price=price)
+
+    def _first_price(self, problem: KernelBlockProblem, rows: Array) -> float:
+        """Return the share of C with which a fit begins: less than 1 where rows are stiff and many.
+
+        Of few rows a factor takes less time than the epochs before it, and Newton steps end soon what crawls.
+        """
+        n, tuning = len(rows), self.tuning
+        if n**3 / 6.0 <= tuning.patience * epoch_work(tuning, n) or not self._is_stiff(problem, rows).any():
+            return 1.0
+        return min(tuning.first_price / float(np.mean(problem.C[rows] * problem.gram.diagonal[rows])), 1.0)
 
     def step(self, problem: KernelBlockProblem, state: KernelDescentState) -> KernelDescentState:
         """Make one round on a working set, or one pass over all rows."""
+        if state.price < 1.0:
+            self._round(problem.at_prices(state.price), state)
+            self._raise_price(problem, state)
+            return state
         if self.working_set:
             self._round(problem, state)
         else:
@@ -119,6 +137,26 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
             state.scale = 1.0
         return state
 
+    def _raise_price(self, problem: KernelBlockProblem, state: KernelDescentState) -> None:
+        """Let C rise, and alpha with it, where the gap at the C in force is small: maths: kernel SVM, eq. 35.
+
+        Where alpha would rise little, few entries are at C: then C gets its own value at once.
+        """
+        tuning, alpha, scores = self.tuning, state.alpha, state.scores
+        now = problem.at_prices(state.price)
+        state.gaps = now.gaps(alpha, scores)
+        # A kernel that is not positive semidefinite may have rows that stand still beside a gap.
+        if state.moved > 0.0 and now.relative_gap(alpha, scores, state.gaps) > tuning.price_gap:
+            return
+        own, energy = float(state.alpha[np.arange(len(problem.y)), problem.y].sum()), float(np.vdot(alpha, scores))
+        most = 1.0 / state.price
+        rise = min(own / energy, most) if energy > 0.0 else most
+        state.price = state.price * rise if tuning.price_rise < rise < most else 1.0
+        now = problem.at_prices(state.price)
+        state.alpha, state.scores = now.feasible(rise * alpha), rise * scores
+        state.gaps = now.gaps(state.alpha, state.scores)
+        state.epochs, state.has_odd, state.damping = 0, True, self.face_tuning.damping
+
     def _is_stiff(self, problem: KernelBlockProblem, rows: Any) -> Array:
         """Say of some rows whether many visits lie between zero and C."""
         return np.asarray(problem.C[rows] * problem.gram.diagonal[rows] > self.tuning.stiff)
@@ -129,7 +167,8 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
 
     def estimate(self, problem: KernelBlockProblem, state: KernelDescentState) -> float:
         """Return the relative gap between the model and the dual rows, by the updated scores."""
-        return problem.relative_gap(state.alpha, state.scores, state.gaps, scale=state.scale)
+        gaps = state.gaps if state.price == 1.0 else None
+        return problem.relative_gap(state.alpha, state.scores, gaps, scale=state.scale)
 
     def _round(self, problem: KernelBlockProblem, state: KernelDescentState) -> None:
         """Choose a working set and descend on it, after its odd rows."""
@@ -191,6 +230,8 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         rng = np.random.default_rng(state.random[0])
         part = WorkingSquare(problem, state, rows, self)
         target = share * float(state.gaps[rows].sum())
+        if state.price < 1.0:
+            target = max(target, 0.5 * self.tuning.price_gap * _dual_value(problem, state))
         patience, is_single, before = self.tuning.patience, epochs == 1, math.inf
         with self._time_of_epochs(problem, rows):
             for n_epochs in range(1, epochs + 1):
