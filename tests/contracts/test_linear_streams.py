@@ -168,6 +168,23 @@ def test_one_pass_over_many_rows_is_near_the_optimum(name, C, most):
     assert abs(model.score(X, y) - best.score(X, y)) < 0.01
 
 
+@pytest.mark.parametrize("k", [2, 6])
+def test_rows_that_come_class_by_class_teach_the_features(k):
+    """Intercepts do not follow the last chunk: texts in the order of their classes are learnt, too."""
+    rng, n, d = np.random.default_rng(0), 3000, 600
+    y = np.sort(rng.integers(0, k, size=n))
+    words = np.where(
+        rng.random((n, 30)) < 0.4, rng.integers(0, d // k, (n, 30)) * k + y[:, None], rng.integers(0, d, (n, 30))
+    )
+    X = csr_matrix((np.full(30 * n, 30**-0.5), words.ravel(), np.arange(0, 30 * n + 1, 30)), shape=(n, d))
+    X.sum_duplicates()
+    clf = sm.SoftmaxRegression(0.1, random_state=0)
+    for _ in range(3):
+        for first in range(0, n, 500):
+            clf.partial_fit(X[first : first + 500], y[first : first + 500], classes=np.arange(k))
+    assert clf.score(X, y) > 0.9
+
+
 def test_losses_of_all_rows_make_a_duality_gap():
     X, y = blobs(400, 5, 3, seed=3, separation=1.0)
     for pose in (

@@ -8,7 +8,9 @@ Maths: streams, section 1. No step has a length to choose, and every visit raise
 W alone is as noisy as its last rows; the mean is not. ``problems.seen`` keeps D and the sum that W is: it drifts here.
 
 The softmax's intercept is the weight of a constant feature v here, which makes sum_i alpha_i = b ridge / v^2 and not
-zero: against the mass of all rows that vanishes, and the bound makes up for it.
+zero: against the mass of all rows that vanishes, and the bound makes up for it. v is like other entries of X: where it
+is much larger, intercepts follow the classes of the last chunk, and the features learn little from rows that come in
+the order of their classes.
 
 Two classes have one variable a row and one column of weights: the loops of ``_pair_ascent``, a fraction as long.
 
@@ -49,6 +51,7 @@ class DualStreamTuning(NamedTuple):
 
 
 TUNING = DualStreamTuning()
+LARGEST_CONSTANT = 2.0  # v of a softmax, in root mean squares of the entries of X that are not zero: maths, eq. 3a
 
 
 @dataclass
@@ -140,7 +143,7 @@ class SoftmaxStream(_BlockStream):
     def learn(self, problem: RidgeComposite, rng: np.random.Generator) -> None:
         """Learn from a chunk of rows."""
         state = self.solver.start(problem, None, rng)
-        self.constant = self.constant or state.constant
+        self.constant = self.constant or (first_constant(problem) if problem.fit_intercept else 0.0)
         state.sqnorms += self.constant**2 - state.constant**2
         state.constant = self.constant
         rows = self._ascend(problem, state, rng, self.constant or 1.0)
@@ -193,8 +196,7 @@ class PairStream(_Stream):
         demand_finite(squares)
         order = np.flatnonzero(prices)
         if self.is_logistic and problem.fit_intercept:
-            share = SoftmaxDualDescent().tuning.rho_share
-            self.constant = self.constant or math.sqrt(share * (squares[order].mean() + 4.0 / prices[order].mean()))
+            self.constant = self.constant or first_constant(problem)
         squares += self.constant**2
         scale = self.constant if self.is_logistic and self.constant else 1.0  # the loop's last weight is b / scale
         weights, mean = self.weights.copy(), self.mean.copy()
@@ -234,6 +236,22 @@ class PairStream(_Stream):
 
 
 Stream = HingeStream | SoftmaxStream | PairStream
+
+
+def first_constant(problem: RidgeComposite) -> float:
+    """Return v of a softmax, by the rows of a first chunk: that of a fit, or less where entries of X are small."""
+    is_open = problem.C > 0.0
+    if not is_open.any():
+        return 0.0
+    X = problem.X if is_open.all() else problem.X[is_open]
+    squares = np.empty(X.shape[0])
+    squared_norms(as_rows(X), squares)
+    curvature = squares.mean() + 4.0 * problem.ridge / problem.C[is_open].mean()
+    largest = SoftmaxDualDescent().tuning.rho_share * curvature
+    n_entries = np.count_nonzero(X if isinstance(X, np.ndarray) else X.data)
+    if n_entries > 0:
+        largest = min(largest, LARGEST_CONSTANT**2 * squares.sum() / n_entries)
+    return math.sqrt(largest)
 
 
 def stream_for(problem: Any, point: Any = None, n_seen: int = 0) -> Stream:
