@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.equal_rows import contradictions
 
 __all__ = ["raise_contradictions", "slow_contradictions"]
@@ -24,7 +25,7 @@ def slow_contradictions(X: Any, labels: Array, prices: Array, squares: Array) ->
     return contradictions(X, labels)
 
 
-def raise_contradictions(problem: Any, squares: Array, alpha: Array) -> None:
+def raise_contradictions(problem: BlockDualProblem, squares: Array, alpha: Array) -> None:
     """Raise the dual rows (n, k) of equal samples of different labels, in place; their sums stay the same."""
     samples, sets = slow_contradictions(problem.X, problem.y, problem.C, squares)
     if len(samples):

@@ -148,7 +148,7 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         # A kernel that is not positive semidefinite may have rows that stand still beside a gap.
         if state.moved > 0.0 and now.relative_gap(alpha, scores, state.gaps) > tuning.price_gap:
             return
-        own, energy = float(state.alpha[np.arange(len(problem.y)), problem.y].sum()), float(np.vdot(alpha, scores))
+        own, energy = float(alpha[np.arange(len(problem.y)), problem.y].sum()), float(np.vdot(alpha, scores))
         most = 1.0 / state.price
         rise = min(own / energy, most) if energy > 0.0 else most
         state.price = state.price * rise if tuning.price_rise < rise < most else 1.0

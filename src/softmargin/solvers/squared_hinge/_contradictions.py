@@ -21,7 +21,7 @@ def split_anew(alpha: Array, signs: Array, prices: Array, sets: Array, *, is_squ
     """Return the variables (m, k) of m samples, in sets 0, 1, ... of equal ones, with the same net of each set."""
     is_up = signs > 0
 
-    def sums(values: Array, where: Array) -> Array:
+    def sums(values: Array, where: Any = True) -> Array:
         found = np.zeros((int(sets.max(initial=-1)) + 1, alpha.shape[1]))
         np.add.at(found, sets, np.where(where, values, 0.0))
         return found[sets]
@@ -34,7 +34,7 @@ def split_anew(alpha: Array, signs: Array, prices: Array, sets: Array, *, is_squ
         return np.asarray(alpha + room * share)
     ups, downs = sums(prices, is_up), sums(prices, ~is_up)
     # Shares a_i / C_i are equal on each side, and add up to 2 where neither side is at zero.
-    mine, others, net = np.where(is_up, ups, downs), np.where(is_up, downs, ups), sums(signs * alpha, is_up | ~is_up)
+    mine, others, net = np.where(is_up, ups, downs), np.where(is_up, downs, ups), sums(signs * alpha)
     is_mixed, net = (mine > 0.0) & (others > 0.0), np.where(is_up, net, -net)
     both, mine = np.where(is_mixed, mine + others, 1.0), np.where(is_mixed, mine, 1.0)
     share = np.maximum(np.maximum((net + 2.0 * others) / both, net / mine), 0.0)
