@@ -17,10 +17,13 @@ from softmargin.backends.lanes import WIDTH, padded, pointer
 from softmargin.blocks import NEVER
 from softmargin.blocks.softmax import SURE
 from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.matrices.equal_rows import contradictions
 from softmargin.penalties import L1
 from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers import SoftmaxDualDescent
+from softmargin.solvers.softmax._equal_samples import level
+from softmargin.solvers.softmax._losses import SoftmaxLosses
 
 EXACT = blocks.SoftmaxBlock(accuracy=1e-9, still=0.0)
 EXACT_PAIR = blocks.LogisticBlock(accuracy=1e-14)
@@ -414,6 +417,42 @@ def test_working_set_sees_every_row_again():
     problem = make(26, C=30.0)
     values = [fit(problem, solver, tol=1e-12).certificate.primal for solver in SOLVERS.values()]
     np.testing.assert_allclose(values, values[0], rtol=1e-11)
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_equal_samples_of_other_labels_share_their_probabilities(k):
+    """W stays the same, D does not fall, and q is the mean of each set by its prices; a set without one keeps its q."""
+    rng = np.random.default_rng(1)
+    X = np.repeat(rng.standard_normal((6, 3)), 4, axis=0)
+    C = rng.random(24) * np.repeat([1.0, 1.0, 1.0, 1.0, 1.0, 0.0], 4)
+    problem = make(X=X, y=np.arange(24) % k, C=C, fit_intercept=False)
+    solver = SOLVERS["working set"]
+    state = solver.start(problem, None, rng)
+    losses, logs = SoftmaxLosses(problem), 3.0 * rng.standard_normal((24, k))
+    logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
+    losses.matrix(state.alpha)[:] = logs[:, 1:] - logs[:, :1] if k == 2 else logs
+    state.first = np.empty(0)
+    before, q = solver.point(problem, state), np.exp(logs)
+    samples_, sets = contradictions(problem.X, problem.y)
+    assert len(samples_) == 24
+    level(losses, state.alpha, samples_, sets)
+    after = solver.point(problem, state)
+    np.testing.assert_allclose(after.weights, before.weights, atol=1e-13)
+    for rows in np.arange(20).reshape(5, 4):
+        np.testing.assert_allclose(after.dual[rows], np.tile(np.average(q[rows], axis=0, weights=C[rows]), (4, 1)))
+    np.testing.assert_allclose(after.dual[20:], q[20:])
+    entropies = [-(C @ (p * np.log(p)).sum(axis=1)) for p in (q, after.dual)]
+    assert entropies[1] > entropies[0]
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@with_and_without_intercept
+def test_equal_samples_of_other_labels_do_not_delay_the_descent(k, fit_intercept):
+    """Visits of single rows would need about C |x|^2 = 3e4 passes."""
+    X, y = samples(d=300, k=k)
+    X, y = 10.0 * np.vstack([X, X[:40]]), np.concatenate([y, (y[:40] + 1) % k])
+    result = fit(make(X=X, y=y, fit_intercept=fit_intercept), SOLVERS["working set"], tol=1e-3, max_iter=300)
+    assert result.status is Status.CONVERGED
 
 
 def test_without_a_ridge_it_is_refused():

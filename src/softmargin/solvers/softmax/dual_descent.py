@@ -15,6 +15,9 @@ descent and a small one slows b.
 Working set. Most rows soon have little of the gap. Between two full passes only rows with more than half the mean gap
 are visited, each with the tiles of classes that still move, until their gap has fallen to a fifth.
 
+Equal samples. Before every step those of different labels get the mean of their q: W stays the same and D rises, where
+visits would take C |x|^2 / ridge passes (_equal_samples).
+
     maths           here
     log q           state.alpha                     rows padded to whole tiles; of two classes, a logit
     W, b            state.weights                   its last row is b / v
@@ -39,11 +42,12 @@ from softmargin.core.deadline import alarm
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.parameters import OneOf
 from softmargin.core.protocols import RidgeProblem
-from softmargin.losses.multinomial import softmax
 from softmargin.matrices.rows import as_rows, squared_norms
 from softmargin.problems.composite import CompositePoint
+from softmargin.solvers.common.contradictions import slow_contradictions
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.linear_svm._block_loop import BlockDual, Visits, demand_finite, descend
+from softmargin.solvers.softmax._equal_samples import level, probabilities
 from softmargin.solvers.softmax._losses import SoftmaxLosses, width_of
 
 __all__ = ["SoftmaxDescentState", "SoftmaxDualDescent", "SoftmaxDualDescentTuning"]
@@ -92,6 +96,7 @@ class SoftmaxDescentState:
     loop: tuple[BlockDual, Visits, Workspace] | None = field(
         init=False, repr=False, default=None
     )  # made by a first step
+    equals: tuple[Array, Array] | None = field(init=False, repr=False, default=None)  # samples and sets; as the loop
 
     empties: ClassVar[tuple[str, ...]] = ("first",)
     fixed: ClassVar[tuple[str, ...]] = ("n_columns",)
@@ -171,6 +176,9 @@ class SoftmaxDualDescent(Resumable):
         """Make one full pass, or passes over the working set that cost about as much; then move the multiplier."""
         state.first, k = np.empty(0), width_of(problem)
         loop = state.loop = state.loop or self.structs(problem, state)
+        if state.equals is None:
+            state.equals = slow_contradictions(problem.X, problem.y, state.prices, state.sqnorms)
+        level(SoftmaxLosses(problem), state.alpha, *state.equals)
         if state.n_active == 0:
             state.gap, _, _ = descend(*loop, state.n_open, True, math.inf, 0, alarm())
             state.outside = 0.0
@@ -198,9 +206,7 @@ class SoftmaxDualDescent(Resumable):
             return losses.unpack(W)
         W = _weights_of(losses, problem.ridge, state.alpha, state.U)
         W[-losses.k :] = state.constant * state.weights[-losses.k :]
-        logs = losses.matrix(state.alpha)
-        q = softmax(np.hstack([np.zeros_like(logs), logs]) if problem.is_pinned else logs)
-        return losses.unpack(W)._replace(dual=q)
+        return losses.unpack(W)._replace(dual=probabilities(losses, state.alpha))
 
     def estimate(self, problem: RidgeProblem, state: SoftmaxDescentState) -> float:
         """Estimate the relative gap from the gaps of the rows, summed as the last passes found them."""
