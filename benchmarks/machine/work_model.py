@@ -292,7 +292,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "matrices.operator:product": _by_weights("W", False),
     "matrices.operator:rmatmul": _by_weights("alpha", True),
     "matrices.operator:adjoint_product": _by_weights("U", True),
-    "solvers.ball._products:times": _simply(_row_times),
+    "matrices.sparse_products:fill_scores": _simply(_row_times),
     "solvers.ball._products:add_rows": _add_rows,
     "solvers.linear_svm._block_loop:descend": _visits,
     "matrices.row_store:gather": _simply(lambda a, k: (0.0, 2.0 * a.K.itemsize * len(a.rows) * len(a.columns))),

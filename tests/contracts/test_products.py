@@ -7,8 +7,9 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from softmargin.backends.lanes import WIDTH, zeros
-from softmargin.matrices.operator import row_squares
+from softmargin.matrices.operator import adjoint_product, matmul, product, row_squares
 from softmargin.matrices.products import NARROW, adjoint, times
+from softmargin.matrices.rows import FAR
 
 SIZES = [1, *range(WIDTH, NARROW + 2 * WIDTH, WIDTH)]
 
@@ -49,3 +50,29 @@ def test_squares_of_sparse_rows_are_those_of_numpy_and_copy_no_matrix():
     tracemalloc.stop()
     np.testing.assert_allclose(found, (np.float64(dense) ** 2).sum(axis=1), rtol=1e-14)
     assert peak < 0.8 * X.nnz * 8
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [*range(1, 10), 16, 17, 19, 20, 23, 33])
+def test_sparse_products_are_those_of_numpy(k, dtype):
+    """For any number of classes, rows without entries, zeros in U, and weights in any order of memory."""
+    rng = np.random.default_rng(k)
+    for n, d in ((1, 1), (7, 5), (30, FAR // k + 1)):  # the last has weights that rows are asked for ahead
+        dense = (rng.standard_normal((n, d)) * (rng.random((n, d)) < 20.0 / (20.0 + d))).astype(dtype)
+        dense[n // 2] = 0.0
+        X, wide, W, U = csr_matrix(dense), np.float64(dense), rng.standard_normal((d, k)), rng.standard_normal((n, k))
+        U[rng.random((n, k)) < 0.5] = 0.0
+        U[:1] = 0.0
+        for order in "CF":
+            weights, duals = np.asarray(W, order=order), np.asarray(U, order=order)
+            np.testing.assert_allclose(product(X, weights), wide @ W, atol=1e-12)
+            np.testing.assert_allclose(adjoint_product(X, duals), wide.T @ U, atol=1e-12)
+        [(_, scores)] = matmul(X, np.vstack([W, W[:1]]), 0.5)
+        np.testing.assert_allclose(scores, wide @ W + 0.5 * W[0], atol=1e-12)
+
+
+def test_a_number_that_is_none_is_not_skipped_by_sparse_sums():
+    U = np.zeros((2, 6))
+    U[0, 1], U[1, 5] = np.nan, np.nan
+    found = adjoint_product(csr_matrix(np.eye(2)), U)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(U))

@@ -27,6 +27,7 @@ __all__ = [
     "aligned",
     "any_nonzero",
     "exp",
+    "fetch",
     "keep",
     "largest",
     "load",
@@ -184,6 +185,15 @@ def _store(builder: Any, start: Any, offset: Any, value: Any) -> None:
     builder.store(value, _address(builder, start, offset), align=8)
 
 
+@_instruction(types.void, _FLOATS, types.intp)
+def _fetch(builder: Any, start: Any, offset: Any) -> None:
+    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    reading, into_all_caches, data = (ir.Constant(number, value) for value in (0, 3, 1))
+    builder.call(function, [builder.bitcast(builder.gep(start, [offset]), byte), reading, into_all_caches, data])
+
+
 @_instruction(lanes, types.float64)
 def _splat(builder: Any, value: Any) -> Any:
     vector = ir.Constant(_VECTOR, ir.Undefined)
@@ -281,6 +291,9 @@ if config.DISABLE_JIT:
         """Write ``WIDTH`` numbers into a flat array."""
         array[offset : offset + WIDTH] = value
 
+    def fetch(array: Any, offset: int) -> None:
+        """Ask for the cache line of an entry ahead of its use."""
+
     def splat(value: float) -> Any:
         """Repeat one number in every lane."""
         return np.full(WIDTH, value, dtype=np.float64)
@@ -295,6 +308,6 @@ if config.DISABLE_JIT:
 
     maximum, total, largest, any_nonzero = np.maximum, np.sum, np.max, np.any
 else:
-    pointer, pointer_to, load, store, splat = _pointer, _pointer_to, _load, _store, _splat
+    pointer, pointer_to, load, store, splat, fetch = _pointer, _pointer_to, _load, _store, _splat, _fetch
     maximum, total, largest, any_nonzero, exp = _maximum, _total, _largest, _any_nonzero, _exp
     where_greater = _where_greater

@@ -109,7 +109,8 @@ def squared_norm(V: Array, error: float = 0.0) -> Rounded:
 def norms(V: Array, axis: int) -> Array:
     """Return bounds on Euclidean norms along an axis, whatever underflows."""
     with np.errstate(over="ignore"):
-        return np.asarray(np.sqrt(np.square(V).sum(axis=axis) + V.shape[axis] * TINY))
+        squares = np.einsum("ij,ij->j" if axis == 0 else "ij,ij->i", V, V) if V.ndim == 2 else np.square(V).sum(axis)
+        return np.asarray(np.sqrt(squares + V.shape[axis] * TINY))
 
 
 def column_sums(V: Array) -> Array:

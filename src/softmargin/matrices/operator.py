@@ -1,4 +1,4 @@
-"""X as a whole: products in NumPy and SciPy, one block of rows at a time, in float64 whatever X is.
+"""X as a whole: products in NumPy and compiled loops, one block of rows at a time, in float64 whatever X is.
 
 The augmented matrix is [X, bias]: every sample has one constant feature (0 where there is no intercept), so weights are
 (d + 1, k). Blocks bound the memory: float32 data are converted one block at a time, never as a whole. Threads
@@ -16,6 +16,8 @@ from softmargin.core.errors import DataError
 from softmargin.core.rounding import PIECE, TINY, column_roundings, column_sums, piece_roundings, pieces
 from softmargin.core.sparse import checked_sparse
 from softmargin.core.threads import n_threads, row_shares, spread
+from softmargin.matrices.rows import as_rows
+from softmargin.matrices.sparse_products import add_adjoint, fill_scores
 
 __all__ = [
     "FEW",
@@ -123,12 +125,30 @@ def matmul(X: Any, W: Array, bias: float) -> Iterator[tuple[slice, Array]]:
 def _block_scores(block: Any, W: Array) -> Array:
     """Return X W of some rows; sums over many features are sums of sums over pieces of them."""
     if not isinstance(block, np.ndarray):
-        return np.asarray(block @ W)
+        return _sparse_scores(block, W)
     # Dense scores come one class after the other: where a row has few, NumPy goes along whole columns.
     scores = W[:PIECE].T @ block[:, :PIECE].T
     for features in islice(pieces(len(W)), 1, None):
         scores += W[features].T @ block[:, features].T
     return np.asarray(scores.T)
+
+
+def _sparse_scores(X: Any, W: Array) -> Array:
+    """Return X W for a canonical CSR matrix."""
+    scores = np.empty((X.shape[0], W.shape[1]))
+    if scores.size:
+        weights = np.ascontiguousarray(W, dtype=np.float64)
+        fill_scores(as_rows(X), weights.reshape(-1), W.shape[1], scores.reshape(-1))
+    return scores
+
+
+def _sparse_sums(X: Any, U: Array) -> Array:
+    """Return X' U for a canonical CSR matrix."""
+    sums = np.zeros((X.shape[1], U.shape[1]))
+    if U.size:
+        duals = np.ascontiguousarray(U, dtype=np.float64)
+        add_adjoint(as_rows(X), duals.reshape(-1), U.shape[1], sums.reshape(-1))
+    return sums
 
 
 def score_roundings(X: Any) -> int:
@@ -149,13 +169,14 @@ def product(X: Any, W: Array) -> Array:
     if isinstance(X, Operator):
         return X.product(W)
     shares = row_shares(X.shape[0], numbers_per_row(X) * W.shape[1])
-    if X.dtype == np.float64 and len(shares) == 1:
-        return np.asarray(X @ W)
+    is_dense = isinstance(X, np.ndarray)
+    if len(shares) == 1 and (X.dtype == np.float64 or not is_dense):
+        return np.asarray(X @ W) if is_dense else _sparse_scores(X, W)
     scores = np.empty((X.shape[0], W.shape[1]))
 
     def fill(share: slice) -> None:
         for rows, block in row_blocks(X[share], W.shape[1]):
-            scores[share][rows] = block @ W
+            scores[share][rows] = block @ W if is_dense else _sparse_scores(block, W)
 
     spread(fill, shares)
     return scores
@@ -171,9 +192,14 @@ def adjoint_product(X: Any, U: Array) -> Array:
     W = np.zeros((X.shape[1], U.shape[1]))
     blocks = row_slices(X.shape[0], 1, numbers=length)
     while some := list(islice(blocks, n_threads())):
-        for part in spread(lambda rows: _wide_block(X, rows).T @ U[rows], some):
+        for part in spread(lambda rows: _block_sums(_wide_block(X, rows), U[rows]), some):
             W += part
     return W
+
+
+def _block_sums(X: Any, U: Array) -> Array:
+    """Return X' U of some rows."""
+    return np.asarray(X.T @ U) if isinstance(X, np.ndarray) else _sparse_sums(X, U)
 
 
 def _adjoint_of_block(X: Any, U: Array) -> Array:
@@ -181,10 +207,10 @@ def _adjoint_of_block(X: Any, U: Array) -> Array:
     work = X.shape[0] * (U.shape[1] if isinstance(X, np.ndarray) else numbers_per_row(X))
     shares = row_shares(X.shape[1] if isinstance(X, np.ndarray) else U.shape[1], work)
     if len(shares) == 1:
-        return np.asarray(X.T @ U)
+        return _block_sums(X, U)
     if isinstance(X, np.ndarray):
         return np.concatenate(spread(lambda features: X[:, features].T @ U, shares))
-    return np.concatenate(spread(lambda columns: X.T @ U[:, columns], shares), axis=1)
+    return np.concatenate(spread(lambda columns: _sparse_sums(X, U[:, columns]), shares), axis=1)
 
 
 def _summed_rows(X: Any, k: int) -> int:

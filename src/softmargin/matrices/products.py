@@ -20,7 +20,8 @@ from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, load, pointer, splat, store
 from softmargin.core.threads import row_shares, spread
 from softmargin.matrices.operator import numbers_per_row, row_blocks
-from softmargin.matrices.rows import add_row_times, as_rows
+from softmargin.matrices.rows import as_rows
+from softmargin.matrices.sparse_products import add_adjoint, fill_scores
 
 __all__ = ["adjoint", "times"]
 
@@ -35,18 +36,18 @@ def times(X: Any, W: Array, bias: float, k: int, out: Array) -> None:
     """Write [X, bias] W to ``out``."""
 
     def some(rows: slice) -> None:
-        dense, samples = _part(X, bias, rows)
         scores = out[rows.start * k : rows.stop * k]
-        if dense is None:
-            (_times if k > 1 else _times_column)(samples, W, k, scores)
-        elif 1 < k <= NARROW:
-            _times_dense(dense.reshape(-1), W, bias, k, scores)
+        if isinstance(X, np.ndarray) and 1 < k <= NARROW:
+            _times_dense(X[rows].reshape(-1), W, bias, k, scores)
+            return
+        weights, own = W.reshape(-1, k), scores.reshape(-1, k)
+        if isinstance(X, np.ndarray):
+            for inner, block in row_blocks(X[rows], k, numbers=BLOCK_NUMBERS):
+                np.matmul(block, weights[:-1], out=own[inner])
         else:
-            weights, scores = W.reshape(-1, k), scores.reshape(-1, k)
-            for inner, block in row_blocks(dense, k, numbers=BLOCK_NUMBERS):
-                np.matmul(block, weights[:-1], out=scores[inner])
-            if bias:
-                scores += bias * weights[-1]
+            fill_scores(_part(X, rows), W, k, scores)
+        if bias:
+            own += bias * weights[-1]
 
     spread(some, row_shares(X.shape[0], numbers_per_row(X) * k))
 
@@ -55,19 +56,19 @@ def adjoint(X: Any, U: Array, bias: float, k: int, out: Array) -> None:
     """Write [X, bias]' U to ``out``."""
 
     def summed(rows: slice) -> Array:
-        dense, samples = _part(X, bias, rows)
         weights, slopes = out if len(shares) == 1 else np.empty_like(out), U[rows.start * k : rows.stop * k]
         weights[:] = 0.0
-        if dense is None:
-            (_adjoint if k > 1 else _adjoint_column)(samples, slopes, k, weights)
-        elif 1 < k <= NARROW:
-            _adjoint_dense(dense.reshape(-1), slopes, bias, k, weights)
+        if isinstance(X, np.ndarray) and 1 < k <= NARROW:
+            _adjoint_dense(X[rows].reshape(-1), slopes, bias, k, weights)
+            return weights
+        sums, own = weights.reshape(-1, k), slopes.reshape(-1, k)
+        if isinstance(X, np.ndarray):
+            for inner, block in row_blocks(X[rows], k, numbers=max(BLOCK_NUMBERS, 4 * out.size)):
+                sums[:-1] += block.T @ own[inner]
         else:
-            own, slopes = weights.reshape(-1, k), slopes.reshape(-1, k)
-            for inner, block in row_blocks(dense, k, numbers=max(BLOCK_NUMBERS, 4 * out.size)):
-                own[:-1] += block.T @ slopes[inner]
-            if bias:
-                own[-1] = bias * slopes.sum(axis=0)
+            add_adjoint(_part(X, rows), slopes, k, weights)
+        if bias:
+            sums[-1] = bias * own.sum(axis=0)
         return weights
 
     shares = row_shares(X.shape[0], numbers_per_row(X) * k, worth=_SUM_WORTH * out.size)
@@ -77,59 +78,10 @@ def adjoint(X: Any, U: Array, bias: float, k: int, out: Array) -> None:
         out += part
 
 
-def _part(X: Any, bias: float, rows: slice) -> tuple[Array | None, Any]:
-    """Return some rows as an array, None of a sparse matrix, and for compiled loops; nothing is copied."""
-    if isinstance(X, np.ndarray):
-        return X[rows], as_rows(X[rows], bias)
-    samples: Any = as_rows(X, bias)
-    return None, samples._replace(indptr=samples.indptr[rows.start : rows.stop + 1])
-
-
-@jit
-def _times(rows: Any, W: Array, k: int, out: Array) -> None:
-    rows_, W_, out_ = rows.bare(), pointer(W), pointer(out)
-    last = W.shape[0] - k
-    bias = splat(rows_.bias)
-    last_tile = k - WIDTH
-    for i in range(out.shape[0] // k):
-        begin, end = rows_.entries(i)
-        for o0 in range(0, k, 4 * WIDTH):
-            # Up to four tiles stay in registers during the loop over features; a missing one repeats the last.
-            o1, o2, o3 = min(o0 + WIDTH, last_tile), min(o0 + 2 * WIDTH, last_tile), min(o0 + 3 * WIDTH, last_tile)
-            a0 = bias * load(W_, last + o0)
-            a1 = bias * load(W_, last + o1)
-            a2 = bias * load(W_, last + o2)
-            a3 = bias * load(W_, last + o3)
-            if o0 + 2 * WIDTH > last_tile:
-                for p in range(begin, end):
-                    value = splat(rows_.value(p))
-                    row = rows_.column(i, p) * k
-                    a0 = a0 + value * load(W_, row + o0)
-                    a1 = a1 + value * load(W_, row + o1)
-                a2, a3 = a1, a1
-            else:
-                a0, a1, a2, a3 = add_row_times(rows_, i, W_, k, (o0, o1, o2, o3), (a0, a1, a2, a3))
-            store(out_, i * k + o0, a0)
-            store(out_, i * k + o1, a1)
-            store(out_, i * k + o2, a2)
-            store(out_, i * k + o3, a3)
-
-
-@jit
-def _adjoint(rows: Any, U: Array, k: int, out: Array) -> None:
-    rows_, U_, out_ = rows.bare(), pointer(U), pointer(out)
-    last = out.shape[0] - k
-    bias = splat(rows_.bias)
-    for i in range(U.shape[0] // k):
-        begin, end = rows_.entries(i)
-        for o in range(0, k, WIDTH):
-            u = load(U_, i * k + o)
-            store(out_, last + o, load(out_, last + o) + bias * u)
-        for p in range(begin, end):
-            value = splat(rows_.value(p))
-            row = rows_.column(i, p) * k
-            for o in range(0, k, WIDTH):
-                store(out_, row + o, load(out_, row + o) + value * load(U_, i * k + o))
+def _part(X: Any, rows: slice) -> Any:
+    """Return some rows of a sparse matrix for compiled loops; nothing is copied."""
+    samples: Any = as_rows(X)
+    return samples._replace(indptr=samples.indptr[rows.start : rows.stop + 1])
 
 
 @jit
@@ -197,29 +149,3 @@ def _adjoint_dense(X: Array, U: Array, bias: float, k: int, out: Array) -> None:
     for i in range(n):
         for o in range(0, k, WIDTH):
             store(out_, d * k + o, load(out_, d * k + o) + splat(bias) * load(U_, i * k + o))
-
-
-@jit
-def _times_column(rows: Any, W: Array, k: int, out: Array) -> None:
-    rows_, W_, out_ = rows.bare(), pointer(W), pointer(out)
-    constant = rows_.bias * W[-1]
-    for i in range(out.shape[0]):
-        begin, end = rows_.entries(i)
-        score = constant
-        for p in range(begin, end):
-            score += rows_.value(p) * W_[rows_.column(i, p)]
-        out_[i] = score
-
-
-@jit
-def _adjoint_column(rows: Any, U: Array, k: int, out: Array) -> None:
-    rows_, U_, out_ = rows.bare(), pointer(U), pointer(out)
-    total = 0.0
-    for i in range(U.shape[0]):
-        begin, end = rows_.entries(i)
-        u = U_[i]
-        if u != 0.0:  # most dual variables are zero
-            total += u
-            for p in range(begin, end):
-                out_[rows_.column(i, p)] += u * rows_.value(p)
-    out[-1] += rows_.bias * total

@@ -4,6 +4,7 @@
     rows.scores(i, W, k, start, tiles, m, out)  out = start + W' x_i on m tiles of classes          nnz(x_i) m
     rows.add(i, step, tiles, m, W, k)           W += x_i step'       on m tiles of classes          nnz(x_i) m
     rows.sqnorm(i)                              |x_i|^2                                             nnz(x_i)
+    rows.fetch_ahead(i, p, W, k, tiles)         asks memory for what entries after p need, where rows of W lie apart
     rows.bare()                                 the same rows as bare pointers, for a loop
 
 A tile is ``lanes.WIDTH`` consecutive classes, named by the position of its first class. W is (d + 1, k) row-major and
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import compiled_struct, inline, jit
-from softmargin.backends.lanes import load, pointer, splat, store
+from softmargin.backends.lanes import fetch, load, pointer, splat, store
 
 __all__ = [
     "CsrRows",
@@ -37,6 +38,8 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
+AHEAD = 8  # entries of a sparse row between the request for its row of W and the use: 4 to 32 are alike
+FAR = 1 << 16  # numbers of W, half a megabyte, from which its rows are asked for: smaller ones stay in the caches
 
 
 @inline
@@ -47,6 +50,7 @@ def add_row_times(rows: Any, i: int, W: Any, k: int, tiles: Any, sums: Any) -> A
     begin, end = rows.entries(i)
     for p in range(begin, end):
         value = splat(rows.value(p))
+        rows.fetch_ahead(i, p, W, k, tiles)
         row = rows.column(i, p) * k
         a0 = a0 + value * load(W, row + o0)
         a1 = a1 + value * load(W, row + o1)
@@ -118,7 +122,7 @@ def _sqnorm(self: Any, i: int) -> float:
     return total
 
 
-@compiled_struct("bare", "entries", "column", "value", scores=_scores, add=_add, sqnorm=_sqnorm)
+@compiled_struct("bare", "entries", "column", "value", "fetch_ahead", scores=_scores, add=_add, sqnorm=_sqnorm)
 class DenseRows(NamedTuple):
     """Rows of a C-ordered dense matrix: entry p of the flat array is column p - i d of its sample."""
 
@@ -142,8 +146,11 @@ class DenseRows(NamedTuple):
         """Return entry p as float64."""
         return np.float64(self.X[p])
 
+    def fetch_ahead(self, i: int, p: int, W: Any, k: int, tiles: Any) -> None:
+        """Nothing: the features come in order, and the processor fetches them itself."""
 
-@compiled_struct("bare", "entries", "column", "value", scores=_scores, add=_add, sqnorm=_sqnorm)
+
+@compiled_struct("bare", "entries", "column", "value", "fetch_ahead", scores=_scores, add=_add, sqnorm=_sqnorm)
 class CsrRows(NamedTuple):
     """Rows of a canonical CSR matrix (sorted, no duplicate)."""
 
@@ -168,6 +175,15 @@ class CsrRows(NamedTuple):
     def value(self, p: int) -> float:
         """Return entry p as float64."""
         return np.float64(self.data[p])
+
+    def fetch_ahead(self, i: int, p: int, W: Any, k: int, tiles: Any) -> None:
+        """Ask for the row of W of an entry some places behind entry p, on four tiles."""
+        if self.d * k > FAR:
+            _, end = self.entries(i)
+            row = self.column(i, min(p + AHEAD, end - 1)) * k
+            fetch(W, row + tiles[0])
+            fetch(W, row + tiles[2])
+            fetch(W, row + tiles[3] + 3)
 
 
 def as_rows(X: Any, bias: float = 0.0) -> DenseRows | CsrRows:

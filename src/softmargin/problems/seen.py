@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 from softmargin.core.rounding import SLACK, TINY, UNIT, Rounded, gamma, norms, squared_norm, total
 from softmargin.losses.multinomial import entropy, off_label
-from softmargin.matrices.operator import SUMMED_ROWS, adjoint_product, column_norms, rmatmul, row_slices
+from softmargin.matrices.operator import adjoint_product, rmatmul, row_norms, row_slices
 from softmargin.matrices.rows import as_rows
+from softmargin.problems._class_sums import add_by_class, balanced_squares
 from softmargin.problems._pair_sums import PairSums, pair_losses, pair_sums
 from softmargin.problems.composite import RidgeComposite
 from softmargin.problems.multiclass_svm import MulticlassSVM
@@ -32,6 +33,7 @@ from softmargin.problems.multiclass_svm import MulticlassSVM
 __all__ = ["SeenHinge", "SeenSoftmax", "losses_of_pairs"]
 
 Array = NDArray[Any]
+PAIR_ROWS = 1 << 16  # rows of two classes summed at once: more of them have more roundings, fewer take longer
 
 
 class _Sum:
@@ -62,18 +64,6 @@ def _square_of(squares: Array, error: Array, size: int) -> Rounded:
     return Rounded(square, SLACK * (gamma(size + 1) * square + lost + change))
 
 
-def _class_sums(X: Any, y: Array, C: Array, k: int) -> Array:
-    """Return the sums of C_i x_i over each class; (d, k)."""
-    n, d = X.shape
-    if isinstance(X, np.ndarray):
-        prices = np.zeros((n, k))
-        prices[np.arange(n), y] = C
-        return adjoint_product(X, prices)
-    row = np.repeat(np.arange(n), np.diff(X.indptr))
-    places = np.multiply(X.indices, k, dtype=np.int64) + y[row]
-    return np.bincount(places, weights=C[row] * X.data, minlength=d * k).reshape(d, k)
-
-
 def _best_multiple(linear: Rounded, square: Rounded) -> Rounded:
     """Return the largest s L - s^2 / 2 Q over s in [0, 1]; not below zero, its value at s = 0."""
     if not linear.value > 0.0:
@@ -94,7 +84,7 @@ def _blocks_of_pairs(
 ) -> Iterator[tuple[int, Array, Array, PairSums]]:
     """Yield the number of rows, V, X'C Y and other sums of blocks of rows: sums of sums have fewer roundings."""
     rows, d = as_rows(problem.X, bias), problem.X.shape[1]
-    for some in row_slices(len(problem.y), 1, numbers=SUMMED_ROWS):
+    for some in row_slices(len(problem.y), 1, numbers=PAIR_ROWS):
         V, classes = np.zeros(d + 1), np.zeros(2 * d if is_logistic else 0)
         sums = pair_sums(rows, problem.y, problem.C, shares, V, classes, some.start, some.stop)
         yield some.stop - some.start, V, classes, sums
@@ -170,12 +160,15 @@ class SeenSoftmax:
         self.entropies += total(problem.C * values, problem.C * errors)
         U = off * problem.C[:, None]
         U[np.arange(n), problem.y] = -problem.C * rest
-        own, length, share = U[:, -self.n_columns :], norms(column_norms(problem.X), axis=0), SLACK * gamma(n + k + 2)
+        own, share = U[:, -self.n_columns :], SLACK * gamma(n + k + 2)
+        length = float(norms(row_norms(problem.X), axis=0))
         self.V.add(adjoint_product(problem.X, own), share * length * norms(own, axis=0))
         if self.fit_intercept:
             self.pulls.add(U.sum(axis=0, keepdims=True), share * np.abs(U).sum(axis=0))
             prices = np.sqrt(np.bincount(problem.y, weights=np.square(problem.C), minlength=k))
-            self.classes.add(_class_sums(problem.X, problem.y, problem.C, k), share * length * prices)
+            classes = np.zeros(self.classes.value.shape)
+            add_by_class(as_rows(problem.X), problem.y, problem.C, classes)
+            self.classes.add(classes, share * length * prices)
 
     def bound(self) -> Rounded:
         """Return a lower bound on the objective of all rows added; 0 until every class has had a row."""
@@ -195,17 +188,14 @@ class SeenSoftmax:
         if share == 0.0:
             return self.V.square()
         price, classes, own = float(self.mass.sum()), self.classes, slice(-self.n_columns, None)
-        sums, lengths = classes.value.sum(axis=1), classes.lengths()
+        lengths = classes.lengths()
         rho = np.maximum(share * self.mass - (1.0 - share) * self.pulls.value[0], 0.0) / price  # times the share
         tiny = gamma(self.n + len(rho) + 16)  # the masses are sums over all rows
         wrong = self.pulls.error / price + tiny * (rho + share * self.mass / price)
-        error = float(np.linalg.norm(sums)) * wrong + float(classes.error.sum()) * rho + share * classes.error
+        squares = np.zeros(self.n_columns)
+        length = balanced_squares(self.V.value, classes.value, share, rho[own], squares)
+        error = math.sqrt(length + len(classes.value) * TINY) * wrong
+        error += float(classes.error.sum()) * rho + share * classes.error
         error += tiny * (float(lengths.sum()) * rho + share * lengths)
         error = SLACK * (error[own] + self.V.error + gamma(8) * self.V.lengths())
-        squares = np.zeros(self.n_columns)
-        for some in row_slices(len(sums), 1, numbers=SUMMED_ROWS):  # a few at a time, which caches hold
-            part = (1.0 - share) * self.V.value[some]
-            part += np.outer(sums[some], rho[own])
-            part -= share * classes.value[some, own]
-            squares += np.einsum("ij,ij->j", part, part)
         return _square_of(squares, error, self.V.value.size)

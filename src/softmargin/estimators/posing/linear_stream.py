@@ -12,7 +12,7 @@ rows once more: ``certificate_of`` takes them, and gives a duality gap.
 
 import math
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,8 @@ class LinearStream:
             point = self.init[0] if isinstance(self.init, list) else self.init
             self.stream = stream_for(whole, point, self.n_seen)
         else:
-            self.stream = replace(self.stream, seen=copy(self.stream.seen))
+            self.stream = copy(self.stream)
+            self.stream.seen = copy(self.stream.seen)
             self.losses += self.losses_of(problem)
         self.stream.learn(whole, rng)
         self.losses = self.losses if self.n_chunks else self.losses_of(problem)

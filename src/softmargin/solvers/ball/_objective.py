@@ -21,10 +21,11 @@ from softmargin.backends.lanes import WIDTH, load, pointer, splat, store, total
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.pieces import ConvexSet
 from softmargin.core.protocols import Array, ConstrainedProblem
+from softmargin.matrices import sparse_products
 from softmargin.matrices.operator import adjoint_product, product
 from softmargin.matrices.rows import as_rows
 from softmargin.sets import L1Ball
-from softmargin.solvers.ball._products import add_rows, fresh_lanes, tile_at, times
+from softmargin.solvers.ball._products import fresh_lanes, tile_at
 from softmargin.solvers.common.power_method import largest_eigenvalue
 
 Ball = TypeVar("Ball", bound=ConvexSet)
@@ -86,7 +87,7 @@ def fill_scores(X: Any, W: Array, out: Array) -> None:
     if isinstance(X, np.ndarray):
         out[:] = product(X, W)
     else:
-        times(as_rows(X), W.reshape(-1), W.shape[1], out.reshape(-1))
+        sparse_products.fill_scores(as_rows(X), W.reshape(-1), W.shape[1], out.reshape(-1))
 
 
 def fill_adjoint(X: Any, U: Array, out: Array) -> None:
@@ -95,7 +96,7 @@ def fill_adjoint(X: Any, U: Array, out: Array) -> None:
         out[:] = adjoint_product(X, U)
     else:
         out[:] = 0.0
-        add_rows(as_rows(X), U.reshape(-1), U.shape[1], out.reshape(-1))
+        sparse_products.add_adjoint(as_rows(X), U.reshape(-1), U.shape[1], out.reshape(-1))
 
 
 def scores_of(X: Any, W: Array) -> Array:

@@ -1,9 +1,8 @@
-"""Compiled products with X that skip zeros, for any number of classes.
+"""Compiled products with X that skip zeros, for any number of classes, and count their work.
 
-    times(rows, W, k, out)           out = X W
     add_rows(rows, D, k, out)        out += X' D, skipping zeros of D; returns the number of products made
 
-W, D and out are flat, row-major, float64. ``add_rows`` on the rows of X' adds X D. A tile is four classes of a sample.
+D and out are flat, row-major, float64. ``add_rows`` on the rows of X' adds X D. A tile is four classes of a sample.
 Where k is no multiple of four, the last tile overlaps the one before, so that nothing is padded. Fewer than four
 classes are visited one by one.
 """
@@ -29,45 +28,6 @@ def tile_at(c: int, k: int) -> int:
 def fresh_lanes(c: int, k: int) -> Any:
     """Return 1 in the lanes of that tile that no earlier tile holds, else 0."""
     return load(pointer(_FRESH), WIDTH + min(k - WIDTH - c, 0))
-
-
-@jit
-def times(rows: Any, W: Array, k: int, out: Array) -> None:
-    """Write X W: two or three tiles of classes at a time, so that none is left alone; or one class of few."""
-    bare, W_, out_ = rows.bare(), pointer(W), pointer(out)
-    for i in range(out.shape[0] // k):
-        begin, end = bare.entries(i)
-        if k < WIDTH:
-            for c in range(k):
-                score = 0.0
-                for p in range(begin, end):
-                    score += bare.value(p) * W[bare.column(i, p) * k + c]
-                out[i * k + c] = score
-            continue
-        c = 0
-        while c < k:
-            o0, o1, o2 = tile_at(c, k), tile_at(c + WIDTH, k), tile_at(c + 2 * WIDTH, k)
-            a0, a1, a2 = splat(0.0), splat(0.0), splat(0.0)
-            n_tiles = 1 + (k - c > WIDTH) + (2 * WIDTH < k - c <= 3 * WIDTH)
-            if n_tiles == 3:
-                for p in range(begin, end):
-                    value, row = splat(bare.value(p)), bare.column(i, p) * k
-                    a0 = a0 + value * load(W_, row + o0)
-                    a1 = a1 + value * load(W_, row + o1)
-                    a2 = a2 + value * load(W_, row + o2)
-                store(out_, i * k + o2, a2)
-            elif n_tiles == 2:
-                for p in range(begin, end):
-                    value, row = splat(bare.value(p)), bare.column(i, p) * k
-                    a0 = a0 + value * load(W_, row + o0)
-                    a1 = a1 + value * load(W_, row + o1)
-            else:
-                for p in range(begin, end):
-                    a0 = a0 + splat(bare.value(p)) * load(W_, bare.column(i, p) * k + o0)
-            store(out_, i * k + o0, a0)
-            if n_tiles > 1:
-                store(out_, i * k + o1, a1)
-            c += n_tiles * WIDTH
 
 
 @jit
