@@ -90,6 +90,7 @@ from softmargin.solvers import KernelBlockDescent as KernelBlockDescent
 from softmargin.solvers import KernelPairDescent as KernelPairDescent
 from softmargin.solvers import Lbfgs as Lbfgs
 from softmargin.solvers import LowRankGradient as LowRankGradient
+from softmargin.solvers import LowRankNewton as LowRankNewton
 from softmargin.solvers import LowRankPDBFW as LowRankPDBFW
 from softmargin.solvers import MMDescent as MMDescent
 from softmargin.solvers import NewtonCG as NewtonCG

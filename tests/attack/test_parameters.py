@@ -212,6 +212,7 @@ SOLVERS = {
     "BallSvrg": ({}, sm.L1BallClassifier, Y),
     "BallWorkingSet": ({}, sm.L1BallClassifier, Y),
     "LowRankGradient": ({}, sm.TraceBallClassifier, Y),
+    "LowRankNewton": ({}, sm.TraceBallClassifier, Y),
     "LowRankPDBFW": (LINEAR, sm.TraceBallClassifier, Y),
     "PrimalDualBFW": (LINEAR, sm.L1BallClassifier, Y),
     "Scgs": ({}, sm.L1BallClassifier, Y),

@@ -20,12 +20,15 @@ from softmargin.estimators.frame.warnings import NotCertifiedWarning
 from softmargin.estimators.posing.auto import find_solver
 from softmargin.estimators.posing.finishers import finisher_of
 from softmargin.kernels import Rbf
+from softmargin.losses.entrywise import ENTRYWISE
+from softmargin.losses.joint import JOINT
 from softmargin.matrices.gram import Gram
 from softmargin.penalties import L2
-from softmargin.problems import KernelMulticlassSVM, MulticlassSVM, OneVsRest, softmax_problem
+from softmargin.problems import Constrained, KernelMulticlassSVM, MulticlassSVM, OneVsRest, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.run.progress import ProgressBar
 from softmargin.run.watchers import Checkpoint, load_checkpoint
+from softmargin.sets import TraceBall
 from softmargin.solvers import (
     DualBlockDescent,
     EachClass,
@@ -293,6 +296,17 @@ def test_nobody_finishes_where_the_newton_matrix_is_too_large():
     X, y = blobs(50, 4000, 3, seed=0, sparse=True, density=0.01)
     problem = MulticlassSVM(X, y, C=1e9)
     assert find_solver("auto", problem) == DualBlockDescent()
+
+
+@pytest.mark.parametrize(
+    ("loss", "k", "name"), [("smooth_hinge", 1, "newton"), ("smooth_hinge", 3, "newton_cg"), ("multinomial", 3, None)]
+)
+def test_finisher_over_a_trace_ball_depends_on_columns_and_loss(loss, k, name):
+    X, y = blobs(200, 10, 3, seed=0)
+    target = np.eye(3)[y] if loss == "multinomial" else 2.0 * np.eye(3)[y][:, :k] - 1.0
+    problem = Constrained(X, target, loss={**ENTRYWISE, **JOINT}[loss], ball=TraceBall(1.0))
+    finisher = finisher_of(problem, "accelerated_gradient")
+    assert (finisher and finisher.name) == name
 
 
 def test_patience_is_a_property_of_the_problem():

@@ -14,12 +14,13 @@ from softmargin.run import Status, Stop, solve
 from softmargin.sets import L1Ball, LowRank, TraceBall
 from softmargin.solvers.ball._low_rank import StepMatrix, distance, stack
 from softmargin.solvers.ball.low_rank_gradient import LowRankGradient
+from softmargin.solvers.ball.low_rank_newton import LowRankNewton, _Model
 from softmargin.solvers.ball.low_rank_pdbfw import LowRankPDBFW
 from softmargin.solvers.ball.newton import BallNewton, secular_root
 
 # Clarabel is asked for all the digits it can give, and says so.
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
-GRADIENT, PDBFW = LowRankGradient(), LowRankPDBFW()
+GRADIENT, PDBFW, NEWTON = LowRankGradient(), LowRankPDBFW(), LowRankNewton()
 every_solver = pytest.mark.parametrize("solver", [GRADIENT, PDBFW], ids=["gradient", "pdbfw"])
 every_loss = pytest.mark.parametrize("loss", LOSSES)
 
@@ -254,6 +255,57 @@ def test_the_secular_root_brings_the_minimum_of_a_model_to_the_ball(radius):
 def test_newton_refuses_more_than_one_column():
     with pytest.raises(IncompatibleError, match=r"needs one column of weights.*found 3\. Use LowRankGradient"):
         fit(make(ball="trace"), BallNewton())
+
+
+@every_loss
+@pytest.mark.parametrize("form", [np.asarray, csr_matrix, lambda X: X[:6]], ids=["dense", "sparse", "wide"])
+@pytest.mark.parametrize(("radius", "l2", "has_intercept"), [(3.0, 0.01, True), (50.0, 0.01, True), (0.3, 1e-6, False)])
+def test_newton_for_many_columns_reaches_the_optimum(loss, form, radius, l2, has_intercept):
+    whole = make(loss, "trace", 3)
+    X = form(whole.X)
+    settings = {"loss": whole.loss, "ball": TraceBall(radius), "l2": l2, "fit_intercept": has_intercept}
+    problem, witness = Constrained(X, whole.target[: X.shape[0]], **settings), Witness()
+    result = fit(problem, NEWTON, tol=1e-7, watchers=[witness])
+    best, _, _ = optimum(problem)
+    assert result.status is Status.CONVERGED
+    assert result.certificate.primal == pytest.approx(best, rel=1e-6, abs=1e-8)
+    for point in witness.points:
+        check_factors(problem, point.weights)
+
+
+def test_newton_steps_are_few_where_gradient_steps_are_many():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 12)) * 10.0 ** np.linspace(0.0, -3.0, 12)
+    target = np.where(X @ rng.standard_normal((12, 4)) + 0.3 * rng.standard_normal((300, 4)) > 0.0, 1.0, -1.0)
+    problem = Constrained(X, target, loss=ENTRYWISE["logistic"], ball=TraceBall(100.0), l2=1e-8, fit_intercept=True)
+    assert fit(problem, NEWTON, tol=1e-7, max_iter=40).status is Status.CONVERGED
+    assert fit(problem, GRADIENT, tol=1e-7, max_iter=400).status is Status.MAX_ITER
+
+
+@pytest.mark.parametrize("shape", [(8, 3), (4, 6)])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_product_of_the_newton_model_is_the_derivative_of_the_gradient(shape, fit_intercept):
+    rng = np.random.default_rng(0)
+    (d, k), radius = shape, 3.0
+    X, target = rng.standard_normal((40, d)), np.where(rng.random((40, k)) < 0.5, 1.0, -1.0)
+    settings = {"loss": ENTRYWISE["logistic"], "ball": TraceBall(radius), "l2": 0.1, "fit_intercept": fit_intercept}
+    problem = Constrained(X, target, **settings)
+
+    def model_at(W):
+        U, s, Vt = np.linalg.svd(W, full_matrices=False)
+        state = NEWTON.start(problem, BallPoint(W, np.zeros(k)), rng)
+        return _Model.at(problem, radius, X, LowRank(U, s, Vt.T), state, 0.0)
+
+    W, D, step, theta = 0.1 * rng.standard_normal(shape), rng.standard_normal(shape), 1e-6, 0.7
+    after, before = (model_at(W + t * D) for t in (step, -step))
+    change = after.G - before.G + theta * (after.U @ after.V.T - before.U @ before.V.T)
+    found = model_at(W)._replace(theta=theta).times(D)
+    np.testing.assert_allclose(found, change / (2.0 * step), rtol=1e-5, atol=1e-6)
+
+
+def test_newton_for_many_columns_refuses_losses_of_rows():
+    with pytest.raises(IncompatibleError, match=r"needs a loss of every score by itself.*Use LowRankGradient"):
+        fit(make("multinomial", "trace"), NEWTON)
 
 
 def test_momentum_without_restart_also_gets_there():

@@ -59,6 +59,7 @@ from softmargin.solvers import (
     KernelPairDescent,
     Lbfgs,
     LowRankGradient,
+    LowRankNewton,
     LowRankPDBFW,
     MMDescent,
     NewtonCG,
@@ -306,7 +307,7 @@ ANY_BALL = {
 }
 BALL_SOLVERS = {
     "l1": {**ANY_BALL, BallGradient(): 1e-6, BallWorkingSet(): 1e-6, BallPairwise(): 1e-6},
-    "trace": {**ANY_BALL, LowRankGradient(): 1e-6},
+    "trace": {**ANY_BALL, LowRankGradient(): 1e-6, LowRankNewton(): 1e-6},
 }
 for ball, members in BALL_SOLVERS.items():
     for solver, tol in members.items():

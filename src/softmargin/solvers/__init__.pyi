@@ -4,6 +4,7 @@ from softmargin.solvers.ball.block_frank_wolfe import BallBlockFrankWolfe as Bal
 from softmargin.solvers.ball.dual_descent import BallDualDescent as BallDualDescent
 from softmargin.solvers.ball.frank_wolfe import BallFrankWolfe as BallFrankWolfe
 from softmargin.solvers.ball.low_rank_gradient import LowRankGradient as LowRankGradient
+from softmargin.solvers.ball.low_rank_newton import LowRankNewton as LowRankNewton
 from softmargin.solvers.ball.low_rank_pdbfw import LowRankPDBFW as LowRankPDBFW
 from softmargin.solvers.ball.newton import BallNewton as BallNewton
 from softmargin.solvers.ball.pairwise_frank_wolfe import BallPairwise as BallPairwise

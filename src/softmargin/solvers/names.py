@@ -111,6 +111,7 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
     "trace ball": {
         "accelerated_gradient": SolverName("LowRankGradient"),
         "newton": SolverName("BallNewton"),
+        "newton_cg": SolverName("LowRankNewton"),
         "primal_dual_bfw": SolverName("LowRankPDBFW"),
         **_ANY_BALL,
     },

@@ -6,7 +6,8 @@
     linear squared  dual descent     Newton's method, by samples where products with X would take more work
     softmax ridge   dual descent     Newton's method by conjugate gradients, where X is dense, or has no more features
                                      than rows and three classes or more
-    trace ball      gradient steps   Newton's method, where there is one column: two classes
+    trace ball      gradient steps   Newton's method: for one column, or with a matrix per class, where the loss charges
+                                     every score by itself
 
 Works are counted in multiplications as fast as those of BLAS, before the first step, from the sizes of the problem:
 the same problem hands over after the same step on every machine (``solvers.hand_over``). Block descent needs passes in
@@ -37,6 +38,10 @@ class FinisherTuning(NamedTuple):
     support: float = 0.1  # share of the samples in its systems: 0.03 to 0.15 on news20 and tdt2, raw, at C = 1 and 100
     newton_cg: float = 100.0  # passes of softmax dual descent in the time of newton_cg: 55 to 250 on mnist and isolet
     models: float = 15.0  # of Newton's method over a ball to 1e-3: 5 to 15 on the data sets of benchmarks/hard
+    # Newton steps over a trace ball with more columns: 6 to 28 on isolet, segment, vehicle, letter and mnist; and the
+    # share of samples with curvature in a class, of losses with flat parts: 0.05 to 0.15 on the same.
+    class_models: float = 30.0
+    curved: float = 0.1
     landing: float = 2.5e6  # of a gradient step over a trace ball, beside its products: 0.3 ms of calls
     products: float = 8.0  # with X in such a step
     most_numbers: float = 2.5e8  # float64 numbers that a finisher may hold: 2 GB; by hand
@@ -100,15 +105,21 @@ def _of_softmax_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUN
 
 
 def _of_gradient_steps(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
-    """Choose Newton's method for one column of weights."""
-    from softmargin.solvers.ball.newton import step_work
+    """Choose Newton's method: for one column of weights, or with one matrix per class."""
+    from softmargin.solvers.ball import low_rank_newton, newton
 
-    if problem.shape[1] != 1 or 3.0 * min(problem.X.shape) ** 2 > tuning.most_numbers:
+    X, k, unknowns = problem.X, problem.shape[1], min(problem.X.shape)
+    if problem.loss.is_joint or max(k, 3.0) * unknowns**2 > tuning.most_numbers:
         return None
-    X = problem.X
+    if k == 1:
+        name, whole = "newton", tuning.models * newton.step_work(*X.shape)
+    else:
+        has_flats = np.isfinite(getattr(getattr(problem.loss, "compiled", None), "high", np.inf))
+        curved = (tuning.curved if has_flats else 1.0) * X.shape[0]
+        name, whole = "newton_cg", tuning.class_models * low_rank_newton.step_work(curved, unknowns, k)
     entries = X.size if isinstance(X, np.ndarray) else tuning.scattered * X.nnz
-    patience = tuning.models * step_work(*X.shape) / (tuning.landing + tuning.products * entries)
-    return Finisher("newton", max(patience, tuning.steps), is_hopeless=False)
+    patience = whole / (tuning.landing + tuning.products * entries)
+    return Finisher(name, max(patience, tuning.steps), is_hopeless=False)
 
 
 FINISHERS: dict[tuple[str, str], Callable[[Any, int], Finisher | None]] = {

@@ -83,7 +83,7 @@ class LowRankGradient(FactorSolver):
     restart: bool = True
     tuning: LowRankGradientTuning = LowRankGradientTuning()
 
-    state_type: ClassVar = LowRankState
+    state_type: ClassVar[type[LowRankState]] = LowRankState
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> LowRankState:
         """Allocate, from a first point or from zero."""
@@ -94,7 +94,7 @@ class LowRankGradient(FactorSolver):
         most = problem.loss.curvature * float(problem.weights @ row_squares(problem.X)) or 1.0
         lipschitz, ceiling = most / min(problem.X.shape) + problem.l2, most + problem.l2
         basis, b = first_basis(W, self.tuning.triples), best_intercept(problem, scores, intercept)
-        return LowRankState(*W, scores, basis, math.inf, *W, scores.copy(), b, lipschitz, ceiling)
+        return self.state_type(*W, scores, basis, math.inf, *W, scores.copy(), b, lipschitz, ceiling)
 
     def step(self, problem: ConstrainedProblem, state: LowRankState) -> LowRankState:
         """Make one iteration."""
