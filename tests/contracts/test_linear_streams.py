@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -83,6 +84,28 @@ def test_sums_of_two_classes_are_those_of_both_columns(X_type):
         own = losses_of_pairs(problem, problem.bias, w, factor=factor, is_logistic=problem is logistic)
         known = problem.losses(point)
         assert abs(own.value - known.value) <= own.error + known.error < 1e-9 * known.value
+
+
+@pytest.mark.parametrize("X_type", [np.asarray, csr_matrix])
+@pytest.mark.parametrize("name", ["hinge", "softmax"])
+def test_sums_allow_for_what_they_lose(name, X_type):
+    """Rows of small price after one of large price: each is below the last digit of the sum, and all are lost."""
+    X, y = X_type(np.ones((3000, 1))), np.zeros(3000, dtype=int)
+    P = np.tile([0.25, 0.5, 0.25], (3000, 1))
+    sums = None
+    for price, n in ((1.0, 1), (1e-16, 3000)):
+        if name == "hinge":
+            problem, rows = MulticlassSVM(X[:n], y[:n], C=price, n_classes=3, bias=1.0), price * (np.eye(3)[0] - P[:n])
+        else:
+            problem = softmax_problem(X[:n], y[:n], C=price, penalty=L2(1.0), n_classes=3)
+            rows = P[:n]
+        sums = sums or (SeenHinge if name == "hinge" else SeenSoftmax)(problem)
+        sums.add(problem, rows)
+    sign = 1 if name == "hinge" else -1
+    exact = [sign * (Fraction(int(c == 0)) - Fraction(P[0, c])) * (1 + 3000 * Fraction(1e-16)) for c in range(3)]
+    for c in range(3):
+        off = max(abs(Fraction(value) - exact[c]) for value in sums.V.value[:, c].tolist())
+        assert (5e-14 if X_type is csr_matrix else 0.0) <= off <= sums.V.error[c] < 1e-10
 
 
 @pytest.mark.parametrize("screening", [False, True])

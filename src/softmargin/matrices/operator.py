@@ -23,6 +23,7 @@ __all__ = [
     "FEW",
     "SCATTERED",
     "Operator",
+    "add_adjoint_product",
     "adjoint_product",
     "canonical",
     "column_norms",
@@ -195,6 +196,14 @@ def adjoint_product(X: Any, U: Array) -> Array:
         for part in spread(lambda rows: _block_sums(_wide_block(X, rows), U[rows]), some):
             W += part
     return W
+
+
+def add_adjoint_product(X: Any, U: Array, sums: Array) -> None:
+    """Add X' U to C-ordered sums, (d, k): one row of a sparse X after the other."""
+    if isinstance(X, np.ndarray) or n_threads() > 1:
+        sums += adjoint_product(X, U)
+    elif U.size:
+        add_adjoint(as_rows(X), np.ascontiguousarray(U).reshape(-1), U.shape[1], sums.reshape(-1))
 
 
 def _block_sums(X: Any, U: Array) -> Array:

@@ -125,10 +125,13 @@ class MulticlassSVM(JointSVM):
         error = float(np.linalg.norm(self.weight_errors(alpha)))
         return self.linear_term(alpha) - squared_norm(weights, error).times(0.5)
 
-    def weight_errors(self, alpha: Array) -> Array:
-        """Bound how far the columns of [X, bias]' alpha are from those of the feasible point near alpha; (k,)."""
-        roundings = sum_roundings(self.X, self.n_classes) + self._operations
-        return np.asarray(gamma(roundings) * (self._norms @ np.abs(alpha)))
+    def weight_errors(self, alpha: Array, *, are_rows_added: bool = False) -> Array:
+        """Bound how far the columns of [X, bias]' alpha are from those of the feasible point near alpha; (k,).
+
+        Rows that are added one after the other have a rounding each, sums of sums fewer.
+        """
+        roundings = len(self.y) + 2 if are_rows_added else sum_roundings(self.X, self.n_classes)
+        return np.asarray(gamma(roundings + self._operations) * (self._norms @ np.abs(alpha)))
 
     def certificate(self, point: DualPoint) -> Certificate:
         """Certify a point: P(W), D(alpha), relative gap."""

@@ -15,7 +15,7 @@ chunks would take longer than learning from them.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.rounding import SLACK, TINY, UNIT, Rounded, gamma, norms, squared_norm, total
 from softmargin.losses.multinomial import entropy, off_label
-from softmargin.matrices.operator import adjoint_product, rmatmul, row_norms, row_slices
+from softmargin.matrices.operator import add_adjoint_product, row_norms, row_slices
 from softmargin.matrices.rows import as_rows
 from softmargin.problems._class_sums import add_by_class, balanced_squares
 from softmargin.problems._pair_sums import PairSums, pair_losses, pair_sums
@@ -47,6 +47,16 @@ class _Sum:
         self.value = self.value + value
         self.squares = np.einsum("ij,ij->j", self.value, self.value)
         self.error = SLACK * (self.error + error + UNIT * self.lengths())
+
+    def add_rows(self, add: Callable[[Array], object], n: int, error: Array) -> None:
+        """Let a function add n rows to a copy: a matrix of their own would take two passes more, and its memory.
+
+        ``error`` is that of the products and of their sum, by at least n operations each.
+        """
+        self.error = SLACK * (self.error + error + gamma(n) * self.lengths())
+        self.value = self.value.copy()
+        add(self.value)
+        self.squares = np.einsum("ij,ij->j", self.value, self.value)
 
     def lengths(self) -> Array:
         """Bound the Euclidean norms of the columns, whatever underflows."""
@@ -111,7 +121,12 @@ class SeenHinge:
                 self.linear += Rounded(sums.duals, SLACK * gamma(m + 4) * sums.duals)
             return
         alpha = problem.feasible(alpha)
-        self.V.add(rmatmul(problem.X, alpha, problem.bias), problem.weight_errors(alpha))
+
+        def add(sums: Array) -> None:
+            add_adjoint_product(problem.X, alpha, sums[:-1])
+            sums[-1] += problem.bias * alpha.sum(axis=0)
+
+        self.V.add_rows(add, len(alpha), problem.weight_errors(alpha, are_rows_added=True))
         self.linear += problem.linear_term(alpha)
 
     def bound(self) -> Rounded:
@@ -162,13 +177,13 @@ class SeenSoftmax:
         U[np.arange(n), problem.y] = -problem.C * rest
         own, share = U[:, -self.n_columns :], SLACK * gamma(n + k + 2)
         length = float(norms(row_norms(problem.X), axis=0))
-        self.V.add(adjoint_product(problem.X, own), share * length * norms(own, axis=0))
+        errors = share * length * norms(own, axis=0)
+        self.V.add_rows(lambda sums: add_adjoint_product(problem.X, own, sums), n, errors)
         if self.fit_intercept:
             self.pulls.add(U.sum(axis=0, keepdims=True), share * np.abs(U).sum(axis=0))
             prices = np.sqrt(np.bincount(problem.y, weights=np.square(problem.C), minlength=k))
-            classes = np.zeros(self.classes.value.shape)
-            add_by_class(as_rows(problem.X), problem.y, problem.C, classes)
-            self.classes.add(classes, share * length * prices)
+            rows, errors = as_rows(problem.X), share * length * prices
+            self.classes.add_rows(lambda sums: add_by_class(rows, problem.y, problem.C, sums), n, errors)
 
     def bound(self) -> Rounded:
         """Return a lower bound on the objective of all rows added; 0 until every class has had a row."""
