@@ -12,12 +12,15 @@ from softmargin.core import threads as core_threads
 from softmargin.core.threads import threads
 from softmargin.data import blobs, read_libsvm, write_libsvm
 from softmargin.kernels import Rbf
+from softmargin.kernels.points import slices, square_rows, take_rows
+from softmargin.matrices import row_store
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import adjoint_product, matmul, product
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems import MulticlassSVM
 from softmargin.solvers import DualBlockDescent
 from softmargin.solvers.linear_svm._set_square import SetSquare, SquareTuning
+from softmargin.solvers.softmax._ridge_objective import class_squares
 
 TOL = 1e-4
 ESTIMATORS = {
@@ -162,3 +165,44 @@ def test_files_are_read_alike_by_any_number_of_threads(tmp_path, monkeypatch):
             np.testing.assert_array_equal(labels, y)
             with pytest.raises(ValueError, match="line 18"):
                 read_libsvm(tmp_path / "wrong")
+
+
+@pytest.mark.usefixtures("_eager")
+@pytest.mark.parametrize("n", [1, 2, 7, 50])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_threads_copy_and_square_rows_as_numpy_does(n, dtype):
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 5)).astype(dtype)
+    index = rng.integers(-n, n, size=3 * n)
+    with threads(3):
+        assert len(core_threads.row_shares(3 * n, 5.0)) == 3
+        assert take_rows(X, index).tobytes() == X[index].tobytes()
+        np.testing.assert_allclose(square_rows(X), (np.float64(X) ** 2).sum(axis=1), rtol=1e-14)
+
+
+@pytest.mark.usefixtures("_eager")
+def test_threads_sum_squares_of_classes_as_one_does():
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(90, 7)), rng.random((90, 8))
+    with threads(4):
+        np.testing.assert_allclose(class_squares(X, weights), np.square(X).T @ weights, rtol=1e-13)
+
+
+def test_long_strips_of_several_threads_are_within_the_roundings_that_are_counted(monkeypatch):
+    monkeypatch.setattr(row_store, "_STRIP", 60)
+    monkeypatch.setattr(row_store, "_LONG_STRIP", 400)
+    monkeypatch.setattr(core_threads, "WORTH", 1)
+    n, m = 40, 33
+    K, weights = np.random.default_rng(0).normal(size=(n, n)), np.random.default_rng(1).normal(size=(m, 3))
+    longest = []
+    monkeypatch.setattr(
+        row_store, "slices", lambda size, step: (longest.append((step, -(-size // step))), slices(size, step))[1]
+    )
+    for n_jobs in (1, 2, 4):
+        longest.clear()
+        with threads(n_jobs):
+            found = row_store.sum_rows(K, np.arange(m), weights)
+            counted = row_store.row_roundings(n, m)
+        np.testing.assert_allclose(found, K[:m].T @ weights, atol=1e-12)
+        assert longest
+        assert max(min(step, m) + parts for step, parts in longest) <= counted

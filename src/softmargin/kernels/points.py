@@ -12,8 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.rounding import pieces
+from softmargin.core.threads import row_shares, spread
 
-__all__ = ["DENSE_COPIES", "TILE_NUMBERS", "Points", "add_product", "are_full", "products", "slices", "tile_shape"]
+__all__ = [
+    "DENSE_COPIES",
+    "TILE_NUMBERS",
+    "Points",
+    "add_product",
+    "are_full",
+    "products",
+    "slices",
+    "square_rows",
+    "take_rows",
+    "tile_shape",
+]
 
 Array = NDArray[Any]
 _SIDE = 2048  # rows and columns of a tile
@@ -21,6 +33,7 @@ TILE_NUMBERS = _SIDE * _SIDE
 _COPIED = 1 << 22  # numbers of X that the rows of one tile may fill, where they have to be copied
 _STRIP = 1 << 16  # kernel values converted to float64 at once: they stay in the processor's cache until they are summed
 _ROWS = 4096  # rows of a sparse matrix squared at once
+_READ = 8.0  # multiplications of BLAS in the time that a number takes to come from main memory; 8 to 30 by timings
 
 
 class DenseCopies(NamedTuple):
@@ -44,6 +57,28 @@ def tile_shape(numbers_per_row: int) -> tuple[int, int]:
     """Return (rows, columns) of a tile between samples of so many numbers."""
     side = min(_SIDE, max(16, _COPIED // max(1, numbers_per_row)))
     return side, side
+
+
+def take_rows(X: Any, index: Array) -> Any:
+    """Return X[index]; threads copy shares of the rows of an array."""
+    if not isinstance(X, np.ndarray):
+        return X[index]
+    shares = row_shares(len(index), _READ * X.shape[1])
+    if len(shares) == 1:
+        return X[index]
+    out = np.empty((len(index), X.shape[1]), dtype=X.dtype)
+
+    def copy(some: slice) -> None:
+        np.take(X, index[some], axis=0, out=out[some], mode="wrap")  # "raise" would copy twice
+
+    spread(copy, shares)
+    return out
+
+
+def square_rows(X: Array) -> Array:
+    """Return the |x_i|^2 of an array, squared and summed in float64; (n,). Threads have shares of the rows."""
+    shares = row_shares(X.shape[0], _READ * X.shape[1])
+    return np.concatenate(spread(lambda some: np.einsum("ij,ij->i", X[some], X[some], dtype=np.float64), shares))
 
 
 def add_product(out: Array, tile: Array, weights: Array) -> None:
@@ -111,7 +146,7 @@ class Points:
     def sqnorms(self) -> Array:
         """|x_i|^2, squared and summed in float64; shape (n,)."""
         if not self.is_sparse:
-            return np.asarray(np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64))
+            return square_rows(self.X)
         squares = np.empty(len(self))
         for rows in slices(len(self), _ROWS):
             part = self.X[rows].astype(np.float64)
@@ -131,7 +166,8 @@ class Points:
 
     def take(self, index: Any) -> "Points":
         """Return some of the rows (a slice of an array is a view)."""
-        return Points(self.X[index], self.sqnorms[index])
+        rows = self.X[index] if isinstance(index, slice) else take_rows(self.X, index)
+        return Points(rows, self.sqnorms[index])
 
     def mean(self) -> Array:
         """Return the mean of every column of dense points, in float64; (d,)."""

@@ -16,6 +16,7 @@ from softmargin.core.errors import DataError
 from softmargin.core.rounding import PIECE, TINY, column_roundings, column_sums, piece_roundings, pieces
 from softmargin.core.sparse import checked_sparse
 from softmargin.core.threads import n_threads, row_shares, spread
+from softmargin.kernels.points import square_rows
 from softmargin.matrices.rows import as_rows
 from softmargin.matrices.sparse_products import add_adjoint, fill_scores
 
@@ -49,7 +50,9 @@ FEW = 1 << 22  # numbers of a sparse matrix that may become an array: 32 MB
 SUMMED_ROWS = 1 << 12  # rows summed at once: sums of sums have fewer roundings (maths: rounding, eq. 9)
 _BLOCK_WORTH = 8  # numbers of X in a block of rows, at least, for each number of the product that it adds; by hand
 SCATTERED = 8.5  # BLAS multiplications in the time of one that scatters its result; a ratio of timings
-_AHEAD = 8  # blocks that a thread computes before their results are used; by hand
+# Blocks that one of several threads computes before their results are used, and how many times larger these are: before
+# and after each block threads queue for the interpreter; by hand.
+_AHEAD, _LARGER = 2, 4
 THIN = 0.2  # share of stored entries up to which a loop over these is faster than BLAS on all; by hand
 
 
@@ -117,8 +120,8 @@ def matmul(X: Any, W: Array, bias: float) -> Iterator[tuple[slice, Array]]:
         scores += bias * W[-1]
         return rows, scores
 
-    blocks = row_slices(X.shape[0], max(W.shape[1], numbers_per_row(X)))
-    at_once = 1 if n_threads() == 1 else _AHEAD * n_threads()
+    at_once, larger = (1, 1) if n_threads() == 1 else (_AHEAD * n_threads(), _LARGER)
+    blocks = row_slices(X.shape[0], max(W.shape[1], numbers_per_row(X)), numbers=larger * _BLOCK_NUMBERS)
     while some := list(islice(blocks, at_once)):
         yield from spread(scored, some)
 
@@ -238,7 +241,7 @@ def sum_roundings(X: Any, k: int) -> int:
 def row_squares(X: Any) -> Array:
     """Return |x_i|^2; (n,)."""
     if isinstance(X, np.ndarray):
-        return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+        return square_rows(X)
     squares, is_filled = np.zeros(X.shape[0]), np.diff(X.indptr) > 0
     for rows in row_slices(X.shape[0], numbers_per_row(X)):
         ends, filled = X.indptr[rows.start : rows.stop + 1], is_filled[rows]

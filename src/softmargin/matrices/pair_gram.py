@@ -41,6 +41,8 @@ class PairGramTuning(NamedTuple):
     tile: int = 1 << 17  # values of a tile of small classes: 1 MB, a second cache
     tiles: int = 4  # for each thread, at the least, so that all end at about the same time; by hand
     narrow: int = 32  # rows of such a tile, at the least: BLAS rearranges the other side for each tile; by hand
+    # Cells that one of several threads sums at once: they queue for the interpreter before and after each sum.
+    summed: int = 1 << 19
 
 
 class _Tile(NamedTuple):
@@ -190,15 +192,16 @@ class PairGram(Gram):
             samples, mine = weights[c]
             into = out[self.first[c] : self.first[c + 1]][part]
             is_open = is_kept & (self.place[c, samples] >= 0)
-            self._add_open(into, self.place[c, samples[is_open]] + part.start, mine[is_open])
+            self._add_open(into, self.place[c, samples[is_open]] + part.start, mine[is_open], height)
             right = self._part(self._rows_of(c)[part], is_wide)
             left, values = samples[~is_open], mine[~is_open]
-            for some in slices(len(left), self._tile[0]):
+            for some in slices(len(left), height):
                 check_time()
                 block = self._between(self._part(self.order[left[some]], is_wide), right)
                 into += block.T.astype(np.float64, copy=False) @ values[some]
 
         width = self._even(self.n)
+        height = self._tile[0] if n_threads() == 1 else max(self._tile[0], self.pair_tuning.summed // width)
         spread(add, [(c, part) for c, size in enumerate(self.sizes.tolist()) for part in slices(size, width)])
         check_finite(out)
         return out
@@ -217,9 +220,9 @@ class PairGram(Gram):
         weights[is_own] = dual[samples[is_own]]
         return samples, weights
 
-    def _add_open(self, into: Array, place: Array, weights: Array) -> None:
-        """Add the products of open cells, which begin at ``place``, with their weights."""
-        for part in slices(len(place), self._tile[0]):
+    def _add_open(self, into: Array, place: Array, weights: Array, height: int) -> None:
+        """Add the products of open cells, which begin at ``place``, with their weights, so many at a time."""
+        for part in slices(len(place), height):
             block = np.empty((len(place[part]), len(into)), dtype=self.dtype)
             gather(self.values, 1, place[part], np.arange(len(into)), block.reshape(-1))
             into += block.T.astype(np.float64, copy=False) @ weights[part]

@@ -23,6 +23,7 @@ __all__ = ["RowStore", "gather", "row_roundings", "sum_rows"]
 
 Array = NDArray[Any]
 _STRIP = 1 << 17  # numbers summed at once: 1 MB in float64
+_LONG_STRIP = 1 << 19  # the same by one of several threads: they queue for the interpreter before and after each strip
 _GATHERED = 16  # multiplications of BLAS in the time that a number far from the last takes; 8 to 30 by timings
 
 
@@ -83,12 +84,13 @@ class RowStore:
 def sum_rows(K: Array, place: Array, weights: Array) -> Array:
     """Return K[place]' weights, (n, k), in float64; weights is (len(place), k), K is (any, n)."""
     shares = row_shares(K.shape[1], weights.size)
-    return np.concatenate(spread(lambda columns: _sum_rows(K[:, columns], place, weights), shares))
+    numbers = _STRIP if len(shares) == 1 else _LONG_STRIP
+    return np.concatenate(spread(lambda columns: _sum_rows(K[:, columns], place, weights, numbers), shares))
 
 
-def _sum_rows(K: Array, place: Array, weights: Array) -> Array:
+def _sum_rows(K: Array, place: Array, weights: Array, numbers: int) -> Array:
     out = np.zeros((weights.shape[1], K.shape[1]))
-    for part in slices(len(place), _strip(K.shape[1])):
+    for part in slices(len(place), _strip(K.shape[1], numbers)):
         check_time()
         at = place[part]
         are_neighbours = (np.diff(at) == 1).all()  # then a view will do
@@ -96,14 +98,15 @@ def _sum_rows(K: Array, place: Array, weights: Array) -> Array:
     return np.ascontiguousarray(out.T)
 
 
-def _strip(n: int) -> int:
+def _strip(n: int, numbers: int) -> int:
     """Return how many rows of n numbers are summed at once."""
-    return max(1, _STRIP // max(1, n))
+    return max(1, numbers // max(1, n))
 
 
 def row_roundings(n: int, m: int) -> int:
     """Return how many roundings a sum of ``sum_rows`` over m rows of n numbers has, whatever share a thread has."""
-    return min(m, _strip(n // n_threads())) + -(-m // _strip(n))
+    longest = _STRIP if n_threads() == 1 else _LONG_STRIP
+    return min(m, _strip(n // n_threads(), longest)) + -(-m // _strip(n, _STRIP))
 
 
 def gather(K: Array, stride: int, rows: Array, columns: Array, out: Array) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from softmargin.core.deadline import check_time
 from softmargin.core.threads import n_threads, spread
 from softmargin.kernels import Linear, Points, Precomputed, Rbf
-from softmargin.kernels.points import DENSE_COPIES, TILE_NUMBERS, add_product, slices, tile_shape
+from softmargin.kernels.points import DENSE_COPIES, TILE_NUMBERS, add_product, slices, take_rows, tile_shape
 from softmargin.kernels.rbf_loop import rbf_values
 from softmargin.matrices.gram_checks import checked_matrix
 from softmargin.matrices.kernel_matrix import KernelMatrix
@@ -80,7 +80,7 @@ class TiledMatrix(KernelMatrix):
 
     def vectors(self, index: Array) -> Any:
         """Return the samples at ``index``; None where the matrix was given."""
-        return None if self.is_given else self.X[index]
+        return None if self.is_given else take_rows(self.X, index)
 
     @cached_property
     def lengths(self) -> Array:

@@ -239,7 +239,7 @@ class KernelOneVsOne(EveryPair):
         """Return the kernel model that a point is: samples with a nonzero dual variable, class by class."""
         gram, dual = self.shared, self.dual_columns(point)
         support = self.entries.order[dual[self.entries.order].any(axis=1)]
-        vectors = None if gram.is_given else gram.X[support]
+        vectors = gram.vectors(support)
         intercept = gram.bias**2 * self.entries.sums(self.signed(point)) + self.free_bias(point)
         return Expansion(gram.kernel, vectors, support, gram.n, dual[support], intercept)
 

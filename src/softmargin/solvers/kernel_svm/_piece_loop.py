@@ -12,7 +12,7 @@ from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, pointer
 from softmargin.backends.loops import shuffle
 
-__all__ = ["KernelPiece", "add_rows", "sweep"]
+__all__ = ["KernelPiece", "SetRows", "add_rows", "sweep", "sweep_piece"]
 
 Array = NDArray[Any]
 COLUMNS = 4096  # of the scores updated at once: those of all classes stay in the second cache
@@ -28,6 +28,16 @@ class KernelPiece(NamedTuple):
     alpha: Array  # (m, k)      k padded to whole tiles
     F: Array  # (k, m) scores: the step of a row adds a contiguous row of K to each class that changed
     order: Array  # (m,) or longer: scratch
+
+
+class SetRows(NamedTuple):
+    """The rows of a working set."""
+
+    y: Array  # (n,)
+    C: Array  # (n,)
+    diagonal: Array  # (n,)
+    alpha: Array  # (n, k)
+    F: Array  # (k, n) scores
 
 
 @jit
@@ -72,6 +82,44 @@ def sweep(
         if total <= target * met or alarm[0] != 0:
             break
     return met
+
+
+@jit
+def sweep_piece(
+    whole: SetRows,
+    rows: Array,
+    K: Array,
+    block: Any,
+    work: Any,
+    random: Array,
+    target: float,
+    max_sweeps: int,
+    alarm: Array,
+    alpha: Array,
+    change: Array,
+) -> tuple[float, int]:
+    """Sweep over the rows of a set that are a piece, with their square K, and write how alpha changed there.
+
+    ``alpha`` is scratch, (m, k) padded; ``change`` is (m, k), both flat. Returns what ``sweep`` does, and how many
+    entries changed. One call, as threads queue for the interpreter before and after each.
+    """
+    m, k, size = rows.shape[0], whole.alpha.shape[1], work.numbers.shape[1]
+    F = np.empty(k * m)
+    for i in range(m):
+        for c in range(k):
+            alpha[i * size + c] = whole.alpha[rows[i], c]
+            F[c * m + i] = whole.F[c, rows[i]]
+    own = (whole.y[rows], whole.C[rows], whole.diagonal[rows])
+    piece = KernelPiece(K, own[0], own[1], own[2], alpha[: m * size], F, np.arange(m))
+    met = sweep(piece, block, k, work, random, target, max_sweeps, alarm)
+    n_changed = 0
+    for i in range(m):
+        for c in range(k):
+            step = alpha[i * size + c] - whole.alpha[rows[i], c]
+            change[i * k + c] = step
+            n_changed += step != 0.0
+            whole.alpha[rows[i], c] = alpha[i * size + c]
+    return met, n_changed
 
 
 @jit

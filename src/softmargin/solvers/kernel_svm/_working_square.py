@@ -16,7 +16,7 @@ from softmargin.core.threads import n_threads, row_shares, spread
 from softmargin.matrices.row_store import gather
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
 from softmargin.solvers.kernel_svm._face import FaceRows, face_step, face_work, free_classes
-from softmargin.solvers.kernel_svm._piece_loop import KernelPiece, add_rows, sweep
+from softmargin.solvers.kernel_svm._piece_loop import SetRows, add_rows, sweep_piece
 
 __all__ = ["KernelBlockDescentTuning", "WorkingSquare", "epoch_work"]
 
@@ -90,7 +90,7 @@ class WorkingSquare:
         # (pieces that are gathered at once, numbers of their squares)
         at_once = min(n_threads(), self.n_pieces)
         self.piece_K = self.K.reshape(1, -1) if self.n_pieces == 1 else np.empty((at_once, most**2), self.K.dtype)
-        self.order = np.empty(most, dtype=np.int64)
+        self.change = np.empty(most * self.k)
         self.work = new_workspace(self.k)
         self.first = self.last = self.alpha.copy(), self.scores.copy()
         self.momentum, self.gain = 1.0, 0.0
@@ -132,7 +132,8 @@ class WorkingSquare:
             back[np.abs(back) <= ROUNDING * self.C[:, None]] = 0.0
             rows = np.flatnonzero(back.any(axis=1))
             self.sent_back = len(rows) / self.m
-            self._add(rows, back[rows])
+            some = back[rows].reshape(-1)
+            self._add(rows, some, int(np.count_nonzero(some)))
         self.last, self.momentum = now, following
 
     def turn_back(self) -> None:
@@ -177,20 +178,17 @@ class WorkingSquare:
 
     def _descend(self, rows: Array, K: Array, target: float, max_sweeps: int) -> float:
         """Sweep over one piece with its square, then update the scores of the whole set."""
-        m = len(rows)
-        alpha = self.piece_alpha[: m * self.size]
-        new = alpha.reshape(m, self.size)[:, : self.k]
-        new[:] = old = self.alpha[rows]
-        scores = np.take(self.scores, rows, axis=1)  # contiguous, whatever the layout of what it is taken from
-        self.order[:m] = np.arange(m)
-        piece = KernelPiece(K, self.y[rows], self.C[rows], self.diagonal[rows], alpha, scores.reshape(-1), self.order)
-        met = sweep(piece, self.block, self.k, self.work, self.random, target, max_sweeps, alarm())
-        self.alpha[rows] = new
-        self._add(rows, new - old)
+        whole = SetRows(self.y, self.C, self.diagonal, self.alpha, self.scores)
+        how, change = (
+            (self.block, self.work, self.random, target, max_sweeps, alarm()),
+            self.change[: len(rows) * self.k],
+        )
+        met, n_changed = sweep_piece(whole, rows, K, *how, self.piece_alpha, change)
+        self._add(rows, change, n_changed)
         return float(met)
 
-    def _add(self, rows: Array, change: Array) -> None:
-        """Add what changes of some rows mean for the scores of the set."""
-        K, scores, values = self.K.reshape(-1), self.scores.reshape(-1), change.reshape(-1)
-        shares = row_shares(self.m, ADDED * float(np.count_nonzero(change)))
-        spread(lambda some: add_rows(K, self.m, rows, values, self.k, scores, some.start, some.stop), shares)
+    def _add(self, rows: Array, change: Array, n_changed: int) -> None:
+        """Add what changes of some rows, so many of them not zero, mean for the scores of the set; they are flat."""
+        K, scores = self.K.reshape(-1), self.scores.reshape(-1)
+        shares = row_shares(self.m, ADDED * n_changed)
+        spread(lambda some: add_rows(K, self.m, rows, change, self.k, scores, some.start, some.stop), shares)

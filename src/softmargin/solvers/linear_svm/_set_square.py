@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.core.threads import n_threads
 from softmargin.kernels import Linear
+from softmargin.kernels.points import take_rows
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import product, rmatmul
 from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM
@@ -62,7 +63,7 @@ class SetSquare:
         random : array of shape (1,), the state of the shuffles; changed
         """
         problem, m = self.problem, len(rows)
-        X = problem.X[rows]
+        X = take_rows(problem.X, rows)
         megabytes = self.tuning.room * m * m * X.dtype.itemsize / 1e6
         gram = Gram(Linear(), X, bias=problem.bias, cache_size=megabytes)
         own: dict[str, Any] = {"multiclass": problem.multiclass, "n_classes": problem.n_classes}

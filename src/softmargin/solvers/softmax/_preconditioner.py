@@ -26,7 +26,7 @@ from scipy.sparse import csr_matrix
 
 from softmargin.core.deadline import has_time_for
 from softmargin.core.protocols import RidgeProblem
-from softmargin.core.threads import wide_blas
+from softmargin.core.threads import row_shares, spread, wide_blas
 from softmargin.matrices.operator import row_slices
 from softmargin.solvers.common.conjugate_gradients import Metric
 from softmargin.solvers.softmax._ridge_objective import RidgeObjective, WeightedRows, class_squares
@@ -45,6 +45,7 @@ __all__ = [
 
 Array = NDArray[Any]
 PRECONDITIONERS = ("auto", "none", "diagonal", "gram")
+SCALED = 8.0  # multiplications of BLAS in the time that a number takes to be read, scaled and written
 BLOCK = 1 << 14  # numbers of a dense X scaled at once: they stay in memory that is in use, fresh pages cost more
 FAINT = 1e-12  # share of the largest curvature below which a row changes no digit that matters
 SHIFT = 1e-6  # about the rounding of a float32 Gram matrix with unit diagonal; ten times as much after every failure
@@ -207,10 +208,15 @@ def scaled_rows(X: Any, keep: Array | None, roots: Array, inverse: Array, bias: 
     A = np.empty((m, d + 1), dtype=np.float32)
     A[:, -1] = bias * roots * inverse[-1]
     if isinstance(X, np.ndarray):
-        for part in row_slices(m, d, numbers=BLOCK):
-            block = X[part if keep is None else keep[part]] * roots[part, None]
-            block *= inverse[:-1]
-            A[part, :-1] = block
+
+        def scale(some: slice) -> None:
+            for inner in row_slices(some.stop - some.start, d, numbers=BLOCK):
+                part = slice(some.start + inner.start, some.start + inner.stop)
+                block = X[part if keep is None else keep[part]] * roots[part, None]
+                block *= inverse[:-1]
+                A[part, :-1] = block
+
+        spread(scale, row_shares(m, SCALED * d))
     else:
         X = X if keep is None else X[keep]
         data = (X.data * np.repeat(roots, np.diff(X.indptr)) * inverse[X.indices]).astype(np.float32)

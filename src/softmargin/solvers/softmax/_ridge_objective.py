@@ -25,6 +25,7 @@ from scipy.sparse import csr_matrix
 from softmargin.backends.lanes import zeros
 from softmargin.core.deadline import check_time
 from softmargin.core.protocols import RidgeProblem
+from softmargin.core.threads import row_shares, spread
 from softmargin.matrices.operator import row_blocks
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
@@ -254,10 +255,16 @@ class RidgeSolver(Resumable, Generic[State]):
 
 def class_squares(X: Any, weights: Array) -> Array:
     """Return sum_i weights_ic x_ij^2; shape (d, k), with one column of weights or whole tiles."""
+    k = weights.shape[1]
     if isinstance(X, np.ndarray):
-        blocks = row_blocks(X, weights.shape[1], numbers=max(CACHED, 4 * X.shape[1] * weights.shape[1]))
-        return sum((np.square(block).T @ weights[rows] for rows, block in blocks), np.zeros((X.shape[1], 1)))
-    squares, k = csr_matrix((np.square(X.data), X.indices, X.indptr), shape=X.shape), weights.shape[1]
+        n, d = X.shape
+
+        def summed(some: slice) -> Any:
+            blocks, own = row_blocks(X[some], k, numbers=max(CACHED, 4 * d * k)), weights[some]
+            return sum((np.square(block).T @ own[rows] for rows, block in blocks), np.zeros((d, 1)))
+
+        return np.asarray(sum(spread(summed, row_shares(n, d * k))))
+    squares = csr_matrix((np.square(X.data), X.indices, X.indptr), shape=X.shape)
     out = np.empty((X.shape[1] + 1) * k)
     adjoint(squares, weights.ravel(), 0.0, k, out)
     return out[:-k].reshape(-1, k)
