@@ -50,9 +50,7 @@ FEW = 1 << 22  # numbers of a sparse matrix that may become an array: 32 MB
 SUMMED_ROWS = 1 << 12  # rows summed at once: sums of sums have fewer roundings (maths: rounding, eq. 9)
 _BLOCK_WORTH = 8  # numbers of X in a block of rows, at least, for each number of the product that it adds; by hand
 SCATTERED = 8.5  # BLAS multiplications in the time of one that scatters its result; a ratio of timings
-# Blocks that one of several threads computes before their results are used, and how many times larger these are: before
-# and after each block threads queue for the interpreter; by hand.
-_AHEAD, _LARGER = 2, 4
+_AHEAD = 8  # blocks that a thread computes before their results are used; by hand
 THIN = 0.2  # share of stored entries up to which a loop over these is faster than BLAS on all; by hand
 
 
@@ -120,8 +118,8 @@ def matmul(X: Any, W: Array, bias: float) -> Iterator[tuple[slice, Array]]:
         scores += bias * W[-1]
         return rows, scores
 
-    at_once, larger = (1, 1) if n_threads() == 1 else (_AHEAD * n_threads(), _LARGER)
-    blocks = row_slices(X.shape[0], max(W.shape[1], numbers_per_row(X)), numbers=larger * _BLOCK_NUMBERS)
+    blocks = row_slices(X.shape[0], max(W.shape[1], numbers_per_row(X)))
+    at_once = 1 if n_threads() == 1 else _AHEAD * n_threads()
     while some := list(islice(blocks, at_once)):
         yield from spread(scored, some)
 
