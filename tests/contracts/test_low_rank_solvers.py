@@ -8,6 +8,7 @@ from scipy.sparse import csr_matrix
 
 from reference.ball_optimum import FORMS, LOSSES, make, optimum
 from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.data import blobs
 from softmargin.losses.entrywise import ENTRYWISE
 from softmargin.problems import BallPoint, Constrained
 from softmargin.run import Status, Stop, solve
@@ -280,6 +281,22 @@ def test_newton_steps_are_few_where_gradient_steps_are_many():
     problem = Constrained(X, target, loss=ENTRYWISE["logistic"], ball=TraceBall(100.0), l2=1e-8, fit_intercept=True)
     assert fit(problem, NEWTON, tol=1e-7, max_iter=40).status is Status.CONVERGED
     assert fit(problem, GRADIENT, tol=1e-7, max_iter=400).status is Status.MAX_ITER
+
+
+def test_gradient_steps_go_on_where_newton_steps_are_short():
+    """On separable data a full step brings back samples without curvature: all but a few hundredths of it are lost."""
+    X, y = blobs(200, 100, 3, seed=3, separation=0.8)
+    target = 2.0 * np.eye(3)[y] - 1.0
+    problem = Constrained(X, target, loss=ENTRYWISE["smooth_hinge"], ball=TraceBall(30.0), l2=1e-4, fit_intercept=True)
+    state = NEWTON.start(problem, fit(problem, GRADIENT, max_iter=100).point, np.random.default_rng(0))
+    rest = []
+    for _ in range(20):
+        state = NEWTON.step(problem, state)
+        rest.append(state.n_rest)
+    assert state.n_stalls == 1
+    begun = rest.index(NEWTON.newton.rest)
+    assert rest[begun:] == [NEWTON.newton.rest - i for i in range(20 - begun)]
+    assert fit(problem, NEWTON, tol=1e-3).status is Status.CONVERGED
 
 
 @pytest.mark.parametrize("shape", [(8, 3), (4, 6)])
