@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from helpers import LOSS_NAMES, infeasibility, random_alpha
 from reference.kernel_optimum import kernel_optimum
+from softmargin.core.aim import aiming_at, wanted_residual
 from softmargin.core.threads import threads
 from softmargin.data import blobs
 from softmargin.kernels import make_kernel
@@ -16,6 +17,7 @@ from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers.kernel_svm._dual_rows import corner_weights
 from softmargin.solvers.kernel_svm._face import FaceRows, FaceTuning, face_step, face_work, free_classes
+from softmargin.solvers.kernel_svm._piece_loop import add_rows
 from softmargin.solvers.kernel_svm.block_descent import (
     KernelBlockDescent,
     KernelBlockDescentTuning,
@@ -25,7 +27,6 @@ from softmargin.solvers.kernel_svm.block_descent import (
 
 both_losses = pytest.mark.parametrize("multiclass", LOSS_NAMES)
 DEAR_FACTORS = KernelBlockDescentTuning(pace=0.01)  # beside epochs: as if there were many rows
-BY_GRADIENTS = FaceTuning(gradient_steps=2000, gradient_target=1e-12)
 
 
 def stiff_problem(multiclass, *, C=100.0, gamma=0.3):
@@ -43,10 +44,9 @@ def dual_value(problem, alpha):
     return problem.linear_term(alpha).value - 0.5 * np.vdot(alpha, problem.gram.scores(alpha))
 
 
-@pytest.mark.parametrize("most", [1000, 0])  # entries that a factor may have: none leaves conjugate gradients
 @pytest.mark.parametrize("C", [100.0, 0.3])
 @both_losses
-def test_a_step_on_the_right_face_ends_at_the_optimum(multiclass, C, most):
+def test_a_step_on_the_right_face_ends_at_the_optimum(multiclass, C):
     """The optimum, pushed along its face: one step brings it back, whether entries are at their upper bounds or not."""
     problem = stiff_problem(multiclass, C=C)
     best = solve(problem, KernelBlockDescent(), stop=Stop(1e-11, 5000), rng=0).point.alpha
@@ -58,7 +58,7 @@ def test_a_step_on_the_right_face_ends_at_the_optimum(multiclass, C, most):
     room = np.where(is_free & (best < 0.0), -best, np.inf).min()
     start = best + 0.1 * room / np.abs(inside).max() * inside
     assert problem.relative_gap(start, problem.gram.scores(start)) > 1e-9
-    new = face_step(face_rows(problem), start, problem.gram.scores(start), most, 0.0, BY_GRADIENTS).alpha
+    new = face_step(face_rows(problem), start, problem.gram.scores(start), 1000, 0.0, FaceTuning()).alpha
     assert problem.relative_gap(new, problem.gram.scores(new)) <= 1e-9
 
 
@@ -70,7 +70,7 @@ def test_a_step_finds_which_bounds_hold(multiclass):
     middle = np.full((len(problem.y), k), -0.5 / k)
     middle[np.arange(len(problem.y)), problem.y] *= 1.0 - k
     assert free_classes(multiclass, middle, problem.y, problem.C).all()
-    tuning = FaceTuning(leave=np.inf, gradient_steps=10**6)
+    tuning = FaceTuning(leave=np.inf)
     new, scores, _, _ = face_step(face_rows(problem), middle, problem.gram.scores(middle), 1000, 0.0, tuning)
     weights = corner_weights(multiclass, new, problem.y, problem.C)
     assert np.isclose(weights, 1.0 if multiclass == "weston_watkins" else 0.0, rtol=0.0, atol=1e-9).sum() >= 2
@@ -104,14 +104,13 @@ def test_momentum_keeps_scores_and_never_ends_below_the_epoch_before(multiclass)
 @given(
     seed=st.integers(0, 10_000),
     C=st.sampled_from([0.1, 10.0, 1e4]),
-    most=st.sampled_from([0, 1000]),
     damping=st.sampled_from([0.0, 1.0]),
 )
-def test_no_step_lowers_the_dual_value_or_leaves_the_set(multiclass, seed, C, most, damping):
+def test_no_step_lowers_the_dual_value_or_leaves_the_set(multiclass, seed, C, damping):
     problem = stiff_problem(multiclass, C=C)
     alpha = random_alpha(problem, np.random.default_rng(seed))
     tuning = FaceTuning(leave=np.inf)  # any face is good enough
-    new, scores, work, _ = face_step(face_rows(problem), alpha, problem.gram.scores(alpha), most, damping, tuning)
+    new, scores, work, _ = face_step(face_rows(problem), alpha, problem.gram.scores(alpha), 1000, damping, tuning)
     before = dual_value(problem, alpha)
     assert infeasibility(multiclass, new, problem.y, problem.C) <= 1e-12
     assert dual_value(problem, new) >= before - 1e-9 * abs(before)
@@ -130,13 +129,11 @@ def test_a_face_that_many_entries_would_leave_is_refused(multiclass):
     assert found.damping > 0.1  # so that the next one goes less far
 
 
-def test_work_is_that_of_the_cheaper_way_that_fits():
+def test_work_is_that_of_a_factor_that_fits():
     is_free = np.zeros((50, 4), dtype=bool)
     is_free[:10, :3] = True  # 20 entries beside one of each of ten rows
-    tuning = FaceTuning(gradient_steps=7, thin=2.0)
-    assert face_work(is_free, 20, tuning) == (20**3 / 6, True)
-    assert face_work(is_free, 19, tuning) == (2 * 7 * 50**2 * 4, False)
-    assert face_work(np.ones((50, 4), dtype=bool), 1000, tuning) == (2 * 7 * 50**2 * 4, False)
+    assert face_work(is_free, 20) == 20**3 / 6
+    assert face_work(is_free, 19) == np.inf
 
 
 def crawling(multiclass, patience=2):
@@ -203,10 +200,15 @@ def test_a_multiple_that_leaves_its_bounds_has_the_bound_of_the_largest_that_doe
 
 @both_losses
 def test_odd_rows_come_first_with_those_they_are_like_as_long_as_they_gain_much(multiclass):
+    class Damped(KernelBlockDescent):
+        def descend(self, problem, state, rows, share, epochs):
+            moved, state.damping = super().descend(problem, state, rows, share, epochs), 0.5
+            return moved
+
     X, y = blobs(60, 2, 3, seed=5)
     X[1], y[:2] = X[0] + 1e-2, (0, 1)  # nearly the same sample, of two classes
     problem = KernelMulticlassSVM(Gram(make_kernel("rbf", gamma=30.0), X), y, C=1000.0, multiclass=multiclass)
-    solver = KernelBlockDescent(tuning=KernelBlockDescentTuning(alone=5, piece=10, odd=3.0))
+    solver = Damped(tuning=KernelBlockDescentTuning(alone=5, piece=10, odd=3.0))
     state, rng = solver.start(problem, None, np.random.default_rng(0)), np.random.default_rng(0)
     part = WorkingSquare(problem, state, np.arange(60), solver)
     for _ in range(5):
@@ -217,6 +219,7 @@ def test_odd_rows_come_first_with_those_they_are_like_as_long_as_they_gain_much(
     solver._descend_on_odd(problem, state)
     moved = np.flatnonzero((state.alpha != first).any(axis=1))
     assert {0, 1} <= set(moved)
+    assert state.damping == solver.face_tuning.damping, "that of odd rows is not that of all"
     assert len(moved) < 20
     assert dual_value(problem, state.alpha) > 1.5 * before
     assert state.has_odd
@@ -274,3 +277,72 @@ def test_a_fit_begins_at_its_own_prices_where_no_row_is_stiff_and_where_it_goes_
     assert solver.start(stiff, point, rng).price == 1.0
     assert KernelBlockDescent(tuning=DEAR_FACTORS, working_set=False).start(stiff, None, rng).price == 1.0
     assert KernelBlockDescent().start(stiff, None, rng).price == 1.0, "few rows"
+
+
+def test_prices_get_their_own_value_at_once_where_few_entries_are_at_them():
+    """Samples that are all unlike: no entry reaches the first price, which ends after one epoch, whatever the gap."""
+    for gamma, epochs, is_held in ((300.0, 1, False), (0.03, 200, True)):
+        solver = KernelBlockDescent(tuning=DEAR_FACTORS._replace(max_epochs=epochs, price_gap=1e-12))
+        problem = stiff_problem("weston_watkins", C=3000.0, gamma=gamma)
+        state = solver.start(problem, None, np.random.default_rng(0))
+        assert state.price < 1.0
+        assert (solver.step(problem, state).price < 1.0) == is_held
+
+
+@both_losses
+def test_equal_samples_of_other_labels_start_at_their_bounds(multiclass):
+    """Each visit moves one of two such rows by 1 / K_ii; together they go to C, and change no score."""
+    X, y = blobs(60, 2, 3, seed=5)
+    X[1], y[:2] = X[0], (0, 1)
+    problem = KernelMulticlassSVM(Gram(make_kernel("rbf", gamma=30.0), X), y, C=1e5, multiclass=multiclass)
+    state = KernelBlockDescent().start(problem, None, np.random.default_rng(0))
+    assert state.alpha[:2, :2] == pytest.approx(1e5 * np.array([[1.0, -1.0], [-1.0, 1.0]]))
+    assert not state.scores.any()
+    assert problem.gram.scores(state.alpha) == pytest.approx(0.0, abs=1e-9)
+    result = solve(problem, KernelBlockDescent(), stop=Stop(1e-3, 30), rng=0)
+    assert result.status is Status.CONVERGED
+    alone = KernelBlockDescent(working_set=False).start(problem, None, np.random.default_rng(0))
+    assert not alone.alpha.any(), "plain descent is that of the paper"
+
+
+@both_losses
+def test_rounds_go_no_further_than_the_proof_needs(multiclass):
+    problem, solver = stiff_problem(multiclass), KernelBlockDescent()
+    state = solver.start(problem, None, np.random.default_rng(0))
+    solver.descend(problem, state, np.arange(60), 1.0, 1)  # one epoch, far from the optimum
+    state.gaps = problem.gaps(state.alpha, state.scores)
+    rows = np.argsort(-state.gaps)[:40]
+    rest = float(np.delete(state.gaps, rows).sum())
+    assert solver._enough(problem, state, rows) < 0.0
+    with aiming_at(100.0):
+        share = solver._enough(problem, state, rows)
+    assert share > 0.0
+    left = share * state.gaps[rows].sum() + rest
+    assert left == pytest.approx(solver.tuning.enough * 100.0 * dual_value(problem, state.alpha))
+
+
+def test_a_run_tells_its_solver_for_what_it_aims():
+    seen = []
+
+    class Asking(KernelBlockDescent):
+        def step(self, problem, state):
+            seen.append(wanted_residual())
+            return super().step(problem, state)
+
+    solve(stiff_problem("weston_watkins"), Asking(), stop=Stop(0.01), rng=0)
+    assert set(seen) == {0.01}
+    assert wanted_residual() == 0.0
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("m", [1, 7, 300, 1100])
+def test_rows_are_added_by_tiles_as_a_product_does(m, dtype):
+    rng = np.random.default_rng(m)
+    K, k = rng.standard_normal((m, m)).astype(dtype), 5
+    index = np.sort(rng.permutation(m)[: (m + 1) // 2])
+    change = np.where(rng.random((len(index), k)) < 0.4, rng.standard_normal((len(index), k)), 0.0)
+    scores = rng.standard_normal((k, m))
+    expected, cut = scores + change.T @ K[index].astype(np.float64), m // 3
+    for begin, end in ((0, cut), (cut, m)):
+        add_rows(K.reshape(-1), m, index, change.reshape(-1), k, scores.reshape(-1), begin, end)
+    np.testing.assert_allclose(scores, expected, atol=1e-10)

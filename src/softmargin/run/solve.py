@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from softmargin.core.aim import aiming_at
 from softmargin.core.certificate import Certificate
 from softmargin.core.deadline import is_time_up
 from softmargin.core.errors import DataError, IncompatibleError
@@ -84,7 +85,7 @@ def solve(
     run = _Run(problem, solver, stop, watchers)
     result = None
     # What overflows shows in the certificate: the run ends as failed, with advice.
-    with interrupts() as interrupted, np.errstate(all="ignore"):
+    with interrupts() as interrupted, np.errstate(all="ignore"), aiming_at(stop.tol):
         for watcher in watchers:
             watcher.begin(problem, solver, stop)
         try:

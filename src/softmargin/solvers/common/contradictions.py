@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.equal_rows import contradictions
 
 __all__ = ["raise_contradictions", "slow_contradictions"]
@@ -25,8 +24,11 @@ def slow_contradictions(X: Any, labels: Array, prices: Array, squares: Array) ->
     return contradictions(X, labels)
 
 
-def raise_contradictions(problem: BlockDualProblem, squares: Array, alpha: Array) -> None:
-    """Raise the dual rows (n, k) of equal samples of different labels, in place; their sums stay the same."""
-    samples, sets = slow_contradictions(problem.X, problem.y, problem.C, squares)
+def raise_contradictions(problem: Any, X: Any, squares: Array, alpha: Array) -> None:
+    """Raise the dual rows (n, k) of equal samples of different labels, in place; their sums stay the same.
+
+    The problem is a joint SVM, linear or of a kernel, and squares are the |x|^2 or K_ii of its samples.
+    """
+    samples, sets = slow_contradictions(X, problem.y, problem.C, squares)
     if len(samples):
         alpha[samples] = problem.loss.raised(alpha[samples], problem.y[samples], problem.C[samples], sets)

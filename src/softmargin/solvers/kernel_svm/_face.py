@@ -5,12 +5,9 @@
 with a damping of its length, which is zero in the end: where samples are alike the minimum of (1) is far away, out of
 the bounds of most entries.
 
-    few free entries       a Cholesky factor of (1) in the entries b_ij, s_i = sum_j b_ij (e_p - e_j), p one free class
-                           of row i:  K_ii' <e_p - e_j, e_p' - e_j'> + damping / C_i. Entries that would leave their
-                           bounds are held there, and let go where their multipliers say so, all at once, until none
-                           changes sides: block pivoting, with the one factor
-    many                   conjugate gradients on (1), the rows scaled by K_ii: where nearly all entries are free, no
-                           two samples are alike and K is well conditioned
+    a Cholesky factor of (1) in the entries b_ij, s_i = sum_j b_ij (e_p - e_j), p one free class of row i:
+    K_ii' <e_p - e_j, e_p' - e_j'> + damping / C_i. Entries that would leave their bounds are held there, and let go
+    where their multipliers say so, all at once, until none changes sides: block pivoting, with the one factor
 
 The result is feasible, and the best point between the old one and it, which a quadratic has in closed form, never
 lowers the dual value: a face that is not the right one costs time alone.
@@ -26,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.sparse import csr_matrix
 
-from softmargin.core.deadline import check_time, has_time_for, is_time_up
+from softmargin.core.deadline import check_time, has_time_for
 from softmargin.core.threads import wide_blas
 from softmargin.matrices.operator import row_slices
 from softmargin.solvers.kernel_svm._dual_rows import nearest, weights_between, wide_product
@@ -43,14 +40,11 @@ class FaceTuning(NamedTuple):
     tries: int = 3  # exchanges that leave no fewer wrong entries, before single ones: Kim and Park (2011)
     leave: float = 1 / 3  # share of the entries that may be held: they take twice the multiplications of the factor
     slack: float = 1e-9  # of C: entries are held where they leave their bounds by more; by hand
-    thin: float = 2.5  # how much longer a multiplication takes in products of few columns: measured on ARM
     ridge: float = 1e-8  # relative to K_ii, on the change: repeated samples make (1) singular; by hand
     damping: float = 1.0  # first one: how far a way from bound to bound may change its own margin; by hand
     rise: float = 10.0  # of the damping, after a step that is given up: by hand
     damped: float = 1e-3  # share of K_ii that a damping of 1 adds at most: small C need none; by hand
     fall: float = 1e-4  # of the damping, at most; after a step it is multiplied by the share of held entries: by hand
-    gradient_steps: int = 100  # conjugate gradients, at most: by hand
-    gradient_target: float = 1e-3  # share of the first residual that they leave: by hand
 
 
 class FaceStep(NamedTuple):
@@ -87,17 +81,13 @@ def free_classes(multiclass: str, alpha: Array, y: Array, C: Array) -> Array:
     return is_free
 
 
-def face_work(is_free: Array, most: int, tuning: FaceTuning) -> tuple[float, bool]:
-    """Return about how many multiplications one solve of (1) takes, and whether by a factor, of at most ``most`` rows.
+def face_work(is_free: Array, most: int) -> float:
+    """Return how many multiplications a factor of (1) takes; infinitely many where it would have more rows than most.
 
-    is_free is (m, k): with b free entries beside one of every row that has some, a factor takes b^3 / 6
-    multiplications, and conjugate gradients at most m^2 k for each step.
+    is_free is (m, k): with b free entries beside one of every row that has some, it takes b^3 / 6.
     """
-    m, k = is_free.shape
     n_free = int(is_free.sum() - is_free.any(axis=1).sum())
-    factor, gradients = n_free**3 / 6.0, tuning.thin * tuning.gradient_steps * float(m) ** 2 * k
-    is_factored = n_free <= most and factor <= gradients
-    return (factor if is_factored else gradients), is_factored
+    return n_free**3 / 6.0 if n_free <= most else np.inf
 
 
 def face_step(part: FaceRows, alpha: Array, scores: Array, most: int, damping: float, tuning: FaceTuning) -> FaceStep:
@@ -107,15 +97,12 @@ def face_step(part: FaceRows, alpha: Array, scores: Array, most: int, damping: f
     """
     multiclass, _, y, C, _ = part
     is_free = free_classes(multiclass, alpha, y, C)
-    work, is_factored = face_work(is_free, most, tuning)
-    if not is_free.any() or not has_time_for(work):
+    work = face_work(is_free, most)
+    if not is_free.any() or work == np.inf or not has_time_for(work):
         return FaceStep(alpha, scores, damping=damping)
     slopes = -scores
     slopes[np.arange(len(y)), y] += 1.0
-    if is_factored:
-        wanted, damping = _by_factor(part, alpha, is_free, slopes, damping, tuning)
-    else:
-        wanted = _by_gradients(part, is_free, slopes, tuning)
+    wanted, damping = _by_factor(part, alpha, is_free, slopes, damping, tuning)
     change = nearest(multiclass, alpha + wanted, y, C) - alpha
     slope = float(np.vdot(change, slopes))
     if not slope > 0.0:
@@ -217,31 +204,3 @@ def _within_bounds(
         multipliers = cho_solve(cho_factor(shifted, check_finite=False), at - free[held], check_finite=False)
         s = free + S @ inner(V @ multipliers, trans=1)
     return s, len(held) / len(L)
-
-
-def _by_gradients(part: FaceRows, is_free: Array, slopes: Array, tuning: FaceTuning) -> Array:
-    """Return about the minimiser of (1), (m, k), by conjugate gradients."""
-    counts = np.maximum(is_free.sum(axis=1, keepdims=True), 1)
-    scale = 1.0 / part.diagonal[:, None]
-
-    def along(values: Array) -> Array:
-        """Return the nearest directions on the face."""
-        inside = np.where(is_free, values, 0.0)
-        return np.where(is_free, inside - inside.sum(axis=1, keepdims=True) / counts, 0.0)
-
-    s, residual = np.zeros_like(slopes), along(slopes)
-    direction = z = scale * residual
-    size = first = float(np.vdot(residual, z))
-    for _ in range(tuning.gradient_steps):
-        if not size > tuning.gradient_target**2 * first or is_time_up():
-            break
-        image = along(part.times(direction))
-        curvature = float(np.vdot(direction, image))
-        if not curvature > 0.0:
-            break
-        s += size / curvature * direction
-        residual = residual - size / curvature * image
-        z = scale * residual
-        last, size = size, float(np.vdot(residual, z))
-        direction = z + size / last * direction
-    return s

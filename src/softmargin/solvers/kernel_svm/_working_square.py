@@ -37,6 +37,7 @@ class KernelBlockDescentTuning(NamedTuple):
     set_target: float = 0.1  # share of its gap that a round leaves: by hand; maths: kernel SVM, section 8 has 0.2
     deep_target: float = 0.04  # the same where updating all scores costs far more than the descent: by hand
     crawl_target: float = 0.01  # the same after a round of more than ``patience`` epochs: momentum needs time; by hand
+    enough: float = 0.5  # share of the gap which a proof may have that a round leaves, at least: by hand
     small: int = 8  # n is so many times the set where it does: by hand
     share: float = 0.5  # of the time left, for the epochs over a set; the rest computes kernel rows; by hand
     update: float = 2.0  # where these are cached, time for so many updates of the scores is left: by hand
@@ -49,11 +50,13 @@ class KernelBlockDescentTuning(NamedTuple):
     sweep_target_alone: float = 0.05
     max_sweeps_alone: int = 20
     patience: int = 10  # epochs of a round between Newton steps: by hand; easy rounds end before
+    look: int = 5  # epochs after which a long round is asked whether a multiple of its rows will do: by hand
     scale_off: float = 0.1  # how far from 1 the scale may be where it ends a round: it costs a hundredth of D; by hand
     odd: float = 10.0  # times the mean gap of a set are the gaps of odd rows: by hand
     stiff: float = 100.0  # C K_ii above which a row can be odd: a visit moves it by some 1 / K_ii; by hand
-    odd_gain: float = 0.01  # share of their gaps that a round on them must gain, or it is the last: by hand
+    odd_gain: float = 0.01  # share of D that a round on them must gain, or it is the last: by hand
     first_price: float = 10.0  # C K_ii with which a fit of stiff rows begins, as some visits lead to C; by hand
+    held: float = 0.1  # share of the dual weights at C below which C gets its own value at once: texts have 0 to 0.04
     price_gap: float = 0.3  # relative gap at which C rises: by hand; 0.1 takes as long
     price_rise: float = 2.0  # of alpha, at least; where its multiple is smaller, C gets its own value: by hand
     # Rows that momentum leads out of their bounds: above this share, half of the entries would leave a face; measured.
@@ -162,7 +165,7 @@ class WorkingSquare:
         face = self.face_tuning
         if self.sent_back > self.tuning.settled:
             return 0.0
-        if face_work(free_classes(self.multiclass, self.alpha, self.y, self.C), self.most_free, face)[0] > credit:
+        if face_work(free_classes(self.multiclass, self.alpha, self.y, self.C), self.most_free) > credit:
             return 0.0
         part = FaceRows(self.multiclass, self.K, self.y, self.C, self.diagonal)
         try:

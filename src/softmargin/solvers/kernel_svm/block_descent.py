@@ -15,15 +15,18 @@ where it is small beside n a round goes deep: rows that need not move are then b
 Pieces are random and drawn anew every epoch: rows of different pieces do not see each other's moves before the piece is
 done, so fixed pieces, or pieces of one class, converge slowly. No visit lowers the dual value.
 
-Where C is large and samples are alike, descent crawls. Five things end that               maths: kernel SVM, section 10
+Where C is large and samples are alike, descent crawls. Six things end that                maths: kernel SVM, section 10
 
     prices          C begins small, and rises with a multiple of alpha that is nearly the solution for it
+    equal samples   of different labels start at their bounds, where they cancel
     momentum        every epoch begins beyond the point of the last one (``push_on``)
     odd rows        a round on the few rows whose gaps are far above the others' comes before one on all that count
     Newton steps    on the free entries (``_face``) after every ten epochs of a round, as long as they take no more
                     multiplications (``face_work``) than the epochs before them (``epoch_work``), and than those that
                     the round still needs at the pace of the last ten
     scale           the model is the multiple of alpha with the least gap
+
+A round goes no further than the proof needs for which the run aims (``core.aim``).
 
     maths           here
     alpha, F        state.alpha, state.scores     (n, k), F = K alpha
@@ -39,12 +42,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.blocks import BLOCK, find_block
+from softmargin.core.aim import wanted_residual
 from softmargin.core.deadline import is_time_up, leaving, seconds_for, share_of_time
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.losses.multiclass_hinge import margins
+from softmargin.solvers.common.contradictions import raise_contradictions
 from softmargin.solvers.kernel_svm._dual_rows import DualRowSolver, active_rows, first_rows, open_rows
 from softmargin.solvers.kernel_svm._face import FaceTuning
-from softmargin.solvers.kernel_svm._working_square import KernelBlockDescentTuning, WorkingSquare, epoch_work
+from softmargin.solvers.kernel_svm._working_square import ROUNDING, KernelBlockDescentTuning, WorkingSquare, epoch_work
 
 __all__ = ["KernelBlockDescent", "KernelBlockDescentTuning", "KernelDescentState"]
 
@@ -103,7 +108,10 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         order = rng.permutation(open_rows(problem))
         random = rng.integers(1, 2**63, size=1, dtype=np.uint64)
         price = self._first_price(problem, order) if self.working_set and not alpha.any() else 1.0
-        gaps, damping = problem.at_prices(price).gaps(alpha, scores), self.face_tuning.damping
+        now, damping = problem.at_prices(price), self.face_tuning.damping
+        if self.working_set:
+            raise_contradictions(now, problem.gram.X, problem.gram.diagonal, alpha)
+        gaps = now.gaps(alpha, scores)
         own = (order, random, self.tuning.first_set)
         return KernelDescentState(alpha, scores, gaps, *own, damping=damping, price=price)
 
@@ -140,20 +148,22 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
     def _raise_price(self, problem: KernelBlockProblem, state: KernelDescentState) -> None:
         """Let C rise, and alpha with it, where the gap at the C in force is small: maths: kernel SVM, eq. 35.
 
-        Where alpha would rise little, few entries are at C: then C gets its own value at once.
+        Where alpha would rise little, or few entries are at C, C gets its own value at once.
         """
         tuning, alpha, scores = self.tuning, state.alpha, state.scores
         now = problem.at_prices(state.price)
         state.gaps = now.gaps(alpha, scores)
+        is_held = _share_at_bounds(now, alpha) > tuning.held
         # A kernel that is not positive semidefinite may have rows that stand still beside a gap.
-        if state.moved > 0.0 and now.relative_gap(alpha, scores, state.gaps) > tuning.price_gap:
+        if is_held and state.moved > 0.0 and now.relative_gap(alpha, scores, state.gaps) > tuning.price_gap:
             return
         own, energy = float(alpha[np.arange(len(problem.y)), problem.y].sum()), float(np.vdot(alpha, scores))
         most = 1.0 / state.price
         rise = min(own / energy, most) if energy > 0.0 else most
-        state.price = state.price * rise if tuning.price_rise < rise < most else 1.0
+        state.price = state.price * rise if is_held and tuning.price_rise < rise < most else 1.0
         now = problem.at_prices(state.price)
         state.alpha, state.scores = now.feasible(rise * alpha), rise * scores
+        raise_contradictions(now, problem.gram.X, problem.gram.diagonal, state.alpha)
         state.gaps = now.gaps(state.alpha, state.scores)
         state.epochs, state.has_odd, state.damping = 0, True, self.face_tuning.damping
 
@@ -189,9 +199,16 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
             gram.keep(rows)
         if state.epochs > tuning.patience:
             share = tuning.crawl_target
+        share = max(share, self._enough(problem, state, rows))
         state.moved = self.descend(problem, state, rows, share, tuning.max_epochs) / max(len(rows), 1)
         growth = tuning.growth_of_many if state.moved > tuning.most else tuning.growth
         state.largest_set = min(max(growth * len(rows), tuning.first_set), gram.n + 1)
+
+    def _enough(self, problem: KernelBlockProblem, state: KernelDescentState, rows: Array) -> float:
+        """Return the share of the gaps of some rows that may be left, beside those of the others, where a run ends."""
+        gap, all_gaps = float(state.gaps[rows].sum()), float(state.gaps.sum())
+        left = self.tuning.enough * wanted_residual() * _dual_value(problem, state) - (all_gaps - gap)
+        return left / gap if gap > 0.0 else 0.0
 
     def _descend_on_odd(self, problem: KernelBlockProblem, state: KernelDescentState) -> None:
         """Descend on the rows whose gaps are far above the mean of the rows that count, for at most an epoch's time.
@@ -199,7 +216,7 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         These are often samples that are like one of another class, whose entries must grow far together: that one is
         of the set, too. Where all rows crawl none is odd, and where odd ones gain little others are worth more.
         """
-        tuning, gram, epochs = self.tuning, problem.gram, state.epochs
+        tuning, gram, epochs, damping = self.tuning, problem.gram, state.epochs, state.damping
         if not state.has_odd or epochs > tuning.patience or not self._is_stiff(problem, state.order).any():
             return
         rows = active_rows(problem, state, state.gaps, share=tuning.active_share)
@@ -213,10 +230,11 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         odd = np.union1d(odd, np.intersect1d(likeness.argmax(axis=1), state.order))
         most = int(epoch_work(tuning, len(rows)) / epoch_work(tuning, len(odd)))
         if most > 1:
-            least, before = tuning.odd_gain * float(state.gaps[odd].sum()), _dual_value(problem, state)
+            before = _dual_value(problem, state)
             self.descend(problem, state, odd, tuning.crawl_target, min(most, tuning.max_epochs))
-            state.has_odd = _dual_value(problem, state) - before > least
-            state.gaps, state.epochs = problem.gaps(state.alpha, state.scores), epochs
+            after = _dual_value(problem, state)
+            state.has_odd = after - before > tuning.odd_gain * after
+            state.gaps, state.epochs, state.damping = problem.gaps(state.alpha, state.scores), epochs, damping
 
     def descend(
         self, problem: KernelBlockProblem, state: KernelDescentState, rows: Array, share: float, epochs: int
@@ -240,11 +258,12 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
                 part.turn_back()
                 if found <= target or n_epochs == epochs or is_time_up():
                     break
+                is_long = n_epochs > patience and n_epochs % self.tuning.look == 0
+                if is_long and self._is_done(problem, part, rows, target):
+                    break
                 if n_epochs == 1:
                     before = found
                 elif n_epochs % patience == 0:
-                    if n_epochs > patience and self._is_done(problem, part, rows, target):
-                        break
                     left = _steps_left(before, found, target) * patience * part.epoch_work
                     state.credit -= part.face_step(min(state.credit, left))
                     before = found
@@ -272,6 +291,14 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         if problem.gram.is_kept(rows):
             return leaving(self.tuning.update * seconds_for(problem.gram.scores_work(rows, problem.n_classes)))
         return share_of_time(self.tuning.share)
+
+
+def _share_at_bounds(problem: KernelBlockProblem, alpha: Array) -> float:
+    """Return the share of sum_i alpha_iy that is at bounds C, and rises with them."""
+    own = alpha[np.arange(len(problem.y)), problem.y]
+    weights = own[:, None] if problem.multiclass == "crammer_singer" else np.maximum(-alpha, 0.0)
+    held, total = weights[weights >= (1.0 - ROUNDING) * problem.C[:, None]].sum(), own.sum()
+    return float(held / total) if total > 0.0 else 0.0
 
 
 def _dual_value(problem: KernelBlockProblem, state: KernelDescentState) -> float:

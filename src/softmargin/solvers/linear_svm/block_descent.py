@@ -157,7 +157,7 @@ class DualBlockDescent(Resumable):
             empty = closed[sqnorms[closed] < NOTHING]
             rows[empty] = problem.loss.at_zero_scores(problem.y[empty], problem.C[empty], k)
         if self.working_set:
-            raise_contradictions(problem, sqnorms, rows)
+            raise_contradictions(problem, problem.X, sqnorms, rows)
         if init is not None:
             weights.reshape(-1, size)[:, :k] = problem.point(rows).weights
         # Few classes have too few tiles to leave any out.
