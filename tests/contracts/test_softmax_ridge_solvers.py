@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from reference.ridge_softmax import FORMS, PRICES, RIDGE, N, assert_meets_optimum, make, optimum, ridge_of, samples
 from reference.softmax_optimum import objective
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.data import blobs
+from softmargin.data import blobs, load
 from softmargin.penalties import L1, L2
 from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
@@ -20,7 +20,7 @@ from softmargin.solvers.softmax._ridge_objective import RidgeObjective, RidgeSta
 from softmargin.solvers.softmax.lbfgs import Lbfgs, LbfgsTuning
 from softmargin.solvers.softmax.newton import SoftmaxNewton
 from softmargin.solvers.softmax.newton_cg import NewtonCG, NewtonCGTuning
-from softmargin.solvers.softmax.primal_dual_newton import PrimalDualNewton
+from softmargin.solvers.softmax.primal_dual_newton import PrimalDualNewton, _followed
 from softmargin.solvers.softmax.trust_newton import TrustNewton
 
 SOLVERS = {
@@ -415,3 +415,51 @@ def test_primal_dual_steps_do_not_mind_raw_features(k):
     assert result.status is Status.CONVERGED
     newton = fit(problem, SoftmaxNewton(), tol=1e-6)
     assert result.certificate.primal == pytest.approx(newton.certificate.primal, rel=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("first", "rows"),
+    [(11.0, 80.0), (5.0, 40.0), (1.0, 20.0)],
+    ids=["products cost more", "about as much", "much less"],
+)
+def test_preconditioner_has_as_many_rows_as_pay(first, rows):
+    """``first``: what the products of its first system cost, where making it cost 10."""
+    problem, solver = make(3), PrimalDualNewton()
+    state = solver.start(problem, None, np.random.default_rng(0))
+    state.per_feature, state.made, state.first = 40.0, 10.0, first
+    every = RidgeObjective(problem).all_rows
+    solver._renew(state, every)
+    assert (state.per_feature, state.spent) == (rows, 0.0)
+    for _ in range(9):
+        solver._renew(state, every)
+    assert state.per_feature == {11.0: len(problem.y), 5.0: 40.0, 1.0: solver.tuning.first_rows}[first]
+
+
+def test_preconditioner_is_made_anew_when_products_have_cost_as_much():
+    problem, solver = make(3, C=20.0), PrimalDualNewton()
+    state, made = solver.start(problem, None, np.random.default_rng(0)), []
+    for _ in range(12):
+        is_worn = state.spent > state.made
+        before = state.n_metrics
+        state = solver.step(problem, state)
+        made.append(state.n_metrics - before)
+        assert made[-1] == int(is_worn)
+        assert state.first <= state.spent
+    assert 0 < sum(made) < 12
+
+
+def test_probabilities_follow_the_whole_step_where_the_search_cuts_it():
+    """Samples that stopped the search then have curvature in the next system."""
+    data = load("digits")
+    problem, solver = softmax_problem(255.0 * data.X, data.y, penalty=L2(1.0)), PrimalDualNewton()
+    state = solver.start(problem, None, np.random.default_rng(0))
+    while True:
+        logs, scores = state.logs.reshape(len(data.y), -1).copy(), state.scores.copy()
+        state = solver.step(problem, state)
+        if state.cut < 0.9:
+            break
+    objective = state.objective
+    end, short = (objective.matrix(flat) for flat in (scores + objective.T, state.scores))
+    found = state.logs.reshape(len(data.y), -1)
+    np.testing.assert_allclose(found, _followed(logs, np.exp(logs), end, solver.tuning.floor), atol=1e-8)
+    assert np.abs(found - _followed(logs, np.exp(logs), short, solver.tuning.floor)).max() > 1e-3

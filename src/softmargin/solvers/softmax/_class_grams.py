@@ -2,12 +2,13 @@
 
     A_c = sum_i w_ic x_i x_i' + ridge ,     w_ic = C_i p_ic (1 - p_ic)                    x_i with the constant feature
 
-Row i is kept for class c with probability min(1, rows_per_feature l_ic), and then counts 1 / probability times, with
+Row i is kept for class c with probability min(1, per_feature l_ic), and then counts 1 / probability times, with
 
     l_ic = w_ic sum_j x_ij^2 / s_jc ,       s_jc = sum_i w_ic x_ij^2                          a bound on its leverage
 
 so that every feature is seen by some rows, also one that few rows have: where draws by curvature alone miss it, its
-curvature would be the ridge, and its step endless. What a sample lacks of s_jc is added to the diagonal.
+curvature would be the ridge, and its step endless. What a sample lacks of s_jc is added to the diagonal. How many rows
+per feature pay is for the caller to find out: few where the matrices are needed roughly, all where few rows bend.
 """
 
 from functools import partial
@@ -27,9 +28,10 @@ from softmargin.solvers.common.conjugate_gradients import Metric
 from softmargin.solvers.softmax._preconditioner import apart, factored, scaled_rows, unit_roots
 from softmargin.solvers.softmax._ridge_objective import RidgeObjective, WeightedRows, class_squares
 
-__all__ = ["ClassGramTuning", "affords_class_grams", "class_grams"]
+__all__ = ["ClassGramTuning", "MadeMetric", "affords_class_grams", "class_grams"]
 
 Array = NDArray[Any]
+VANISHED = 1e-150  # sums of curvature below are zero: their inverses times squares would overflow
 
 
 class ClassGramTuning(NamedTuple):
@@ -37,8 +39,14 @@ class ClassGramTuning(NamedTuple):
 
     max_features: int = 3000  # by hand
     most_numbers: float = 5e7  # in all matrices together: 200 MB; by hand
-    rows_per_feature: float = 4.0  # by hand: with 4 and with 8 conjugate gradients take as many products (mnist)
     least_rows: float = 1000.0  # of a class, where features are few; by hand
+
+
+class MadeMetric(NamedTuple):
+    """A preconditioner, and the multiplications in BLAS that it took."""
+
+    solve: Metric
+    work: float
 
 
 def affords_class_grams(objective: RidgeObjective, tuning: ClassGramTuning) -> bool:
@@ -48,9 +56,9 @@ def affords_class_grams(objective: RidgeObjective, tuning: ClassGramTuning) -> b
 
 
 def class_grams(
-    objective: RidgeObjective, rows: WeightedRows, rng: np.random.Generator, tuning: ClassGramTuning
-) -> Metric:
-    """Build the preconditioner from rows with their probabilities."""
+    objective: RidgeObjective, rows: WeightedRows, per_feature: float, rng: np.random.Generator, tuning: ClassGramTuning
+) -> MadeMetric:
+    """Build the preconditioner from rows with their probabilities, about ``per_feature`` of them for every feature."""
     problem, X, k = objective.problem, rows.X, objective.k
     d = X.shape[1]
     P = rows.P.reshape(-1, k)
@@ -58,8 +66,8 @@ def class_grams(
     curvature *= rows.C[:, None]
     sums = np.vstack([class_squares(X, curvature), problem.bias * curvature.sum(axis=0)])
     shares = _leverages(X, sums, problem.bias) * curvature
-    shares *= max(tuning.rows_per_feature, tuning.least_rows / (d + 1.0))
-    factors, scales = [], np.ones((d + 1, k))
+    shares *= max(per_feature, tuning.least_rows / (d + 1.0))
+    factors, scales, work = [], np.ones((d + 1, k)), 0.0
     for c in range(problem.n_columns):
         check_time()
         keep = np.flatnonzero(rng.random(len(P)) < shares[:, c])
@@ -74,7 +82,8 @@ def class_grams(
         entries[:-1] += problem.ridge / np.square(scales[:-1, c])
         np.maximum(entries, 1.0, out=entries)
         factors.append(factored(H))
-    return apart(partial(_solve, factors, scales), objective)
+        work += (0.5 * len(keep) + d / 6.0) * d**2
+    return MadeMetric(apart(partial(_solve, factors, scales), objective), work)
 
 
 def _solve(factors: list[Any], scales: Array, V: Array) -> Array:
@@ -95,7 +104,7 @@ def _leverages(X: Any, sums: Array, bias: float) -> Array:
     (n, d), k = X.shape, sums.shape[1]
     flat, shares = zeros(sums.size), zeros(n * k)
     inverse, out = flat.reshape(d + 1, k), shares.reshape(n, k)
-    np.divide(1.0, sums, out=inverse, where=sums > np.finfo(np.float64).tiny)
+    np.divide(1.0, sums, out=inverse, where=sums > VANISHED)
     if isinstance(X, np.ndarray):
         for part, block in row_blocks(X, k):
             out[part] = np.square(block) @ inverse[:-1] + bias * inverse[-1]

@@ -14,11 +14,16 @@ q goes only some way towards P: with delta the step of log q, to q (1 + delta) w
 it, and to q / (1 - delta + delta^2 / 2) where it falls; and at least to min(P, floor), since a probability that was
 nearly zero would take many steps to grow.
 
-F is minimised along D where that is a descent direction; else only q moves. Repeated, q tends to P and D to Newton's
-step, which is one.
+F is minimised along D where that is a descent direction; else only q moves. However short that step is, q follows the
+scores at the end of D, as the primal and the dual steps of interior points have lengths of their own: the samples that
+stopped the search, which had no curvature at q, then have some in the next system. Repeated, q tends to P and D to
+Newton's step, which is one.
 
 The preconditioner (_class_grams) knows the correlations of up to 3000 features, class by class; wider X has a diagonal
-one, and a system takes some hundred products with X and with X'. docs/results/hard.md has what raw data still take.
+one, and a system takes some hundred products with X and with X'. It is made anew when the products since then have cost
+as much as making it. Where those of its first system alone cost more, the next one has twice as many rows, and
+where they cost less than a quarter, half as many: near the optimum of classes that can be separated few rows bend, and
+matrices of all of them cost no more than those of a sample. docs/results/hard.md has what raw data still take.
 
 Source: primal-dual methods as in Wright (1997), chapter 1, for the entropy; the steps of q are ours.
 """
@@ -33,12 +38,17 @@ from numpy.typing import NDArray
 from softmargin.backends.lanes import zeros
 from softmargin.core.deadline import share_of_time
 from softmargin.core.protocols import RidgeProblem
-from softmargin.matrices.operator import laid_out
+from softmargin.matrices.operator import SCATTERED, laid_out
 from softmargin.matrices.products import adjoint
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import Metric, conjugate_gradients
 from softmargin.solvers.common.rotation import Rotation, find_rotation
-from softmargin.solvers.softmax._class_grams import ClassGramTuning, affords_class_grams, class_grams
+from softmargin.solvers.softmax._class_grams import (
+    ClassGramTuning,
+    MadeMetric,
+    affords_class_grams,
+    class_grams,
+)
 from softmargin.solvers.softmax._preconditioner import MetricTuning, curvatures, make_metric
 from softmargin.solvers.softmax._ridge_objective import (
     NewtonSearch,
@@ -57,8 +67,14 @@ class PrimalDualNewtonTuning(NamedTuple):
     """The parts of the method, and how exact directions are."""
 
     least_exact: float = 0.1  # largest eta of conjugate gradients; by hand
+    most_cut: float = 0.1  # share of eta where the last step had this share of its length, or less; by hand
     floor: float = 0.1  # q is at least this share of one, or P; by hand
-    many_products: int = 10  # after a system of more, the preconditioner is built anew; by hand
+    first_rows: float = 4.0  # per feature, of the first preconditioner, and at least of any; by hand
+    worn: float = 1.0  # work of products over that of their preconditioner, from which on it is made anew; by hand
+    # Multiplications in BLAS in the time of one of these: products with a dense X, which have few columns; triangular
+    # solves with one vector. Ratios of timings, as SCATTERED is for products with a sparse X.
+    thin: float = 4.0
+    solved: float = 16.0
     faint: float = 1e-5  # share of the largest curvature below which rows are left out of a system; by hand, on mnist
     most_kept: float = 0.7  # share of the rows above which none are left out: a copy takes time, too; by hand
     share: float = 0.5  # of the time left, for the metric, and then for conjugate gradients; by hand
@@ -75,7 +91,11 @@ class PrimalDualNewtonState(RidgeState):
     anchor: Array  # (n * k,) the q from which the preconditioner was built
     seed: int
     n_metrics: int = 0
-    is_old: bool = True  # the next step builds a preconditioner
+    per_feature: float = 0.0  # rows per feature of the preconditioner
+    made: float = 0.0  # work of making it
+    first: float = math.nan  # work of the products of its first system
+    spent: float = math.inf  # work of all products since it was made
+    cut: float = 1.0  # share of its length that the last step had
     first_size: float = math.nan  # |right-hand side|^2 in the norm of the inverse metric, at the first step
     metric: Metric | None = field(init=False, repr=False, default=None)
 
@@ -112,15 +132,15 @@ class PrimalDualNewton(RidgeSolver[PrimalDualNewtonState]):
         q = np.exp(logs)
         rows = objective.all_rows._replace(P=zeros(objective.n * objective.k))
         objective.matrix(rows.P)[:] = q[:, -problem.n_columns :]
-        if state.is_old:
-            state.anchor, state.n_metrics, state.metric = rows.P, state.n_metrics + 1, None
+        if state.spent > tuning.worn * state.made:
+            self._renew(state, rows)
         if state.metric is None:
-            state.metric = self._metric(objective, rows._replace(P=state.anchor), state)
+            state.metric, state.made = self._metric(objective, rows._replace(P=state.anchor), state)
         right = self._right(objective, state, logs, q)
         size = float(right @ state.metric(right))
         if not state.first_size > 0.0:
             state.first_size = size
-        bent, n_products = _bent_rows(rows, objective.k, tuning), 0
+        bent, n_products, ahead = _bent_rows(rows, objective.k, tuning), 0, state.scores
         scratch = objective.trial[: len(bent.P)]
 
         def product(V: Array, out: Array) -> None:
@@ -129,14 +149,18 @@ class PrimalDualNewton(RidgeSolver[PrimalDualNewtonState]):
             objective.hessian_times(bent, V, scratch, out)
 
         if size > 0.0:
-            exactness = min(tuning.least_exact, (size / state.first_size) ** 0.25)
+            exactness = min(tuning.least_exact, (size / state.first_size) ** 0.25) * state.cut
             with share_of_time(tuning.share):
                 D, _, _ = conjugate_gradients(product, right, state.metric, exactness)
             slope = float(state.gradient @ D)
             if slope < 0.0:
-                tuning.search.minimise(objective.line(state, D), slope)
-        state.is_old = n_products > tuning.many_products
-        logs[:] = _followed(logs, q, _all_scores(objective, state.scores), tuning.floor)
+                length = tuning.search.minimise(objective.line(state, D), slope)
+                state.cut = min(max(length, tuning.most_cut), 1.0)
+                ahead = state.scores + max(1.0 - length, 0.0) * objective.T
+        work = n_products * self._product_work(objective, bent)
+        state.first = state.first if state.spent > 0.0 else work
+        state.spent += work
+        logs[:] = _followed(logs, q, _all_scores(objective, ahead), tuning.floor)
         return state
 
     def _right(self, objective: RidgeObjective, state: PrimalDualNewtonState, logs: Array, q: Array) -> Array:
@@ -150,12 +174,32 @@ class PrimalDualNewton(RidgeSolver[PrimalDualNewtonState]):
         np.negative(right, out=right)
         return right
 
-    def _metric(self, objective: RidgeObjective, rows: WeightedRows, state: PrimalDualNewtonState) -> Metric:
-        """Build the preconditioner at the anchor of the state."""
+    def _renew(self, state: PrimalDualNewtonState, rows: WeightedRows) -> None:
+        """Have the next preconditioner made at these rows, and choose how many of them it has."""
+        least, most = self.tuning.first_rows, float(len(rows.C))
+        if state.first > state.made:
+            state.per_feature = min(2.0 * state.per_feature, most)
+        elif not state.first > 0.25 * state.made:
+            state.per_feature = 0.5 * state.per_feature
+        state.per_feature = max(state.per_feature, least)
+        state.anchor, state.n_metrics, state.metric, state.spent = rows.P, state.n_metrics + 1, None, 0.0
+
+    def _metric(self, objective: RidgeObjective, rows: WeightedRows, state: PrimalDualNewtonState) -> MadeMetric:
+        """Make the preconditioner at the anchor of the state."""
         tuning, rng = self.tuning, np.random.default_rng((state.seed, state.n_metrics))
+        bent = _bent_rows(rows, objective.k, tuning)
         if affords_class_grams(objective, tuning.grams):
-            return class_grams(objective, rows, rng, tuning.grams)
-        return make_metric("diagonal", objective, rows, rng, tuning.diagonal)
+            grams = class_grams(objective, bent, state.per_feature, rng, tuning.grams)
+        else:
+            grams = MadeMetric(make_metric("diagonal", objective, bent, rng, tuning.diagonal), 0.0)
+        return grams._replace(work=grams.work + self._product_work(objective, bent))  # two passes over X choose rows
+
+    def _product_work(self, objective: RidgeObjective, rows: WeightedRows) -> float:
+        """Return the work of one product with H and one solution with its preconditioner: multiplications in BLAS."""
+        X, k, tuning = rows.X, objective.k, self.tuning
+        products = tuning.thin * X.size if isinstance(X, np.ndarray) else SCATTERED * X.nnz
+        solved = tuning.solved * X.shape[1] ** 2 if affords_class_grams(objective, tuning.grams) else 0.0
+        return float(k * (2.0 * products + solved))
 
     def _new_objective(self, problem: RidgeProblem) -> RidgeObjective:
         n, d = problem.X.shape
@@ -167,7 +211,7 @@ def _bent_rows(rows: WeightedRows, k: int, tuning: PrimalDualNewtonTuning) -> We
     """Return the rows whose losses bend; near the optimum of classes that can be separated these are few."""
     curvature = curvatures(rows, k)
     keep = np.flatnonzero(curvature > tuning.faint * curvature.max())
-    if len(keep) > tuning.most_kept * len(curvature):
+    if len(keep) == 0 or len(keep) > tuning.most_kept * len(curvature):
         return rows
     return WeightedRows(rows.X[keep], rows.P.reshape(-1, k)[keep].ravel(), rows.C[keep])
 
