@@ -142,6 +142,11 @@ def test_the_rule_counts_steps(factor, patience, after, clock):
     assert last == after
 
 
+@pytest.mark.parametrize(("patience", "after"), [(0.5, 1), (9.0, 9), (40.0, 32), (4000.0, 500)])
+def test_the_first_look_is_no_later_than_the_finisher_would_have_been_done(patience, after):
+    assert HandOver(Idle(), Second(), patience=patience).first_look == after
+
+
 @pytest.mark.parametrize(
     ("distance", "end"), [(lambda t: 8.0 * math.exp(-0.05 * t), 240.0), (lambda t: 8.0 * t**-2.0, 121.0)]
 )

@@ -35,7 +35,8 @@ class HandOverTuning(NamedTuple):
 
     slack: float = 2.0  # "twice the work it should take": the counts of both solvers may be wrong by this; by hand
     first_look: float = 0.125  # share of the patience after which the first solver is judged, then twice that, ...
-    fewest: int = 32  # steps before that: a certificate takes two passes, and fits that need few shall not pay for it
+    fewest: int = 32  # steps before that, or the patience where it is less: a certificate takes two passes, and fits
+    # that need few shall not pay for it
 
 
 @dataclass
@@ -90,7 +91,8 @@ class HandOver(CheckedFields):
     @property
     def first_look(self) -> int:
         """After how many steps the first solver is judged, at the earliest."""
-        return max(math.ceil(self.tuning.first_look * self.patience), self.tuning.fewest)
+        fewest = min(self.tuning.fewest, math.ceil(self.patience))
+        return max(math.ceil(self.tuning.first_look * self.patience), fewest)
 
     def at_work(self, state: HandOverState) -> Solver[Any, Any, Any]:
         """Return the solver whose turn it is."""
