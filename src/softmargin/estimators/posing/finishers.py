@@ -67,7 +67,8 @@ def finisher_of(problem: Any, first: str, n_parts: int = 1) -> Finisher | None:
 def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
     """Choose the interior point, or for two classes the augmented Lagrangian; both make a matrix of all unknowns."""
     from softmargin.solvers.linear_svm.block_descent import pass_work
-    from softmargin.solvers.linear_svm.interior_point import InteriorPoint, count_unknowns, step_work
+    from softmargin.solvers.linear_svm.interior_point import InteriorPoint
+    from softmargin.solvers.linear_svm.interior_work import count_unknowns, step_work
 
     n, k, unknowns = len(problem.y), problem.n_classes, count_unknowns(problem)
     step = step_work(problem)

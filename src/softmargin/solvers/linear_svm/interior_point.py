@@ -37,7 +37,7 @@ from softmargin.core.deadline import check_time
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.core.threads import wide_blas
-from softmargin.matrices.operator import SCATTERED, is_thin, row_squares
+from softmargin.matrices.operator import row_squares
 from softmargin.problems.multiclass_svm import DualPoint
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.linear_svm._block_loop import demand_finite
@@ -54,11 +54,11 @@ from softmargin.solvers.linear_svm._interior_loop import (
     separate_stiffness,
 )
 from softmargin.solvers.linear_svm._label_groups import LabelGroups
+from softmargin.solvers.linear_svm.interior_work import count_corrections, count_unknowns, is_joint
 
-__all__ = ["InteriorPoint", "InteriorPointTuning", "InteriorState", "StepWork", "count_unknowns", "step_work"]
+__all__ = ["InteriorPoint", "InteriorPointTuning", "InteriorState"]
 
 Array = NDArray[Any]
-ARRAYS = 20  # of the shape of all pairs, at most, at once
 
 
 class InteriorPointTuning(NamedTuple):
@@ -68,7 +68,10 @@ class InteriorPointTuning(NamedTuple):
     power: float = 3.0  # of the predictor's success in the choice of the next mu: Mehrotra (1992)
     least_fall: float = 1e-6  # of mu in one step; by hand
     boundary: float = 0.995  # share of the step to the boundary; by hand, as usual
-    corrections: int = 2  # at most, of products that stray; measured: maths: linear SVM, section 7
+    corrections: int = 2  # of products that stray, at most, where a factor is cheap; measured: section 7
+    most_corrections: int = 10  # where a factor takes twice as long as so many; measured: section 7
+    short: float = 0.7  # of the way to the target: a shorter step is worth more than the usual corrections; measured
+    idle: int = 3  # of so many that are allowed, one may bring nothing before the next; by hand
     reach: float = 0.3  # added to the step for which a correction aims: Gondzio (1996) has 0.1
     width: float = 10.0  # products within this factor of mu do not stray: Gondzio (1996)
     gain: float = 0.01  # of the step that a correction must bring; by hand
@@ -126,11 +129,9 @@ class InteriorPoint(Resumable):
         demand_finite(row_squares(problem.X))
         order = LabelGroups.find_order(problem)
         prices = problem.C[order, None]
-        is_joint = _is_joint(problem)
-        m = k - 1
-        share = 1.0 / k if is_joint else 0.5
-        lower = np.repeat(share * prices, m, axis=1)
-        upper = share * prices if is_joint else lower.copy()
+        share = 1.0 / k if is_joint(problem) else 0.5
+        lower = np.repeat(share * prices, k - 1, axis=1)
+        upper = share * prices if is_joint(problem) else lower.copy()
         columns = 1 if k == 2 else k
         state = InteriorState(
             V=np.zeros((d + int(problem.bias != 0.0), columns)),
@@ -150,7 +151,7 @@ class InteriorPoint(Resumable):
         if not state.lower.size:
             return state
         tuning, here = self.tuning, self._evaluate(problem, state)
-        system = _System(state, here, _is_joint(problem))
+        system = _System(state, here, is_joint(problem))
         system.factor(tuning)
         now, size = state.pairs(), state.lower.size + state.upper.size
         mu = (now.lower @ now.s + now.upper @ now.t) / size
@@ -165,19 +166,24 @@ class InteriorPoint(Resumable):
         aim(now.lower, now.s, move.lower, move.s, target, low)
         aim(now.upper, now.t, move.upper, move.t, target, high)
         V, move = system.solve(low, high)
-        a = _longest(now, move)
-        for _ in range(tuning.corrections):
-            if a >= 1.0:
+        a = reached_by = _longest(now, move)
+        best, corrections, idle = (V, move), count_corrections(problem, tuning.corrections, tuning.most_corrections), 0
+        for made in range(corrections):
+            if a >= (1.0 if made < tuning.corrections else tuning.short):
                 break
-            tried, rest = min(1.0, a + tuning.reach), (target, tuning.width)
+            tried, rest = min(1.0, reached_by + tuning.reach), (target, tuning.width)
             more_low, more_high = np.empty_like(low), np.empty_like(high)
             recentre(now.lower, now.s, move.lower, move.s, tried, *rest, low, more_low)
             recentre(now.upper, now.t, move.upper, move.t, tried, *rest, high, more_high)
-            other_V, other = system.solve(more_low, more_high)
-            longer = _longest(now, other)
-            if longer < a + tuning.gain:
+            low, high = more_low, more_high
+            V, move = system.solve(low, high)
+            reached_by = _longest(now, move)
+            idle = 0 if reached_by >= a + tuning.gain else idle + 1
+            if not idle:
+                best, a = (V, move), reached_by
+            elif idle >= corrections // tuning.idle:
                 break
-            V, move, a, low, high = other_V, other, longer, more_low, more_high
+        V, move = best
         a = min(1.0, tuning.boundary * a)
         state.V += a * V
         for mine, change in zip(now, move, strict=True):
@@ -212,7 +218,7 @@ class InteriorPoint(Resumable):
         groups, V = state.groups, state.V
         margins = 1.0 + groups.margins(V)
         implied = groups.adjoint(state.lower)
-        if _is_joint(problem):
+        if is_joint(problem):
             losses = np.maximum(margins.max(axis=1, initial=0.0), 0.0)
         else:
             losses = np.maximum(margins, 0.0).sum(axis=1)
@@ -275,35 +281,6 @@ class _System:
         else:
             separate_moves(now, self.stiffness, low, high, self.excess, pull, dh, move)
         return V, move
-
-
-class StepWork(NamedTuple):
-    """What one step takes."""
-
-    multiplications: float  # about, as fast as those of BLAS
-    numbers: float  # float64 numbers in memory
-
-
-def step_work(problem: BlockDualProblem) -> StepWork:
-    """Count the work of one step of ``InteriorPoint`` before the first: whoever asks decides whether to afford it."""
-    n, m, unknowns = len(problem.y), problem.n_classes - 1, float(count_unknowns(problem))
-    D = problem.X.shape[1] + int(problem.bias != 0.0)
-    entries = D if isinstance(problem.X, np.ndarray) else problem.X.nnz / max(n, 1)
-    square = SCATTERED * entries**2 if is_thin(problem.X) else float(D) ** 2
-    making = n * (unknowns**2 if _is_joint(problem) else m * square)
-    products = 2.0 * (4 + InteriorPointTuning().corrections) * n * m * entries
-    return StepWork(making + unknowns**3 / 3.0 + products, unknowns**2 + (n * (D + ARRAYS * m)))
-
-
-def count_unknowns(problem: BlockDualProblem) -> int:
-    """Return the number of unknowns of the Newton system."""
-    columns = problem.n_classes if problem.n_classes > 2 else 1
-    return columns * (int(problem.X.shape[1]) + int(problem.bias != 0.0))
-
-
-def _is_joint(problem: BlockDualProblem) -> bool:
-    """Say whether the pairs of a row share their upper bound; with two classes each row is one pair."""
-    return problem.multiclass == "crammer_singer" and problem.n_classes > 2
 
 
 def _longest(now: Pairs, move: Pairs) -> float:

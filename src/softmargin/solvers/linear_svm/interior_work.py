@@ -1,0 +1,75 @@
+"""What a step of the interior point takes, counted before the first one from the sizes of the problem.
+
+Works are multiplications as fast as those of BLAS with squares. A Newton matrix and its factor take nearly all of a
+step where there are many features; a solution with this factor takes little beside it, and corrections are solutions.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from softmargin.core.protocols import BlockDualProblem
+from softmargin.matrices.operator import SCATTERED, is_thin
+
+__all__ = ["StepWork", "count_corrections", "count_unknowns", "is_joint", "step_work"]
+
+ARRAYS = 24  # of the shape of all pairs, at most, at once
+SOLUTIONS = 6  # with one factor, with those that a point implies: a predictor, a corrector and two corrections
+SHARE = 0.5  # of the time of a factor that corrections may take; by hand
+SLOWER = 4.0  # is a multiplication with a vector, or a few columns, than one of BLAS with squares; by timings
+PASSES = 300.0  # multiplications in the time of the passes of a solution over one pair; by timings: 40 ns
+
+
+class StepWork(NamedTuple):
+    """What one step takes."""
+
+    multiplications: float
+    numbers: float  # float64 numbers in memory
+
+
+def step_work(problem: BlockDualProblem) -> StepWork:
+    """Count the work of one step of ``InteriorPoint``: whoever asks decides whether to afford it.
+
+    Corrections beyond the usual two are not counted: they spare at least as much as they take.
+    """
+    n, m, unknowns = len(problem.y), problem.n_classes - 1, float(count_unknowns(problem))
+    D, entries = _widths(problem)
+    products = 2.0 * SOLUTIONS * n * m * entries
+    return StepWork(_factor_work(problem) + products, unknowns**2 + (n * (D + ARRAYS * m)))
+
+
+def count_corrections(problem: BlockDualProblem, few: int, most: int) -> int:
+    """Return how many corrections a step may make, ``few`` to ``most``: they take a share of the time of its factor.
+
+    A solution reads the factor once for each triangle, makes two products with X and some passes over all pairs.
+    """
+    unknowns, pairs = float(count_unknowns(problem)), len(problem.y) * (problem.n_classes - 1.0)
+    solution = SLOWER * (unknowns**2 + pairs * _widths(problem)[1]) + PASSES * pairs
+    affordable = SHARE * _factor_work(problem) / max(solution, 1.0)
+    return int(max(min(affordable, most), few))
+
+
+def count_unknowns(problem: BlockDualProblem) -> int:
+    """Return the number of unknowns of the Newton system."""
+    columns = problem.n_classes if problem.n_classes > 2 else 1
+    return columns * (int(problem.X.shape[1]) + int(problem.bias != 0.0))
+
+
+def is_joint(problem: BlockDualProblem) -> bool:
+    """Say whether the pairs of a row share their upper bound; with two classes each row is one pair."""
+    return problem.multiclass == "crammer_singer" and problem.n_classes > 2
+
+
+def _factor_work(problem: BlockDualProblem) -> float:
+    """Count the multiplications for one Newton matrix and its factor."""
+    n, unknowns = len(problem.y), float(count_unknowns(problem))
+    D, entries = _widths(problem)
+    square = SCATTERED * entries**2 if is_thin(problem.X) else float(D) ** 2
+    making = n * (unknowns**2 if is_joint(problem) else (problem.n_classes - 1) * square)
+    return float(making + unknowns**3 / 3.0)
+
+
+def _widths(problem: BlockDualProblem) -> tuple[int, float]:
+    """Return the number of features, the constant one included, and how many entries of a row are stored."""
+    D = int(problem.X.shape[1]) + int(problem.bias != 0.0)
+    return D, D if isinstance(problem.X, np.ndarray) else problem.X.nnz / max(len(problem.y), 1)
