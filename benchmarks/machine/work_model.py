@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from softmargin.solvers.kernel_svm._piece_loop import KernelPiece, sweep
+
 EXP = 20
 _TILE = 4  # classes
 
@@ -107,20 +109,27 @@ def _visits(call: Any, a: Any, add: Any, k: int) -> Any:
             return total, m, visits
 
 
-def _sweeps(call: Any, a: Any, add: Any, k: int) -> float:
-    """Count ``sweep`` of the kernel SVM a pass at a time."""
-    met, m, alpha = None, len(a.piece.y), a.piece.alpha
+def _sweeps(call: Any, a: Any, add: Any, k: int) -> tuple[float, int]:
+    """Do what ``sweep_piece`` of the kernel SVM does, and count it a pass at a time."""
+    rows, whole, met = a.rows, a.whole, None
+    m, k = len(rows), whole.alpha.shape[1]
+    alpha = np.zeros((m, a.work.numbers.shape[1]))
+    alpha[:, :k] = first = whole.alpha[rows]
+    own = (whole.y[rows], whole.C[rows], whole.diagonal[rows], alpha.reshape(-1))
+    piece = KernelPiece(a.K, *own, whole.F[:, rows].reshape(-1), np.arange(m))
     for _ in range(a.max_sweeps):
         before = alpha.copy()
-        total = call(max_sweeps=1)
-        moved = (alpha != before).reshape(m, -1)
+        total = sweep(piece, a.block, k, a.work, a.random, a.target, 1, a.alarm)
+        moved = alpha != before
         n_moves = float(moved.sum())
-        size = a.piece.K.itemsize * float(moved.any(axis=1).sum())
-        add(2.0 * m * (n_moves + a.k), m * (size + 16.0 * n_moves + 24.0 * a.k))
+        size = a.K.itemsize * float(moved.any(axis=1).sum())
+        add(2.0 * m * (n_moves + k), m * (size + 16.0 * n_moves + 24.0 * k))
         met = total if met is None else met
         if total <= a.target * met:
             break
-    return float(met or 0.0)
+    whole.alpha[rows] = alpha[:, :k]
+    a.change[:] = (alpha[:, :k] - first).reshape(-1)
+    return float(met or 0.0), int(np.count_nonzero(a.change))
 
 
 def _moved_rows(call: Any, a: Any, add: Any, k: int) -> Any:
@@ -297,7 +306,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "solvers.linear_svm._block_loop:descend": _visits,
     "matrices.row_store:gather": _simply(lambda a, k: (0.0, 2.0 * a.K.itemsize * len(a.rows) * len(a.columns))),
     "matrices.row_store:sum_rows": _simply(_kept_sums),
-    "solvers.kernel_svm._working_square:sweep": _sweeps,
+    "solvers.kernel_svm._working_square:sweep_piece": _sweeps,
     "solvers.kernel_svm._working_square:add_rows": _moved_rows,
     "solvers.common.smo_loop:descend_pairs": _pairs,
     "solvers.kernel_svm._pair_loop:descend_free_pairs": _free_pairs,

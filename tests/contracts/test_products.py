@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from softmargin.backends.lanes import WIDTH, zeros
-from softmargin.matrices.operator import adjoint_product, matmul, product, row_squares
+from softmargin.matrices.operator import add_adjoint_product, adjoint_product, matmul, product, row_squares
 from softmargin.matrices.products import NARROW, adjoint, times
 from softmargin.matrices.rows import FAR
 
@@ -76,3 +76,13 @@ def test_a_number_that_is_none_is_not_skipped_by_sparse_sums():
     U[0, 1], U[1, 5] = np.nan, np.nan
     found = adjoint_product(csr_matrix(np.eye(2)), U)
     np.testing.assert_array_equal(np.isnan(found), np.isnan(U))
+
+
+def test_products_of_sparse_rows_refuse_arrays_of_another_size():
+    X = csr_matrix(np.random.default_rng(0).standard_normal((6, 9)))
+    with pytest.raises(ValueError, match="do not fit"):
+        product(X, np.ones((8, 3)))
+    with pytest.raises(ValueError, match="do not fit"):
+        adjoint_product(X, np.ones((7, 3)))
+    with pytest.raises(ValueError, match="do not fit"):
+        add_adjoint_product(X, np.ones((6, 3)), np.zeros((8, 3)))

@@ -17,8 +17,6 @@ from softmargin.core.rounding import PIECE, TINY, column_roundings, column_sums,
 from softmargin.core.sparse import checked_sparse
 from softmargin.core.threads import n_threads, row_shares, spread
 from softmargin.kernels.points import square_rows
-from softmargin.matrices.rows import as_rows
-from softmargin.matrices.sparse_products import add_adjoint, fill_scores
 
 __all__ = [
     "FEW",
@@ -137,6 +135,10 @@ def _block_scores(block: Any, W: Array) -> Array:
 
 def _sparse_scores(X: Any, W: Array) -> Array:
     """Return X W for a canonical CSR matrix."""
+    from softmargin.matrices.rows import as_rows  # imported where they are used: listing data needs no compiler
+    from softmargin.matrices.sparse_products import fill_scores
+
+    _check_sizes(X.shape[1], len(W))
     scores = np.empty((X.shape[0], W.shape[1]))
     if scores.size:
         weights = np.ascontiguousarray(W, dtype=np.float64)
@@ -147,10 +149,26 @@ def _sparse_scores(X: Any, W: Array) -> Array:
 def _sparse_sums(X: Any, U: Array) -> Array:
     """Return X' U for a canonical CSR matrix."""
     sums = np.zeros((X.shape[1], U.shape[1]))
+    _add_sparse_sums(X, U, sums)
+    return sums
+
+
+def _add_sparse_sums(X: Any, U: Array, sums: Array) -> None:
+    """Add X' U to C-ordered sums for a canonical CSR matrix."""
+    from softmargin.matrices.rows import as_rows
+    from softmargin.matrices.sparse_products import add_adjoint
+
+    _check_sizes(X.shape[0], len(U))
+    _check_sizes(X.shape[1], len(sums))
     if U.size:
         duals = np.ascontiguousarray(U, dtype=np.float64)
         add_adjoint(as_rows(X), duals.reshape(-1), U.shape[1], sums.reshape(-1))
-    return sums
+
+
+def _check_sizes(found: int, needed: int) -> None:
+    """Refuse factors that do not fit: a compiled loop would read beyond its arrays."""
+    if found != needed:
+        raise ValueError(f"The factors of a product do not fit: {found} rows or columns of X, {needed} of the array.")
 
 
 def score_roundings(X: Any) -> int:
@@ -203,8 +221,8 @@ def add_adjoint_product(X: Any, U: Array, sums: Array) -> None:
     """Add X' U to C-ordered sums, (d, k): one row of a sparse X after the other."""
     if isinstance(X, np.ndarray) or n_threads() > 1:
         sums += adjoint_product(X, U)
-    elif U.size:
-        add_adjoint(as_rows(X), np.ascontiguousarray(U).reshape(-1), U.shape[1], sums.reshape(-1))
+    else:
+        _add_sparse_sums(X, U, sums)
 
 
 def _block_sums(X: Any, U: Array) -> Array:
