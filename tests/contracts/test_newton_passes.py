@@ -19,6 +19,7 @@ from softmargin.solvers.squared_hinge._newton_loop import (
     balanced_bias,
     evaluate_piece,
     fill_adjoint,
+    fill_piece_dual,
     fill_products,
     fill_scaled,
     minimise_along,
@@ -55,6 +56,39 @@ def test_products_with_dense_rows_are_those_of_the_centred_matrix(rng, dtype):
     fill_adjoint(as_rows(X), mean, u, total)
     np.testing.assert_allclose(scores, (X - mean) @ w, atol=1e-12)
     np.testing.assert_allclose(total, (X - mean).T @ u, atol=1e-12)
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_the_dual_point_of_a_piece_is_that_of_its_formula(rng, has_bias):
+    X, y, C = rng.standard_normal((N, D)), np.where(rng.random(N) < 0.3, -1.0, 1.0), rng.uniform(0.1, 2.0, N)
+    slack, fall, prices = rng.standard_normal((3, N))
+    alpha, weights = np.empty(N), np.empty(D)
+    samples = CentredSamples(as_rows(X), X.mean(axis=0), y, C, has_bias)
+    linear, square = fill_piece_dual(samples, prices, slack, fall, alpha, weights)
+    expected = np.where(prices > 0.0, np.maximum(C * (slack - fall), 0.0), 0.0)
+    if has_bias:
+        sides = expected[y > 0.0].sum(), expected[y < 0.0].sum()
+        expected *= np.where(y > 0.0, *(min(sides) / np.array(sides)))
+        assert abs(y @ alpha) <= 1e-12
+    np.testing.assert_allclose(alpha, expected, atol=1e-14)
+    np.testing.assert_allclose(weights, (X - X.mean(axis=0)).T @ (y * expected), atol=1e-12)
+    np.testing.assert_allclose([linear, square], [expected.sum(), weights @ weights + expected @ (expected / C)])
+
+
+@pytest.mark.parametrize("only", [-1.0, 1.0])
+def test_samples_of_one_side_have_no_dual_point_where_the_bias_is_free(rng, only):
+    X, alpha, weights = rng.standard_normal((N, D)), np.empty(N), np.empty(D)
+    samples = CentredSamples(as_rows(X), np.zeros(D), np.full(N, only), np.ones(N), True)
+    assert fill_piece_dual(samples, np.ones(N), np.ones(N), np.zeros(N), alpha, weights) == (0.0, 0.0)
+    assert not alpha.any()
+
+
+@pytest.mark.parametrize(("near", "has_bound"), [(0.0, False), (1.0, True)])
+def test_a_piece_that_falls_far_is_not_tried_as_a_dual_point(rng, near, has_bound):
+    X, y = rng.standard_normal((N, D)), np.where(rng.random(N) < 0.5, -1.0, 1.0)
+    problem, solver = L2SVM(Gram(Linear(), X), y, C=1.0), newton.PrimalNewton(newton.PrimalNewtonTuning(near=near))
+    state = solver.step(problem, solver.start(problem, None, rng))
+    assert (state.bound > 0.0) == has_bound
 
 
 def test_squares_are_the_upper_triangle_of_the_weighted_product(rng):

@@ -7,6 +7,7 @@ Loops use bare pointers: array indices that could be negative would be tested at
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
@@ -19,6 +20,7 @@ __all__ = [
     "balanced_bias",
     "evaluate_piece",
     "fill_adjoint",
+    "fill_piece_dual",
     "fill_products",
     "fill_scaled",
     "minimise_along",
@@ -70,6 +72,35 @@ def fill_adjoint(rows: Any, mean: Array, u: Array, out: Array) -> None:
             for p in range(begin, end):
                 j = bare.column(i, p)
                 out_[j] += u[i] * (bare.value(p) - mean_[j])
+
+
+@jit
+def fill_piece_dual(
+    samples: CentredSamples, prices: Array, slack: Array, fall: Array, alpha: Array, weights: Array
+) -> tuple[float, float]:
+    """Write the dual point of the minimiser of a piece: a_i = C_i [slack_i - fall_i]_+ on I, both sides of one sum.
+
+    ``weights`` becomes sum_i a_i y_i (x_i - mean). Returns the sum of a, and |weights|^2 + sum_i a_i^2 / C_i.
+    """
+    y, C, forces = samples.y, samples.C, np.empty(alpha.shape[0])
+    above, below = 0.0, 0.0
+    for i in range(alpha.shape[0]):
+        alpha[i] = max(C[i] * (slack[i] - fall[i]), 0.0) if prices[i] > 0.0 else 0.0
+        above += alpha[i] if y[i] > 0.0 else 0.0
+        below += alpha[i] if y[i] < 0.0 else 0.0
+    least = min(above, below)
+    up = least / above if samples.has_bias and above > 0.0 else 1.0
+    down = least / below if samples.has_bias and below > 0.0 else 1.0
+    linear, square = 0.0, 0.0
+    for i in range(alpha.shape[0]):
+        alpha[i] *= up if y[i] > 0.0 else down
+        forces[i] = y[i] * alpha[i]
+        linear += alpha[i]
+        square += alpha[i] * (alpha[i] / C[i]) if alpha[i] > 0.0 else 0.0
+    fill_adjoint(samples.rows, samples.mean, forces, weights)
+    for j in range(weights.shape[0]):
+        square += weights[j] * weights[j]
+    return linear, square
 
 
 @jit

@@ -32,6 +32,7 @@ class PrimalNewtonTuning(NamedTuple):
     sampled: int = 8  # rows per feature of the first sum over I, where all rows are many more; by hand
     cut: float = 0.3  # a step below this part of its move was cut short: lambda grows; measured on mnist 0..255
     whole: float = 0.4  # a step above it was not: the next move has no lambda
+    near: float = 0.3  # of P by which a piece may fall for its minimiser to be tried as a dual point; by hand
     growth: float = 10.0  # of lambda
 
 

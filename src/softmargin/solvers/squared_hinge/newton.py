@@ -43,6 +43,7 @@ from softmargin.solvers.squared_hinge._newton_loop import (
     CentredSamples,
     evaluate_piece,
     fill_adjoint,
+    fill_piece_dual,
     fill_products,
     minimise_along,
 )
@@ -93,8 +94,9 @@ class PrimalNewton(Resumable):
         length = minimise_along(state.samples, *iterate, move, shift, *scratch)
         state.bias += shift * length
         _adapt_damping(state, length, move, piece.right, self.tuning)
-        if piece.is_behind:
-            _note_dual(problem, state, piece)
+        # The minimum of the piece is a bound at best: far below P it proves nothing.
+        if piece.is_behind and 0.5 * float(move @ piece.right) <= self.tuning.near * piece.primal:
+            _note_dual(state, piece)
         state.piece = None
         return state
 
@@ -152,17 +154,10 @@ def _adapt_damping(state: NewtonState, length: float, move: Array, right: Array,
         state.damping = 0.0
 
 
-def _note_dual(problem: SquaredHingeProblem, state: NewtonState, piece: Piece) -> None:
+def _note_dual(state: NewtonState, piece: Piece) -> None:
     """Keep the dual point of the minimiser of the piece, if it has the largest dual value so far."""
-    ahead = np.where(piece.prices > 0.0, np.maximum(problem.C * (state.slack - state.fall), 0.0), 0.0)
-    alpha = ahead
-    if problem.has_bias:
-        net, both = float(problem.y @ ahead), float(ahead.sum())
-        sides = np.maximum([0.5 * (both + net), 0.5 * (both - net)], np.finfo(float).tiny)
-        alpha = ahead * np.where(problem.y > 0.0, *(sides.min() / sides))
-    weights = np.empty_like(state.weights)
-    fill_adjoint(as_rows(state.X), state.mean, problem.y * alpha, weights)
-    linear, square = float(alpha.sum()), float(weights @ weights + alpha @ (alpha * problem.inverse_C))
+    alpha, weights = np.empty_like(state.scores), np.empty_like(state.weights)
+    linear, square = fill_piece_dual(state.samples, piece.prices, state.slack, state.fall, alpha, weights)
     bound = 0.5 * linear * (linear / square) if square > 0.0 else 0.0  # of the best multiple
     if bound > state.bound:
         state.alpha, state.bound = alpha * (linear / square), bound
