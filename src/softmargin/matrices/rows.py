@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import compiled_struct, inline, jit
-from softmargin.backends.lanes import fetch, load, pointer, splat, store
+from softmargin.backends.lanes import WIDTH, fetch, load, pointer, splat, store
 
 __all__ = [
     "CsrRows",
@@ -183,7 +183,7 @@ class CsrRows(NamedTuple):
             row = self.column(i, min(p + AHEAD, end - 1)) * k
             fetch(W, row + tiles[0])
             fetch(W, row + tiles[2])
-            fetch(W, row + tiles[3] + 3)
+            fetch(W, row + tiles[3] + WIDTH - 1)
 
 
 def as_rows(X: Any, bias: float = 0.0) -> DenseRows | CsrRows:

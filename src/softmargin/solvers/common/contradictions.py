@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.core.protocols import BlockDualProblem, KernelBlockProblem
 from softmargin.matrices.equal_rows import contradictions
 
 __all__ = ["raise_contradictions", "slow_contradictions"]
@@ -24,7 +25,7 @@ def slow_contradictions(X: Any, labels: Array, prices: Array, squares: Array) ->
     return contradictions(X, labels)
 
 
-def raise_contradictions(problem: Any, X: Any, squares: Array, alpha: Array) -> None:
+def raise_contradictions(problem: BlockDualProblem | KernelBlockProblem, X: Any, squares: Array, alpha: Array) -> None:
     """Raise the dual rows (n, k) of equal samples of different labels, in place; their sums stay the same.
 
     The problem is a joint SVM, linear or of a kernel, and squares are the |x|^2 or K_ii of its samples.

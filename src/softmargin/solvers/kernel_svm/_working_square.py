@@ -182,10 +182,8 @@ class WorkingSquare:
     def _descend(self, rows: Array, K: Array, target: float, max_sweeps: int) -> float:
         """Sweep over one piece with its square, then update the scores of the whole set."""
         whole = SetRows(self.y, self.C, self.diagonal, self.alpha, self.scores)
-        how, change = (
-            (self.block, self.work, self.random, target, max_sweeps, alarm()),
-            self.change[: len(rows) * self.k],
-        )
+        how = (self.block, self.work, self.random, target, max_sweeps, alarm())
+        change = self.change[: len(rows) * self.k]
         met, n_changed = sweep_piece(whole, rows, K, *how, self.piece_alpha, change)
         self._add(rows, change, n_changed)
         return float(met)
