@@ -116,14 +116,14 @@ def _sweeps(call: Any, a: Any, add: Any, k: int) -> tuple[float, int]:
     alpha = np.zeros((m, a.work.numbers.shape[1]))
     alpha[:, :k] = first = whole.alpha[rows]
     own = (whole.y[rows], whole.C[rows], whole.diagonal[rows], alpha.reshape(-1))
-    piece = KernelPiece(a.K, *own, whole.F[:, rows].reshape(-1), np.arange(m))
+    piece = KernelPiece(a.K, *own, whole.F[:, rows].reshape(-1), np.zeros(k * m, a.change.dtype), np.arange(m))
     for _ in range(a.max_sweeps):
         before = alpha.copy()
         total = sweep(piece, a.block, k, a.work, a.random, a.target, 1, a.alarm)
         moved = alpha != before
         n_moves = float(moved.sum())
         size = a.K.itemsize * float(moved.any(axis=1).sum())
-        add(2.0 * m * (n_moves + k), m * (size + 16.0 * n_moves + 24.0 * k))
+        add(2.0 * m * (n_moves + k), m * (size + 2.0 * a.change.itemsize * n_moves + 24.0 * k))
         met = total if met is None else met
         if total <= a.target * met:
             break
@@ -135,7 +135,7 @@ def _sweeps(call: Any, a: Any, add: Any, k: int) -> tuple[float, int]:
 def _moved_rows(call: Any, a: Any, add: Any, k: int) -> Any:
     moved, width = a.change.reshape(-1, a.k) != 0.0, float(a.end - a.begin)
     n_moves, n_rows = float(moved.sum()), float(moved.any(axis=1).sum())
-    add(2.0 * width * n_moves, width * (a.K.itemsize * n_rows + 16.0 * n_moves))
+    add(2.0 * width * n_moves, width * (a.K.itemsize * n_rows + 2.0 * a.change.itemsize * n_moves))
     return call()
 
 

@@ -1,6 +1,8 @@
 """Sweeps of exact block steps over the rows of a piece, compiled, and what their moves add to the scores of a set.
 
-The scores of a piece are stored by class, so that the step of a row adds contiguous rows of K.
+The scores of a piece are stored by class, so that the step of a row adds contiguous rows of K. What is added since a
+piece, or a tile of scores, was begun is summed in the precision of ``change`` and then added to the scores, which are
+float64: float32 makes errors in proportion to the moves, not to the scores.
 """
 
 from typing import Any, NamedTuple
@@ -26,7 +28,8 @@ class KernelPiece(NamedTuple):
     C: Array  # (m,)
     diagonal: Array  # (m,)
     alpha: Array  # (m, k)      k padded to whole tiles
-    F: Array  # (k, m) scores: the step of a row adds a contiguous row of K to each class that changed
+    F: Array  # (k, m) scores at first
+    moved: Array  # (k, m) added since: the step of a row adds a contiguous row of K to each class that changed
     order: Array  # (m,) or longer: scratch
 
 
@@ -50,7 +53,7 @@ def sweep(
     """
     w = work.bare_workspace()
     K_, y_, C_, q_ = pointer(piece.K), pointer(piece.y), pointer(piece.C), pointer(piece.diagonal)
-    a_, F_, order_ = pointer(piece.alpha), pointer(piece.F), pointer(piece.order)
+    a_, F_, moved_, order_ = pointer(piece.alpha), pointer(piece.F), pointer(piece.moved), pointer(piece.order)
     m, size, n_tiles = piece.y.shape[0], work.numbers.shape[1], work.lists.shape[1]
     for c in range(k, size):
         w.G[c] = w.start[c]
@@ -64,7 +67,7 @@ def sweep(
             i = order_[t]
             label = np.int64(y_[i])
             for c in range(k):
-                w.G[c] = F_[c * m + i]
+                w.G[c] = F_[c * m + i] + moved_[c * m + i]
             w.G[label] -= 1.0
             gap, n_changed, _ = block.block_step(w.G, label, q_[i], C_[i], a_, i * size, w.tiles, n_tiles, w, 0.0)
             total += gap
@@ -72,11 +75,11 @@ def sweep(
             for t_changed in range(n_changed):
                 tile = w.changed[t_changed]
                 for c in range(tile, min(tile + WIDTH, k)):
-                    step = w.step[c]
+                    step = piece.moved.dtype.type(w.step[c])
                     if step != 0.0:
                         out = c * m
                         for j in range(m):
-                            F_[out + j] += step * K_[row + j]
+                            moved_[out + j] += step * K_[row + j]
         if n_sweeps == 0:
             met = total
         if total <= target * met or alarm[0] != 0:
@@ -110,7 +113,7 @@ def sweep_piece(
             alpha[i * size + c] = whole.alpha[rows[i], c]
             F[c * m + i] = whole.F[c, rows[i]]
     own = (whole.y[rows], whole.C[rows], whole.diagonal[rows])
-    piece = KernelPiece(K, own[0], own[1], own[2], alpha[: m * size], F, np.arange(m))
+    piece = KernelPiece(K, own[0], own[1], own[2], alpha[: m * size], F, np.zeros(k * m, change.dtype), np.arange(m))
     met = sweep(piece, block, k, work, random, target, max_sweeps, alarm)
     n_changed = 0
     for i in range(m):
@@ -132,9 +135,10 @@ def add_rows(K: Array, stride: int, index: Array, change: Array, k: int, scores:
     """
     n = index.shape[0]
     n_tiles = (n + ROWS - 1) // ROWS
-    ends, places, steps = np.empty(n_tiles * k + 1, np.int64), np.empty(n * k, np.int64), np.empty(n * k)
+    ends, places, steps = np.empty(n_tiles * k + 1, np.int64), np.empty(n * k, np.int64), np.empty(n * k, change.dtype)
+    sums = np.empty(k * COLUMNS, change.dtype)
     K_, index_, change_, F_ = pointer(K), pointer(index), pointer(change), pointer(scores)
-    ends_, places_, steps_ = pointer(ends), pointer(places), pointer(steps)
+    ends_, places_, steps_, sums_ = pointer(ends), pointer(places), pointer(steps), pointer(sums)
     ends_[0] = met = 0
     for tile in range(n_tiles):
         for c in range(k):
@@ -147,13 +151,15 @@ def add_rows(K: Array, stride: int, index: Array, change: Array, k: int, scores:
             ends_[tile * k + c + 1] = met
     for first in range(begin, end, COLUMNS):
         m = min(COLUMNS, end - first)
+        for j in range(k * COLUMNS):
+            sums_[j] = 0
         for part in range(n_tiles * k):
-            p, stop, out = ends_[part], ends_[part + 1], part % k * stride + first
+            p, stop, out = ends_[part], ends_[part + 1], part % k * COLUMNS
             while p + 4 <= stop:
                 r0, r1, r2, r3 = places_[p], places_[p + 1], places_[p + 2], places_[p + 3]
                 s0, s1, s2, s3 = steps_[p], steps_[p + 1], steps_[p + 2], steps_[p + 3]
                 for j in range(m):
-                    F_[out + j] += (
+                    sums_[out + j] += (
                         s0 * K_[r0 + first + j]
                         + s1 * K_[r1 + first + j]
                         + s2 * K_[r2 + first + j]
@@ -163,8 +169,12 @@ def add_rows(K: Array, stride: int, index: Array, change: Array, k: int, scores:
             while p < stop:
                 row, step = places_[p] + first, steps_[p]
                 for j in range(m):
-                    F_[out + j] += step * K_[row + j]
+                    sums_[out + j] += step * K_[row + j]
                 p += 1
+        for c in range(k):
+            for j in range(m):
+                F_[c * stride + first + j] += sums_[c * COLUMNS + j]
     keep(ends)
     keep(places)
     keep(steps)
+    keep(sums)

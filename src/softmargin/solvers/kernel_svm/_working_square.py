@@ -33,6 +33,9 @@ class KernelBlockDescentTuning(NamedTuple):
     growth_of_many: int = 8  # the same where most rows of the last set moved: by hand
     most: float = 0.5  # share of a set that moves where many samples are support vectors: by hand
     active_share: float = 0.01  # a gap counts above this share of the mean gap: maths: kernel SVM, section 8
+    narrow: float = 3.5e-4  # relative gap, at least, to which epochs read K in float32: the root of its rounding
+    widest: float = 1e12  # kernel values and C in float32: products of two stay far from its ends, 1e-38 and 3e38
+    held_gain: float = 0.5  # share of the gain by float32, at least, that a round must have in truth: by hand
     near: float = 0.2  # a margin this far from being violated may be violated after a deep round: by hand
     set_target: float = 0.1  # share of its gap that a round leaves: by hand; maths: kernel SVM, section 8 has 0.2
     deep_target: float = 0.04  # the same where updating all scores costs far more than the descent: by hand
@@ -76,15 +79,24 @@ def epoch_work(t: KernelBlockDescentTuning, m: int) -> float:
 
 
 class WorkingSquare:
-    """A working set with its square of K."""
+    """A working set with its square of K, of which epochs may read a copy in float32, where there is room for it.
 
-    def __init__(self, problem: KernelBlockProblem, state: Any, rows: Array, solver: Any) -> None:
+    The copy is half as long, and a vector holds twice as many of its numbers. Its errors are in proportion to how far
+    the rows of the set move: the update of all scores after a round is in float64, and the next one begins there.
+    """
+
+    def __init__(
+        self, problem: KernelBlockProblem, state: Any, rows: Array, solver: Any, *, is_narrow: bool = False
+    ) -> None:
         self.k, self.m, self.tuning, self.face_tuning = problem.n_classes, len(rows), solver.tuning, solver.face_tuning
         self.multiclass, self.loss, self.most_free = problem.multiclass, problem.loss, problem.gram.largest_square
         self.size = padded(self.k)
         self.K = problem.gram.square(rows)
-        self.block = find_block(problem.multiclass, solver.block)
         self.y, self.C, self.diagonal = problem.y[rows], problem.C[rows], problem.gram.diagonal[rows]
+        is_narrow = is_narrow and 3 * self.m**2 <= 2 * problem.gram.largest_square**2 and self._is_in_range()
+        self.is_narrow = is_narrow
+        self.fast_K = self.K.astype(np.float32, copy=False) if is_narrow else self.K  # what epochs read
+        self.block = find_block(problem.multiclass, solver.block)
         self.alpha = state.alpha[rows]
         self.scores = np.ascontiguousarray(state.scores[rows].T)
         self.n_pieces = pieces_of(self.tuning, self.m)
@@ -92,8 +104,9 @@ class WorkingSquare:
         self.piece_alpha = zeros(most * self.size)
         # (pieces that are gathered at once, numbers of their squares)
         at_once = min(n_threads(), self.n_pieces)
-        self.piece_K = self.K.reshape(1, -1) if self.n_pieces == 1 else np.empty((at_once, most**2), self.K.dtype)
-        self.change = np.empty(most * self.k)
+        is_whole, K = self.n_pieces == 1, self.fast_K
+        self.piece_K = K.reshape(1, -1) if is_whole else np.empty((at_once, most**2), K.dtype)
+        self.change = np.empty(most * self.k, np.float32 if is_narrow else np.float64)
         self.work = new_workspace(self.k)
         self.first = self.last = self.alpha.copy(), self.scores.copy()
         self.momentum, self.gain = 1.0, 0.0
@@ -120,7 +133,7 @@ class WorkingSquare:
     def _gather(self, rows: Array, out: Array) -> None:
         """Write the square of a piece into ``out``; that of the whole set is there."""
         if self.n_pieces > 1:
-            gather(self.K.reshape(-1), self.m, rows, rows, out)
+            gather(self.fast_K.reshape(-1), self.m, rows, rows, out)
 
     def push_on(self) -> None:
         """Go on in the direction of the last epoch: Nesterov's momentum, which ends where the dual value falls."""
@@ -135,22 +148,27 @@ class WorkingSquare:
             back[np.abs(back) <= ROUNDING * self.C[:, None]] = 0.0
             rows = np.flatnonzero(back.any(axis=1))
             self.sent_back = len(rows) / self.m
-            some = back[rows].reshape(-1)
+            some = back[rows].reshape(-1).astype(self.change.dtype, copy=False)
             self._add(rows, some, int(np.count_nonzero(some)))
         self.last, self.momentum = now, following
 
     def turn_back(self) -> None:
         """Note the dual value; undo the last epoch, and the momentum, where it fell."""
-        gain = self._gain()
+        gain = self.gain_with(self.scores)
         if gain < self.gain:
             self.alpha, self.scores = (part.copy() for part in self.last)
             self.momentum = 1.0
         self.gain = max(self.gain, gain)
 
-    def _gain(self) -> float:
-        """Return by how much the dual value rose since the first point."""
+    def gain_with(self, scores: Array) -> float:
+        """Return by how much the dual value rose since the first point, given the scores by class at this one."""
         change = self.alpha - self.first[0]
-        return float(change[np.arange(self.m), self.y].sum() - 0.5 * np.vdot(change.T, self.scores + self.first[1]))
+        return float(change[np.arange(self.m), self.y].sum() - 0.5 * np.vdot(change.T, scores + self.first[1]))
+
+    def _is_in_range(self) -> bool:
+        """Say whether products of dual variables and kernel values are far from the ends of float32."""
+        widest = self.tuning.widest
+        return bool(self.diagonal.min() > 1.0 / widest and max(self.diagonal.max(), self.C.max()) < widest)
 
     @property
     def epoch_work(self) -> float:
@@ -176,7 +194,7 @@ class WorkingSquare:
         if found.alpha is self.alpha:
             return 2.0 * found.work
         self.alpha, self.scores, self.momentum = found.alpha, np.ascontiguousarray(found.scores.T), 1.0
-        self.gain = max(self.gain, self._gain())
+        self.gain = max(self.gain, self.gain_with(self.scores))
         return found.work
 
     def _descend(self, rows: Array, K: Array, target: float, max_sweeps: int) -> float:
@@ -190,6 +208,6 @@ class WorkingSquare:
 
     def _add(self, rows: Array, change: Array, n_changed: int) -> None:
         """Add what changes of some rows, so many of them not zero, mean for the scores of the set; they are flat."""
-        K, scores = self.K.reshape(-1), self.scores.reshape(-1)
+        K, scores = self.fast_K.reshape(-1), self.scores.reshape(-1)
         shares = row_shares(self.m, ADDED * n_changed)
         spread(lambda some: add_rows(K, self.m, rows, change, self.k, scores, some.start, some.stop), shares)

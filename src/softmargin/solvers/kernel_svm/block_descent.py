@@ -5,7 +5,8 @@
 Three levels of memory, because a kernel value costs far more than its use:
 
     all n rows      scores F = K alpha; the gaps of the rows choose the working set         maths: kernel SVM, section 4
-    working set     the square of K over its rows, in main memory; epochs over random pieces until its gap is a tenth
+    working set     the square of K over its rows, in main memory; epochs over random pieces until its gap is a tenth.
+                    They read it in float32, unless a round aims for a gap that this does not show
     piece           a few hundred rows whose square of K fits into the processor's cache: a few sweeps of visits, then
                     the scores of the rest of the working set are updated. A small set is one piece
 
@@ -73,6 +74,7 @@ class KernelDescentState:
     scale: float = 1.0  # of the model, as a multiple of alpha
     has_odd: bool = True  # rows of large gaps may be worth a round of their own
     price: float = 1.0  # share of C in force
+    may_be_narrow: bool = True  # epochs in float32 have gained what they seemed to
 
     positions: ClassVar[dict[str, str]] = {"order": "gaps"}
 
@@ -246,11 +248,13 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         if len(rows) == 0:
             return 0
         rng = np.random.default_rng(state.random[0])
-        part = WorkingSquare(problem, state, rows, self)
         target = share * float(state.gaps[rows].sum())
         if state.price < 1.0:
             target = max(target, 0.5 * self.tuning.price_gap * _dual_value(problem, state))
         patience, is_single, before = self.tuning.patience, epochs == 1, math.inf
+        is_sharp = is_single or target <= self.tuning.narrow * _dual_value(problem, state)
+        is_narrow = state.may_be_narrow and not is_sharp
+        part = WorkingSquare(problem, state, rows, self, is_narrow=is_narrow)
         with self._time_of_epochs(problem, rows):
             for n_epochs in range(1, epochs + 1):
                 state.credit += part.epoch_work
@@ -271,9 +275,22 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
             if n_epochs > patience and not is_time_up():
                 part.epoch(rng, is_single=False)  # without momentum: it leaves large gaps
         state.random[:], state.damping, state.epochs = part.random, part.damping, n_epochs
-        change = part.alpha - state.alpha[rows]
-        state.alpha[rows] = part.alpha
+        return self._take(problem, state, rows, part)
+
+    def _take(self, problem: KernelBlockProblem, state: KernelDescentState, rows: Array, part: WorkingSquare) -> int:
+        """Take the rows of a set where a round led them, and update all scores; return how many rows moved.
+
+        Where samples are so alike that float32 does not tell them apart, its gain is not one: then none is taken.
+        """
+        before, change = state.scores.copy() if part.is_narrow else None, part.alpha - state.alpha[rows]
         problem.gram.add_change(state.scores, rows, change)
+        if before is not None:
+            gain = part.gain_with(state.scores[rows].T)
+            state.may_be_narrow = gain >= self.tuning.held_gain * part.gain_with(part.scores)
+            if gain < 0.0:
+                state.scores = before
+                return 0
+        state.alpha[rows] = part.alpha
         return int(change.any(axis=1).sum())
 
     def _is_done(self, problem: KernelBlockProblem, part: WorkingSquare, rows: Array, target: float) -> bool:

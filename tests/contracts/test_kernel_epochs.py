@@ -1,0 +1,114 @@
+"""Epochs of kernel block descent in float32: as good as the gap for which a round aims, and never in its result."""
+
+import numpy as np
+import pytest
+
+from helpers import LOSS_NAMES
+from softmargin.data import blobs
+from softmargin.kernels import make_kernel
+from softmargin.matrices.gram import Gram
+from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM
+from softmargin.run import Status, Stop, solve
+from softmargin.solvers.kernel_svm import block_descent
+from softmargin.solvers.kernel_svm._piece_loop import add_rows
+from softmargin.solvers.kernel_svm._working_square import WorkingSquare
+from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent, KernelBlockDescentTuning
+
+both_losses = pytest.mark.parametrize("multiclass", LOSS_NAMES)
+PIECES = KernelBlockDescentTuning(alone=5, piece=20)
+
+
+def some_problem(multiclass, *, dtype=np.float64, cache_size=1000.0):
+    X, y = blobs(90, 3, 3, seed=2)
+    gram = Gram(make_kernel("rbf", gamma=0.3), X.astype(dtype), cache_size=cache_size)
+    return KernelMulticlassSVM(gram, y, C=3.0, multiclass=multiclass)
+
+
+@pytest.fixture
+def precisions(monkeypatch):
+    """Return a list to which every working set adds the precision of its kernel values and of its sums."""
+    found = []
+
+    class Seen(WorkingSquare):
+        def __init__(self, *args, **how):
+            super().__init__(*args, **how)
+            found.append((self.fast_K.dtype, self.change.dtype))
+
+    monkeypatch.setattr(block_descent, "WorkingSquare", Seen)
+    return found
+
+
+def test_sums_in_float32_are_added_to_scores_in_float64():
+    rng = np.random.default_rng(0)
+    m, k = 300, 5
+    K, index = rng.random((m, m)), np.sort(rng.permutation(m)[:70])
+    change = (1e-4 * rng.standard_normal((70, k)) * (rng.random((70, k)) < 0.4)).astype(np.float32)
+    scores = 1e6 + rng.standard_normal((k, m))
+    expected = scores + change.T.astype(np.float64) @ K[index]
+    add_rows(K.astype(np.float32).reshape(-1), m, index, change.reshape(-1), k, scores.reshape(-1), 0, m)
+    np.testing.assert_allclose(scores, expected, rtol=0.0, atol=2e-9)
+
+
+@both_losses
+@pytest.mark.parametrize("tuning", [KernelBlockDescentTuning(), PIECES])
+def test_a_round_in_float32_ends_with_scores_in_float64(multiclass, tuning, precisions):
+    problem, solver = some_problem(multiclass), KernelBlockDescent(tuning=tuning)
+    state = solver.step(problem, solver.start(problem, None, np.random.default_rng(0)))
+    assert precisions == [(np.float32, np.float32)]
+    assert state.alpha.any()
+    np.testing.assert_allclose(state.scores, problem.gram.scores(state.alpha), rtol=0.0, atol=1e-12)
+    assert state.gaps.sum() < 0.2 * problem.C.sum()
+
+
+@both_losses
+@pytest.mark.parametrize("tuning", [KernelBlockDescentTuning(), PIECES])
+def test_the_last_rounds_of_a_sharp_fit_are_in_float64(multiclass, tuning, precisions):
+    result = solve(some_problem(multiclass), KernelBlockDescent(tuning=tuning), stop=Stop(1e-9), rng=0)
+    assert result.status is Status.CONVERGED
+    assert precisions[0] == (np.float32, np.float32)
+    assert precisions[-1] == (np.float64, np.float64)
+
+
+@both_losses
+def test_rows_in_float32_are_summed_in_float64_near_the_end(multiclass, precisions):
+    problem = some_problem(multiclass, dtype=np.float32)
+    solve(problem, KernelBlockDescent(), stop=Stop(1e-6), rng=0)
+    assert precisions[0] == (np.float32, np.float32)
+    assert precisions[-1] == (np.float32, np.float64)
+
+
+@both_losses
+def test_there_is_no_copy_without_room_and_none_for_a_single_pass(multiclass, precisions):
+    rng = np.random.default_rng(0)
+    for problem, solver in (
+        (some_problem(multiclass, cache_size=0.09), KernelBlockDescent()),
+        (some_problem(multiclass), KernelBlockDescent(working_set=False)),
+    ):
+        solver.step(problem, solver.start(problem, None, rng))
+        assert precisions.pop() == (np.float64, np.float64)
+
+
+@both_losses
+def test_gains_that_float32_alone_sees_are_not_taken(multiclass, precisions):
+    """Rows at their bounds, and scores that have not changed: a gain by these, a loss in truth."""
+    problem, solver = some_problem(multiclass), KernelBlockDescent()
+    state = solver.start(problem, None, np.random.default_rng(0))
+    rows = np.arange(len(problem.y))
+    part = WorkingSquare(problem, state, rows, solver, is_narrow=True)
+    part.alpha = problem.loss.at_zero_scores(problem.y, problem.C, 3)
+    assert part.gain_with(part.scores) > 0.0
+    assert part.gain_with(problem.gram.scores(part.alpha).T) < 0.0
+    assert solver._take(problem, state, rows, part) == 0
+    assert not state.alpha.any()
+    assert not state.scores.any()
+    solver.step(problem, state)
+    assert precisions == [(np.float64, np.float64)]
+
+
+@both_losses
+@pytest.mark.parametrize("scale", [1e-14, 1e14])
+def test_numbers_near_the_ends_of_float32_are_left_to_float64(multiclass, scale, precisions):
+    X, y = blobs(90, 3, 3, seed=2)
+    problem = KernelMulticlassSVM(Gram(make_kernel("linear"), scale * X), y, C=scale**-2.0, multiclass=multiclass)
+    assert solve(problem, KernelBlockDescent(), stop=Stop(1e-3), rng=0).status is Status.CONVERGED
+    assert all(found == (np.float64, np.float64) for found in precisions)
