@@ -17,7 +17,8 @@ from softmargin.penalties import L1, L2
 from softmargin.problems import MulticlassSVM, RestHinges, softmax_problem
 from softmargin.problems.seen import SeenHinge, SeenSoftmax, losses_of_pairs
 from softmargin.run import Status, Stop, solve
-from softmargin.solvers import DualBlockDescent, EachClass
+from softmargin.solvers import DualBlockDescent, EachClass, dual_stream
+from softmargin.solvers._pair_ascent import approach
 
 MODELS = {
     "weston_watkins": sm.LinearSVC(C=0.1),
@@ -39,6 +40,35 @@ def streamed(model, X, y, size=50, **more):
     for X_part, y_part, own in chunks_of(X, y, size, **more):
         model.partial_fit(X_part, y_part, classes=np.unique(y), **own)
     return model
+
+
+# --- how rows are visited --------------------------------------------------------------------------------------
+
+
+def test_logistic_rows_that_hardly_moved_are_not_visited_again(monkeypatch):
+    X, y = blobs(3000, 5, 2, seed=3, separation=3.0)
+    visits, bounds = [], []
+    for again in (-1.0, dual_stream.TUNING.again):
+        monkeypatch.setattr(dual_stream, "TUNING", dual_stream.TUNING._replace(again=again))
+        model = streamed(MODELS["softmax"], X, y, 500)
+        visits.append(model._stream.stream.n_visits)
+        bounds.append(model.certificate_.bound)
+    assert visits[0] == 2 * 3000 > 1.3 * visits[1]
+    assert bounds[1] == pytest.approx(bounds[0], rel=0.03)
+
+
+def test_a_long_mean_is_moved_after_more_visits(monkeypatch):
+    """Features that few rows have: the mean is as long as W, and moving it would take longer than the visits."""
+    calls = []
+    rng = np.random.default_rng(0)
+    X, y = csr_matrix((rng.random((1500, 400)) < 0.01).astype(float)), rng.integers(0, 3, 1500)
+    monkeypatch.setattr(dual_stream, "approach", lambda *args: calls.append(args) or approach(*args))
+    for worth in (0.0, 8.0):
+        monkeypatch.setattr(dual_stream, "TUNING", dual_stream.TUNING._replace(every=100, worth=worth))
+        calls.clear()
+        streamed(MODELS["softmax"], X, y, 1500)
+        every = max(100, int(worth * 400 * 1500 / X.nnz))
+        assert len(calls) == -(-2 * 1500 // every)
 
 
 # --- what is proven ------------------------------------------------------------------------------------------

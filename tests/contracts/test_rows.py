@@ -19,8 +19,8 @@ from softmargin.backends.lanes import any_nonzero, largest, load, maximum, point
 from softmargin.core.errors import DataError
 from softmargin.core.rounding import column_roundings, column_sums, gamma
 from softmargin.matrices import operator
-from softmargin.matrices.operator import canonical, matmul, rmatmul, row_blocks, row_slices, sum_roundings
-from softmargin.matrices.rows import as_rows, squared_norms
+from softmargin.matrices.operator import Canonical, canonical, matmul, rmatmul, row_blocks, row_slices, sum_roundings
+from softmargin.matrices.rows import are_ascending, as_rows, squared_norms
 
 N, D = 6, 11
 FORMS = ["dense", "dense32", "mapped32", "csr", "csr32", "csr-int64"]
@@ -282,3 +282,22 @@ def test_plain_python_gives_the_compiled_answer():
 
 def test_fewer_rows_than_words_of_tiles_stay_in_bounds():
     run_script(FEW_ROWS, NUMBA_DISABLE_JIT="1")
+
+
+@given(lengths=st.lists(st.integers(0, 3), min_size=1, max_size=6), seed=st.integers(0, 99), is_sorted=st.booleans())
+def test_ascending_rows_are_those_of_scipy(lengths, seed, is_sorted):
+    rng = np.random.default_rng(seed)
+    parts = [rng.integers(0, 5, length) for length in lengths]
+    parts = [np.sort(part) for part in parts] if is_sorted else parts
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    indices = np.concatenate(parts).astype(np.int32)
+    X = csr_matrix((np.ones(len(indices)), indices, indptr), shape=(len(lengths), 5))
+    assert are_ascending(indices, indptr) == X.has_canonical_format
+
+
+def test_what_is_canonical_is_not_read_again():
+    X = csr_matrix(np.eye(3))
+    X.indices[0] = 7
+    assert canonical(Canonical(X)) is X
+    with pytest.raises(DataError, match="damaged"):
+        canonical(X)

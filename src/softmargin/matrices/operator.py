@@ -7,7 +7,7 @@ The augmented matrix is [X, bias]: every sample has one constant feature (0 wher
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from softmargin.kernels.points import square_rows
 __all__ = [
     "FEW",
     "SCATTERED",
+    "Canonical",
     "Operator",
     "add_adjoint_product",
     "adjoint_product",
@@ -111,8 +112,8 @@ def matmul(X: Any, W: Array, bias: float) -> Iterator[tuple[slice, Array]]:
     """Yield (rows, scores) with scores = [X, bias] W, one block of rows at a time."""
 
     def scored(rows: slice) -> tuple[slice, Array]:
-        block = _wide_block(X, rows)
-        scores = _block_scores(block, W[:-1])
+        is_dense = isinstance(X, np.ndarray)
+        scores = _dense_scores(_wide_block(X, rows), W[:-1]) if is_dense else _sparse_scores(X, W[:-1], rows)
         scores += bias * W[-1]
         return rows, scores
 
@@ -122,10 +123,8 @@ def matmul(X: Any, W: Array, bias: float) -> Iterator[tuple[slice, Array]]:
         yield from spread(scored, some)
 
 
-def _block_scores(block: Any, W: Array) -> Array:
+def _dense_scores(block: Array, W: Array) -> Array:
     """Return X W of some rows; sums over many features are sums of sums over pieces of them."""
-    if not isinstance(block, np.ndarray):
-        return _sparse_scores(block, W)
     # Dense scores come one class after the other: where a row has few, NumPy goes along whole columns.
     scores = W[:PIECE].T @ block[:, :PIECE].T
     for features in islice(pieces(len(W)), 1, None):
@@ -133,16 +132,19 @@ def _block_scores(block: Any, W: Array) -> Array:
     return np.asarray(scores.T)
 
 
-def _sparse_scores(X: Any, W: Array) -> Array:
-    """Return X W for a canonical CSR matrix."""
+def _sparse_scores(X: Any, W: Array, some: slice | None = None) -> Array:
+    """Return X W for a canonical CSR matrix, or for some of its rows, which are not copied."""
     from softmargin.matrices.rows import as_rows  # imported where they are used: listing data needs no compiler
     from softmargin.matrices.sparse_products import fill_scores
 
     _check_sizes(X.shape[1], len(W))
-    scores = np.empty((X.shape[0], W.shape[1]))
+    rows: Any = as_rows(X)
+    if some is not None:
+        rows = rows._replace(indptr=rows.indptr[some.start : some.stop + 1])
+    scores = np.empty((X.shape[0] if some is None else some.stop - some.start, W.shape[1]))
     if scores.size:
         weights = np.ascontiguousarray(W, dtype=np.float64)
-        fill_scores(as_rows(X), weights.reshape(-1), W.shape[1], scores.reshape(-1))
+        fill_scores(rows, weights.reshape(-1), W.shape[1], scores.reshape(-1))
     return scores
 
 
@@ -292,20 +294,28 @@ def longest_row(X: Any) -> int:
     return int(X.shape[1] if isinstance(X, np.ndarray) else np.diff(X.indptr).max(initial=0))
 
 
-def canonical(X: Any) -> Any:
+class Canonical(NamedTuple):
+    """A matrix that ``canonical`` has returned: it is not read again."""
+
+    X: Any
+
+
+def canonical(X: Any, *, is_checked: bool = False) -> Any:
     """Return X as the solvers need it: C-ordered array or CSR, float32 or float64, sorted indices, no duplicate.
 
     X that already is so is returned without a copy, an operator as it is. A damaged sparse matrix is refused: a
-    compiled loop would read beyond its arrays.
+    compiled loop would read beyond its arrays. ``is_checked`` says that ``checked_sparse`` has taken it.
     """
     if isinstance(X, Operator):
         return X
+    if isinstance(X, Canonical):
+        return X.X
     if isinstance(X, np.ndarray):
         if X.ndim != 2:
             raise DataError(f"X must be a matrix (2-D); found shape {X.shape}. Reshape it to (n_samples, n_features).")
         dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
         return np.ascontiguousarray(X, dtype=dtype)
-    X = checked_sparse(X).tocsr()
+    X = (X if is_checked else checked_sparse(X)).tocsr()
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
     if not X.has_canonical_format:

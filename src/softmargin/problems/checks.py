@@ -19,7 +19,7 @@ def checked_codes(y: Any, n: int, n_classes: int | None) -> tuple[Array, int]:
     """Return class codes as int32, and the number of classes; refuse other labels."""
     codes = np.asarray(y)
     narrow = np.ascontiguousarray(codes.astype(np.int32, copy=False))
-    if not np.array_equal(narrow, codes):
+    if narrow.dtype != codes.dtype and not np.array_equal(narrow, codes):
         raise DataError("y must hold class codes 0..k-1 (integers below 2^31); encode the labels first.")
     if narrow.shape != (n,):
         raise DataError(f"X has {n} samples but y has shape {narrow.shape}; they must agree.")
@@ -51,7 +51,7 @@ def checked_prices(C: Any, n: int) -> Array:
     if np.shape(C) not in ((), (n,)):
         raise DataError(f"C has shape {np.shape(C)} for {n} samples; give one number, or one per sample.")
     prices = np.full(n, C, dtype=np.float64)  # writable: Numba would compile loops again for a read-only array
-    if not (np.isfinite(prices).all() and (prices >= 0).all()):
+    if not (prices.min(initial=0.0) >= 0.0 and prices.max(initial=0.0) < np.inf):  # NaN fails both
         raise DataError("C and sample weights must be finite and not negative.")
     return prices
 

@@ -26,7 +26,7 @@ from softmargin.losses.multinomial import entropy, off_label
 from softmargin.matrices.operator import add_adjoint_product, row_norms, row_slices
 from softmargin.matrices.rows import as_rows
 from softmargin.problems._class_sums import add_by_class, balanced_squares
-from softmargin.problems._pair_sums import PairSums, pair_losses, pair_sums
+from softmargin.problems._pair_sums import LEAST, PairSums, hinge_losses, logistic_losses, pair_margins, pair_sums
 from softmargin.problems.composite import RidgeComposite
 from softmargin.problems.multiclass_svm import MulticlassSVM
 
@@ -34,6 +34,7 @@ __all__ = ["SeenHinge", "SeenSoftmax", "losses_of_pairs"]
 
 Array = NDArray[Any]
 PAIR_ROWS = 1 << 16  # rows of two classes summed at once: more of them have more roundings, fewer take longer
+BELOW_ONE = 1.0 - gamma(2 * 2 + 8)  # of a probability off the label, whatever rounds
 
 
 class _Sum:
@@ -42,8 +43,11 @@ class _Sum:
     def __init__(self, rows: int, columns: int) -> None:
         self.value, self.error, self.squares = np.zeros((rows, columns)), np.zeros(columns), np.zeros(columns)
 
-    def add(self, value: Array, error: Array) -> None:
-        """Add a matrix with its errors; nothing is changed in place, so that a shallow copy stays as it was."""
+    def add(self, value: Array, error: Any) -> None:
+        """Add a matrix with its errors, one for all columns or one each.
+
+        Nothing is changed in place, so that a shallow copy stays as it was.
+        """
         self.value = self.value + value
         self.squares = np.einsum("ij,ij->j", self.value, self.value)
         self.error = SLACK * (self.error + error + UNIT * self.lengths())
@@ -85,18 +89,29 @@ def _best_multiple(linear: Rounded, square: Rounded) -> Rounded:
 
 def losses_of_pairs(problem: Any, bias: float, w: Array, *, factor: float, is_logistic: bool) -> Rounded:
     """Return the losses of rows of two classes by the scores factor <w, [x, bias]>."""
-    size = float(np.sqrt(squared_norm(w).upper))
-    return Rounded(*pair_losses(as_rows(problem.X, bias), problem.y, problem.C, w, factor, size, is_logistic))
+    size, margins, errors = math.sqrt(squared_norm(w).upper), np.empty(len(problem.y)), np.empty(len(problem.y))
+    pair_margins(as_rows(problem.X, bias), problem.y, w, factor, size, margins, errors)
+    if not is_logistic:
+        return Rounded(*hinge_losses(problem.C, margins, errors))
+    softs = np.abs(margins)
+    np.negative(softs, out=softs)
+    np.log1p(np.exp(softs, out=softs), out=softs)
+    return Rounded(*logistic_losses(problem.C, margins, errors, softs))
 
 
 def _blocks_of_pairs(
     problem: Any, bias: float, shares: Array, *, is_logistic: bool
 ) -> Iterator[tuple[int, Array, Array, PairSums]]:
     """Yield the number of rows, V, X'C Y and other sums of blocks of rows: sums of sums have fewer roundings."""
-    rows, d = as_rows(problem.X, bias), problem.X.shape[1]
-    for some in row_slices(len(problem.y), 1, numbers=PAIR_ROWS):
+    rows, d, logs = as_rows(problem.X, bias), problem.X.shape[1], np.empty((2, 0))
+    shares = np.minimum(np.maximum(shares, 0.0), BELOW_ONE if is_logistic else 1.0)
+    if is_logistic:
+        logs = np.empty((2, len(shares)))
+        np.log(np.maximum(shares, LEAST, out=logs[0]), out=logs[0])
+        np.log1p(np.negative(shares, out=logs[1]), out=logs[1])
+    for some in row_slices(len(shares), 1, numbers=PAIR_ROWS):
         V, classes = np.zeros(d + 1), np.zeros(2 * d if is_logistic else 0)
-        sums = pair_sums(rows, problem.y, problem.C, shares, V, classes, some.start, some.stop)
+        sums = pair_sums(rows, problem.y, problem.C, shares, logs, V, classes, some.start, some.stop)
         yield some.stop - some.start, V, classes, sums
 
 
@@ -117,7 +132,7 @@ class SeenHinge:
         """Add rows and their dual variables: (n, k), or those of two classes as shares of C, (n,)."""
         if alpha.ndim == 1:
             for m, v, _, sums in _blocks_of_pairs(problem, problem.bias, alpha, is_logistic=False):
-                self.V.add(np.column_stack([-v, v]), np.full(2, SLACK * gamma(m + 4) * sums.reach))
+                self.V.add(np.column_stack([-v, v]), SLACK * gamma(m + 4) * sums.reach)
                 self.linear += Rounded(sums.duals, SLACK * gamma(m + 4) * sums.duals)
             return
         alpha = problem.feasible(alpha)
@@ -156,16 +171,15 @@ class SeenSoftmax:
         Of two classes, (n,) are the probabilities that are not the label's.
         """
         self.n += len(P)
-        if self.fit_intercept:
-            self.mass = self.mass + np.bincount(problem.y, weights=problem.C, minlength=len(self.mass))
         if P.ndim == 1:
             for m, v, classes, sums in _blocks_of_pairs(problem, 0.0, P, is_logistic=True):
                 share = SLACK * gamma(m + 8)
-                self.V.add(-v[:-1, None], np.full(1, share * sums.reach))
+                self.V.add(-v[:-1, None], share * sums.reach)
                 self.entropies += Rounded(sums.entropy, SLACK * sums.entropy_error + share * sums.entropy)
                 if self.fit_intercept:
-                    self.pulls.add(np.array([[sums.pull, -sums.pull]]), np.full(2, share * sums.duals))
-                    self.classes.add(classes.reshape(2, -1).T, np.full(2, share * sums.prices))
+                    self.mass = self.mass + np.array([sums.first, sums.second])
+                    self.pulls.add(np.array([[sums.pull, -sums.pull]]), share * sums.duals)
+                    self.classes.add(classes.reshape(-1, 2), share * sums.prices)
             return
         n, k = P.shape
         off, rest = off_label(P, problem.y)
@@ -180,6 +194,7 @@ class SeenSoftmax:
         errors = share * length * norms(own, axis=0)
         self.V.add_rows(lambda sums: add_adjoint_product(problem.X, own, sums), n, errors)
         if self.fit_intercept:
+            self.mass = self.mass + np.bincount(problem.y, weights=problem.C, minlength=k)
             self.pulls.add(U.sum(axis=0, keepdims=True), share * np.abs(U).sum(axis=0))
             prices = np.sqrt(np.bincount(problem.y, weights=np.square(problem.C), minlength=k))
             rows, errors = as_rows(problem.X), share * length * prices
@@ -187,14 +202,14 @@ class SeenSoftmax:
 
     def bound(self) -> Rounded:
         """Return a lower bound on the objective of all rows added; 0 until every class has had a row."""
-        share, linear, square = 0.0, self.entropies, self.V.square()
+        share, linear = 0.0, self.entropies
         if self.fit_intercept:
             if not self.mass.all():
                 return Rounded(0.0)
             above = np.maximum(self.pulls.value[0] + self.pulls.error, 0.0)
             share = SLACK * float((above / (self.mass + above)).max())
-            kept = (1.0 - share) * (1.0 - 4.0 * UNIT)
-            linear, square = self.entropies.times(max(kept, 0.0)), self._balanced(share)
+            linear = linear.times(max((1.0 - share) * (1.0 - 4.0 * UNIT), 0.0))
+        square = self._balanced(share)
         square = square.times(1.0 / self.ridge)
         return _best_multiple(linear, square.widened(UNIT * square.value))
 

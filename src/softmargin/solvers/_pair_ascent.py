@@ -5,14 +5,15 @@
     hinge      share = clip(old + (1 - sign s) / (2 Q), 0, 1),         Q = price |x|^2,     s = 2 <w, x>: of two columns
     logistic   share = p(t),  t + Q p(t) = Q old - sign s,             p(t) = 1 / (1 + exp(-t)),     s = <w, x>
 
-t is the logit of the share (``blocks.softmax``). Newton's method for it begins where the row was last left.
+t is the logit of the share (``blocks.softmax``). Newton's method for it begins where the row was last left. Rows of the
+logistic loss that have moved their own score, by Q share, hardly at all are left out of the next pass.
 """
 
 from typing import Any
 
 from numpy.typing import NDArray
 
-from softmargin.backends.jit import jit
+from softmargin.backends.jit import inline, jit
 from softmargin.backends.lanes import pointer, pointer_to
 from softmargin.backends.loops import shuffle
 from softmargin.blocks.softmax import solve_logit
@@ -23,13 +24,60 @@ Array = NDArray[Any]
 
 
 @jit
-def approach(mean: Array, weights: Array, share: float) -> None:
-    """Move a mean, (d, k), towards weights of at least as many columns."""
-    d, k = mean.shape
-    mean_, weights_, width = pointer_to(mean, 0), pointer_to(weights, 0), weights.shape[1]
+def approach(mean: Array, weights: Array, scale: float, share: float, out: Array) -> None:
+    """Move a mean, (d, k), towards weights of at least as many columns, whose last row counts ``scale`` times."""
+    (d, k), width = mean.shape, weights.shape[1]
+    mean_, weights_, out_ = pointer_to(mean, 0), pointer_to(weights, 0), pointer_to(out, 0)
     for j in range(d):
+        part = share * scale if j == d - 1 else share
         for c in range(k):
-            mean_[j * k + c] += share * (weights_[j * width + c] - mean_[j * k + c])
+            out_[j * k + c] = (1.0 - share) * mean_[j * k + c] + part * weights_[j * width + c]
+
+
+@inline
+def _score(rows: Any, i: int, w: Any) -> float:
+    """Return <w, [x_i, bias]>, by two sums: an addition waits for the one before it."""
+    begin, end = rows.entries(i)
+    score: float = rows.bias * w[rows.d]
+    other, p = 0.0, begin
+    while p + 2 <= end:
+        score += rows.value(p) * w[rows.column(i, p)]
+        other += rows.value(p + 1) * w[rows.column(i, p + 1)]
+        p += 2
+    if p < end:
+        score += rows.value(p) * w[rows.column(i, p)]
+    return score + other
+
+
+@inline
+def _add(rows: Any, i: int, step: float, w: Any) -> None:
+    """Add step [x_i, bias] to w."""
+    begin, end = rows.entries(i)
+    for p in range(begin, end):
+        w[rows.column(i, p)] += step * rows.value(p)
+    w[rows.d] += step * rows.bias
+
+
+@inline
+def _enter(mean: Any, w: Any, d: int, power: int, n_visits: int, since: int) -> int:
+    """Let w enter the mean after some visits; return the number of all."""
+    n_visits += since
+    part = (power + 1.0) * since / (n_visits + power * since)
+    for j in range(d + 1):
+        mean[j] += part * (w[j] - mean[j])
+    return n_visits
+
+
+@inline
+def _moved(order: Any, n: int, prices: Any, squares: Any, shares: Any, least: float) -> int:
+    """Keep the rows that have moved their own score by more than ``least``, in place; return how many."""
+    m = 0
+    for t in range(n):
+        i = order[t]
+        if prices[i] * squares[i] * shares[i] > least:
+            order[m] = i
+            m += 1
+    return m
 
 
 @jit
@@ -45,20 +93,21 @@ def ascend_pairs(
     mean: Array,
     order: Array,
     random: Array,
-    settings: tuple[int, int, int, float],
+    settings: tuple[int, int, int, float, float],
     n_visits: int,
     alarm: Array,
 ) -> int:
     """Pass over the rows of ``order``, in place; return the number of visits of the stream.
 
-    ``settings`` are the passes, the visits after which the weights enter the mean, the power of their weight, and the
-    length of a last step of Newton's method.
+    ``squares`` becomes |[x_i, bias]|^2 at the first visits. ``settings`` are the passes, the visits after which the
+    weights enter the mean, the power of their weight, the length of a last step of Newton's method, and the Q share
+    that asks for another visit.
     """
     bare, y_, prices_, squares_ = rows.bare(), pointer(y), pointer(prices), pointer(squares)
     shares_, logits_, w_, mean_ = pointer(shares), pointer(logits), pointer(weights), pointer(mean)
     order_, alarm_ = pointer(order), pointer(alarm)
     n, d = order.shape[0], rows.d
-    passes, every, power, accuracy = settings
+    passes, every, power, accuracy, again = settings
     since = 0
     for turn in range(passes):
         shuffle(order_, n, random)
@@ -67,11 +116,9 @@ def ascend_pairs(
                 return n_visits
             i = order_[t]
             sign = 1.0 if y_[i] == 1 else -1.0
-            begin, end = bare.entries(i)
-            score = bare.bias * w_[d]
-            for p in range(begin, end):
-                score += bare.value(p) * w_[bare.column(i, p)]
-            old, Q = shares_[i], prices_[i] * squares_[i]
+            if turn == 0:
+                squares_[i] = bare.sqnorm(i)
+            score, old, Q = _score(bare, i, w_), shares_[i], prices_[i] * squares_[i]
             if is_logistic:
                 target = Q * old - sign * score
                 start = logits_[i]
@@ -82,15 +129,13 @@ def ascend_pairs(
                 new = min(max(old + (1.0 - 2.0 * sign * score) / (2.0 * Q), 0.0), 1.0)
             if new != old:
                 shares_[i] = new
-                step = sign * prices_[i] * (new - old)
-                for p in range(begin, end):
-                    w_[bare.column(i, p)] += step * bare.value(p)
-                w_[d] += step * bare.bias
+                _add(bare, i, sign * prices_[i] * (new - old), w_)
             since += 1
-            if since == every or (t == n - 1 and turn == passes - 1):
-                n_visits += since
-                part = (power + 1.0) * since / (n_visits + power * since)
-                for j in range(d + 1):
-                    mean_[j] += part * (w_[j] - mean_[j])
+            if since == every:
+                n_visits = _enter(mean_, w_, d, power, n_visits, since)
                 since = 0
+        if is_logistic:
+            n = _moved(order_, n, prices_, squares_, shares_, again)
+    if since > 0:
+        n_visits = _enter(mean_, w_, d, power, n_visits, since)
     return n_visits

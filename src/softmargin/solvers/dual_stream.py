@@ -46,8 +46,10 @@ class DualStreamTuning(NamedTuple):
 
     passes: int = 2  # over a chunk
     every: int = 1000  # visits after which W enters the mean
+    worth: float = 8.0  # and after which they have read so many entries of X for each feature: the mean is as long as W
     power: int = 3  # of the number of visits, in the weights of the mean
     accuracy: float = 0.1  # of two classes: length of a last step of Newton's method; its square is neglected
+    again: float = 0.02  # of two classes: Q share below which a logistic row is not visited again; costs 1 % of D
 
 
 TUNING = DualStreamTuning()
@@ -59,7 +61,7 @@ class _Stream:
     """What streams share: where they began, W now, the mean, and the sums over all rows."""
 
     first: Array | None  # (d + 1, k) W before any row, the intercept last; two classes have one column; None: zero
-    weights: Array  # the same shape
+    weights: Array  # the same shape; the last row is enough where V gives the others
     mean: Array  # the same shape
     seen: Any
     n_visits: int = 0
@@ -71,24 +73,23 @@ class _BlockStream(_Stream):
 
     solver: ClassVar[Any]
 
-    def _ascend(self, problem: Any, state: Any, rng: np.random.Generator, scale: float = 1.0) -> Array:
-        """Pass over a chunk, from W; return W, (d + 1, k). The passes keep its last row divided by ``scale``."""
-        rows, k = state.weights.reshape(len(self.weights), -1), self.weights.shape[1]
-        rows[:, :k], mean = self.weights, self.mean.copy()
-        rows[-1], mean[-1] = rows[-1] / scale, mean[-1] / scale
+    def _ascend(self, problem: Any, state: Any, rng: np.random.Generator, scale: float = 1.0) -> None:
+        """Pass over a chunk, from the W of the state, whose last row is divided by ``scale``."""
+        rows = state.weights.reshape(len(self.mean), -1)
         dual, visits, work = self.solver.structs(problem, state)
         order = np.concatenate([rng.permutation(state.order[: state.n_open]) for _ in range(TUNING.passes)])
-        for begin in range(0, len(order), TUNING.every):
-            part = order[begin : begin + TUNING.every]
+        n_entries = problem.X.size if isinstance(problem.X, np.ndarray) else problem.X.nnz
+        every = max(TUNING.every, int(TUNING.worth * problem.X.shape[1] * len(problem.y) / max(n_entries, 1)))
+        before, mean = self.mean, np.empty_like(self.mean)
+        for begin in range(0, len(order), every):
+            part = order[begin : begin + every]
             visited = visits._replace(order=part, is_permuted=False)
             descend(dual, visited, work, len(part), True, math.inf, 0, alarm())
             self.n_visits += len(part)
             share = (TUNING.power + 1.0) * len(part) / (self.n_visits + TUNING.power * len(part))
-            approach(mean, rows, share)
-        mean[-1] *= scale
-        rows[-1] *= scale
-        self.mean = mean
-        return np.asarray(rows[:, :k])
+            approach(before, rows, scale, share, mean)
+            before = mean
+        self.mean = before
 
 
 @dataclass
@@ -106,6 +107,7 @@ class HingeStream(_BlockStream):
     def learn(self, problem: MulticlassSVM, rng: np.random.Generator) -> None:
         """Learn from a chunk of rows."""
         state = self.solver.start(problem, None, rng)
+        state.weights.reshape(len(self.weights), -1)[:, : problem.n_classes] = self.weights
         self._ascend(problem, state, rng)
         self.seen.add(problem, state.alpha.reshape(len(problem.y), -1)[:, : problem.n_classes])
         V = self.seen.V.value
@@ -126,7 +128,7 @@ class HingeStream(_BlockStream):
 
 @dataclass
 class SoftmaxStream(_BlockStream):
-    """A stream of ridge multinomial regression; the last row of its weights is the intercept."""
+    """A stream of ridge multinomial regression; its weights are the intercept, as V gives the others."""
 
     constant: float = 0.0  # v, chosen by the first chunk
 
@@ -138,7 +140,7 @@ class SoftmaxStream(_BlockStream):
         weights = np.zeros((problem.X.shape[1] + 1, problem.n_columns))
         if point is not None:
             weights[:-1], weights[-1] = point.weights, point.intercept
-        return cls(None if point is None else weights, weights, weights, SeenSoftmax(problem))
+        return cls(None if point is None else weights, weights[-1:], weights, SeenSoftmax(problem))
 
     def learn(self, problem: RidgeComposite, rng: np.random.Generator) -> None:
         """Learn from a chunk of rows."""
@@ -146,13 +148,15 @@ class SoftmaxStream(_BlockStream):
         self.constant = self.constant or (first_constant(problem) if problem.fit_intercept else 0.0)
         state.sqnorms += self.constant**2 - state.constant**2
         state.constant = self.constant
-        rows = self._ascend(problem, state, rng, self.constant or 1.0)
-        logs = state.alpha.reshape(len(problem.y), -1)[:, : problem.n_columns]
-        self.seen.add(problem, np.exp(logs))
+        rows, scale = state.weights.reshape(len(self.mean), -1)[:, : problem.n_columns], self.constant or 1.0
         np.multiply(self.seen.V.value, -1.0 / problem.ridge, out=rows[:-1])
         if self.first is not None:
             rows[:-1] += self.first[:-1]
-        self.weights = rows
+        rows[-1] = self.weights[-1] / scale
+        self._ascend(problem, state, rng, scale)
+        self.weights = rows[-1:] * scale
+        logs = state.alpha.reshape(len(problem.y), -1)[:, : problem.n_columns]
+        self.seen.add(problem, np.exp(logs))
 
     def coef_and_intercept(self, problem: RidgeComposite) -> tuple[Array, Array]:
         """Return the mean in scikit-learn's shapes; its intercepts have mean zero."""
@@ -191,21 +195,19 @@ class PairStream(_Stream):
     def learn(self, problem: Any, rng: np.random.Generator) -> None:
         """Learn from a chunk of rows."""
         n, ridge = len(problem.y), problem.ridge if self.is_logistic else 1.0
-        squares, prices = np.empty(n), problem.C / ridge
-        squared_norms(as_rows(problem.X, 0.0), squares)
-        demand_finite(squares)
+        prices = problem.C / ridge
         order = np.flatnonzero(prices)
         if self.is_logistic and problem.fit_intercept:
             self.constant = self.constant or first_constant(problem)
-        squares += self.constant**2
         scale = self.constant if self.is_logistic and self.constant else 1.0  # the loop's last weight is b / scale
         weights, mean = self.weights.copy(), self.mean.copy()
         weights[-1], mean[-1] = weights[-1] / scale, mean[-1] / scale
-        shares, random = np.zeros(n), rng.integers(1, 2**63, size=1, dtype=np.uint64)
+        squares, shares, random = np.zeros(n), np.zeros(n), rng.integers(1, 2**63, size=1, dtype=np.uint64)
         rows, duals = as_rows(problem.X, self.constant), (self.is_logistic, shares, np.zeros(n), weights, mean)
         self.n_visits = ascend_pairs(
-            rows, problem.y, prices, squares, *duals, order, random, tuple(TUNING), self.n_visits, alarm()
+            rows, problem.y, prices, squares, *duals, order, random, _settings(), self.n_visits, alarm()
         )
+        demand_finite(squares)
         mean[-1] *= scale
         self.seen.add(problem, shares)
         own = self.seen.V.value[:, -1]
@@ -233,6 +235,10 @@ class PairStream(_Stream):
         if self.is_logistic:
             return squared_norm(self.mean[:-1]).times(0.5).times(self.seen.ridge)
         return squared_norm(self.mean)
+
+
+def _settings() -> tuple[int, int, int, float, float]:
+    return TUNING.passes, TUNING.every, TUNING.power, TUNING.accuracy, TUNING.again
 
 
 Stream = HingeStream | SoftmaxStream | PairStream

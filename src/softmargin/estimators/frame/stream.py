@@ -18,6 +18,8 @@ from softmargin.estimators.frame.classifier import CertifiedClassifier
 from softmargin.estimators.frame.data import FIT_KINDS, Data, checked_labels, checked_weights, is_ready
 from softmargin.estimators.posing.fit import codes_of, demand_modest
 from softmargin.estimators.posing.linear_stream import LinearStream
+from softmargin.matrices.operator import Canonical, canonical
+from softmargin.matrices.rows import are_ascending
 from softmargin.run import Result, Status, Trace
 
 __all__ = ["LinearStreamClassifier", "StreamClassifier"]
@@ -127,6 +129,10 @@ class LinearStreamClassifier(StreamClassifier):
         raise NotImplementedError
 
     def _learn(self, data: Data) -> tuple[LinearStream, Certificate, Status, dict[str, Any]]:
+        X = data.X
+        if not isinstance(X, np.ndarray) and are_ascending(X.indices, X.indptr):
+            X.has_canonical_format = True  # as SciPy notes it, which takes longer to find out
+        data = data._replace(X=Canonical(canonical(X, is_checked=True)))
         problem, stream = self._problem(data), getattr(self, "_stream", None)
         if stream is None:
             is_fitted = hasattr(self, "classes_")

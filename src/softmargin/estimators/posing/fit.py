@@ -60,6 +60,8 @@ def loss_prices(
     ``class_weight`` is None, "balanced" (n / (k * count)), or a mapping from label to weight.
     """
     C = checked("C", C, POSITIVE)
+    if sample_weight is None and class_weight is None and len(codes) * C <= LARGEST_PRICES:
+        return np.full(len(codes), C)
     weights = np.ones(len(codes)) if sample_weight is None else sample_weights(sample_weight)
     if weights.shape not in ((), (len(codes),)):
         raise DataError(f"sample_weight has shape {weights.shape} for {len(codes)} samples; give one per sample.")
@@ -122,6 +124,10 @@ def class_weights(classes: Array, codes: Array, sample_weight: Array, class_weig
 def codes_of(classes: Array, y: Any) -> Array:
     """Return the class code of every label; refuse labels the model does not know."""
     y = np.asarray(y)
+    if len(classes) == 2:  # a search takes longer
+        is_second = y == classes[1]
+        if np.all(is_second | (y == classes[0])):
+            return is_second.astype(np.int32)
     codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     strange = classes[codes] != y
     if np.any(strange):

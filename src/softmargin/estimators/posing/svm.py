@@ -28,7 +28,7 @@ from softmargin.core.parameters import Number, OneOf, Truth, checked
 from softmargin.kernels import Linear
 from softmargin.losses import LOSSES
 from softmargin.matrices.gram import Gram
-from softmargin.matrices.operator import canonical, with_constant
+from softmargin.matrices.operator import Canonical, canonical, with_constant
 from softmargin.matrices.pair_gram import PairGram
 from softmargin.problems import (
     L2SVM,
@@ -171,7 +171,7 @@ def linear_problem(data: SvmData) -> Any:
     if data.settings.is_squared or data.settings.is_free:
         constant = data.settings.bias
         return _free_bias_parts(Gram(Linear(), with_constant(X, constant) if constant else X), data)
-    return _hinge_parts(partial(MulticlassSVM, X, bias=data.settings.bias), data)
+    return _hinge_parts(partial(MulticlassSVM, Canonical(X), bias=data.settings.bias), data)
 
 
 def streamed_problem(data: SvmData) -> Any:
