@@ -11,6 +11,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 import softmargin as sm
 from softmargin.core.threads import threads
 from softmargin.data import blobs
+from softmargin.estimators.frame.cross_validation import _n_parts, _waves
 from softmargin.estimators.frame.race import Race, best_possible
 
 WHOLE = {"early_end": False, "coarse_tol": 0.0}
@@ -95,6 +96,23 @@ def test_n_jobs_changes_neither_scores_nor_choice(three):
     np.testing.assert_array_equal(models[1].residuals_, models[2].residuals_)
     with threads(2):
         assert sm.LinearSVCCV([0.1, 1.0], cv=2).fit(X, y).C_ in (0.1, 1.0)
+
+
+@pytest.mark.parametrize("n_rows", [1, 3, 4])
+@pytest.mark.parametrize("n_at_once", [1, 2, 3, 4, 8, 16, 40])
+def test_waves_hold_every_fold_once_and_leave_few_threads_without_work(n_rows, n_at_once):
+    """The folds of a wave are fewer than all where that takes no longer: what they say may end other fits early."""
+    waves = _waves(5, n_rows, n_at_once, 2)
+    assert [fold for wave in waves for fold in wave] == [0, 1, 2, 3, 4]
+    if n_at_once == 1:
+        assert [len(wave) for wave in waves] == [1] * 5
+    if n_at_once >= 5 * n_rows:
+        assert len(waves) == 1
+    rounds = sum(-(-len(wave) * n_rows // n_at_once) for wave in waves)
+    assert rounds <= -(-5 * n_rows // n_at_once)
+    for wave in waves:
+        n_paths = len(wave) * n_rows
+        assert 1 <= _n_parts(n_paths, n_at_once, 2) <= max(1, n_at_once // n_paths)
 
 
 @pytest.mark.parametrize("kind", [sm.LinearSVCCV, sm.KernelSVCCV])

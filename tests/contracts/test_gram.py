@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.threads import threads
 from softmargin.kernels import (
     CallableKernel,
     Laplacian,
@@ -351,6 +352,24 @@ def test_a_square_of_kept_and_of_new_rows_is_the_dense_one(kernel, form, cache_s
         gram.add_change(np.zeros((N, 1)), index, np.ones((12, 1)) * (np.arange(12) % 3 == 0)[:, None])
         index = rng.permutation(N)[:29]
         np.testing.assert_allclose(gram.square(index), K[np.ix_(index, index)], rtol=0, atol=tolerance(form, K))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_a_submatrix_is_that_of_numpy(dtype, n_jobs):
+    rng = np.random.default_rng(0)
+    K = rng.standard_normal((700, 500)).astype(dtype)
+    K.flags.writeable = False
+    rows, mask = rng.permutation(700), rng.random(500) < 0.3
+    with threads(n_jobs):
+        found = row_store.submatrix(K, rows, mask)
+        some = row_store.submatrix(K, [3, -1, 3], [-2, 0])
+    np.testing.assert_array_equal(found, K[rows][:, mask])
+    np.testing.assert_array_equal(some, K[[3, -1, 3]][:, [-2, 0]])
+    assert found.dtype == dtype
+    assert found.flags.c_contiguous
+    with pytest.raises(IndexError):
+        row_store.submatrix(K, [700], [0])
 
 
 def test_the_store_of_the_whole_matrix_has_every_row_in_its_place():

@@ -68,7 +68,6 @@ class KernelSVCCV(CrossValidated, KernelSVC):
 
     _estimator: ClassVar[Any] = KernelSVC
     _across = ("gamma", "gammas")
-    _tasks_per_thread = 2  # so that all threads end at about the same time; by hand
     _most_parts = 8  # with kernel values at hand, a first fit costs little more than a later one; by hand
     gamma_: Any
 

@@ -39,7 +39,7 @@ from softmargin.core.threads import n_threads
 from softmargin.kernels.points import add_product
 from softmargin.matrices.kernel_matrix import GramMemory, Judged, Moment, check_finite
 from softmargin.matrices.operator import matmul, rmatmul, score_roundings, sum_roundings
-from softmargin.matrices.row_store import RowStore, row_roundings, sum_rows
+from softmargin.matrices.row_store import RowStore, row_roundings, submatrix, sum_rows
 from softmargin.matrices.tiles import TiledMatrix
 
 __all__ = ["Gram", "GramMemory", "GramTuning", "Judged"]
@@ -243,6 +243,11 @@ class Gram(TiledMatrix):
             self.keep(index)
             if np.array_equal(self._store.place, all_rows):
                 return self._store.values
+        if self.is_given:
+            values = submatrix(np.asarray(self.X), index, index)
+            if self.bias:
+                values += values.dtype.type(self.bias**2)
+            return values
         values = np.empty((len(index), len(index)), dtype=self.dtype)
         new = np.flatnonzero(~self._store.has(index))
         if len(new) == len(index):

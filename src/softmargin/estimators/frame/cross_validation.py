@@ -12,7 +12,7 @@ Scores are then those of as many threads here as these have cores.
 
 Fits to folds end at ``coarse_tol``: the order of scores is settled long before the last digits of an objective. Folds,
 rows and, where there are more threads than these, parts of rows are fitted at the same time. As many folds begin
-together as there are threads; the more begin together, the fewer points can be given up.
+together as leave the fewest threads without work; the more begin together, the fewer points can be given up.
 """
 
 import copy
@@ -132,7 +132,6 @@ class CrossValidated(CertifiedEstimator):
     _along: ClassVar[tuple[str, str]] = ("C", "Cs")
     _across: ClassVar[tuple[str, str] | None] = None
     _most_parts: ClassVar[int] = 2  # that a path is cut into: later ones begin far from a solution, which takes long
-    _tasks_per_thread: ClassVar[int] = 1  # that paths are cut for
     warm_start = False  # a path starts at the solution for the last point
 
     def _grid(self, data: Data) -> Grid:
@@ -210,8 +209,7 @@ class CrossValidated(CertifiedEstimator):
 
         def run(wave: list[int], mask: Array) -> None:
             missing = mask & ~race.is_scored[wave[0]]
-            wanted = math.ceil(self._tasks_per_thread * n_at_once / (len(wave) * len(missing)))
-            tasks = _tasks(wave, missing, min(wanted, self._most_parts) if n_at_once > 1 else 1)
+            tasks = _tasks(wave, missing, _n_parts(len(wave) * len(missing), n_at_once, self._most_parts))
             if client is None:
                 done = spread(lambda task: _path_scores(jobs[task.row], task), tasks)
             else:
@@ -222,10 +220,7 @@ class CrossValidated(CertifiedEstimator):
                 if task.fold not in best or found.best[0] > best[task.fold][0]:
                     best[task.fold] = found.best
 
-        # At least a path for every thread at a time, and waves of about equal size.
-        n_waves = math.ceil(len(folds) / math.ceil(n_at_once / len(grid.rows)))
-        together = math.ceil(len(folds) / n_waves)
-        waves = [list(range(len(folds)))[first : first + together] for first in range(0, len(folds), together)]
+        waves = _waves(len(folds), len(grid.rows), n_at_once, self._most_parts)
         for number, wave in enumerate(waves):
             if number == 1 and race.highest is not None:
                 run([fold for later in waves[1:] for fold in later], race.leader())  # a mean to compare with
@@ -336,6 +331,29 @@ def _path_scores(job: _Job, task: _Task) -> _Found:
             if job.keeps_best and (best[1] is None or scores[-1] > best[0]):
                 best = scores[-1], copy.copy(model)
         return _Found(scores, results, best)
+
+
+def _n_parts(n_paths: int, n_at_once: int, most: int) -> int:
+    """Return into how many parts paths are cut: no more than there are threads for, as later parts begin afresh."""
+    return max(1, min(n_at_once // n_paths, most))
+
+
+def _waves(n_folds: int, n_rows: int, n_at_once: int, most_parts: int) -> list[list[int]]:
+    """Divide the folds into waves that begin together: those that end first, of equals the smallest.
+
+    A wave of m paths takes ceil(m / threads) times as long as one of them. Of one that is cut into p parts the last,
+    with the largest values, takes more than a p-th: half of the time is counted as divided.
+    """
+
+    def seconds(size: int) -> float:
+        parts = _n_parts(size * n_rows, n_at_once, most_parts)
+        return math.ceil(size * n_rows * parts / n_at_once) * (0.5 + 0.5 / parts)
+
+    def all_seconds(size: int) -> float:
+        return n_folds // size * seconds(size) + (seconds(n_folds % size) if n_folds % size else 0.0)
+
+    size = min(range(1, n_folds + 1), key=all_seconds)
+    return [list(range(first, min(first + size, n_folds))) for first in range(0, n_folds, size)]
 
 
 def _tasks(wave: list[int], mask: Array, n_parts: int) -> list[_Task]:

@@ -12,6 +12,7 @@ from softmargin.core.errors import DataError
 from softmargin.core.parameters import as_numbers, shown
 from softmargin.estimators.posing.fit import LARGEST_SQUARES, sample_weights, sum_of_squares
 from softmargin.matrices.operator import canonical
+from softmargin.matrices.row_store import submatrix
 
 __all__ = [
     "FIT_KINDS",
@@ -41,13 +42,15 @@ class Data(NamedTuple):
 
     def take(self, rows: Array, *, is_pairwise: bool = False) -> "Data":
         """Return some of the samples; a kernel matrix has them in its columns, too."""
-        X = canonical(self.X[rows][:, rows] if is_pairwise else self.X[rows])
+        X = self.held_out(rows, rows, is_pairwise=True) if is_pairwise else canonical(self.X[rows])
         weight = None if self.sample_weight is None else self.sample_weight[rows]
         return Data(X, self.y[rows], weight, self.classes, None if self.codes is None else self.codes[rows])
 
     def held_out(self, train: Array, test: Array, *, is_pairwise: bool = False) -> Any:
         """Return the rows of X for a model of the samples ``train`` to predict."""
-        return self.X[test][:, train] if is_pairwise else self.X[test]
+        if not is_pairwise:
+            return self.X[test]
+        return submatrix(self.X, test, train) if isinstance(self.X, np.ndarray) else canonical(self.X[test][:, train])
 
 
 def is_ready(X: Any) -> bool:
