@@ -7,7 +7,15 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from softmargin.backends.lanes import WIDTH, zeros
-from softmargin.matrices.operator import add_adjoint_product, adjoint_product, matmul, product, row_squares
+from softmargin.core.threads import threads
+from softmargin.matrices.operator import (
+    add_adjoint_product,
+    adjoint_product,
+    column_norms,
+    matmul,
+    product,
+    row_squares,
+)
 from softmargin.matrices.products import NARROW, adjoint, times
 from softmargin.matrices.rows import FAR
 
@@ -44,12 +52,35 @@ def test_squares_of_sparse_rows_are_those_of_numpy_and_copy_no_matrix():
     dense = (rng.standard_normal((9000, 60)) * (rng.random((9000, 60)) < 0.7)).astype(np.float32)
     dense[[0, 4, 5, 8999]] = 0.0  # rows without entries, at both ends too
     X = csr_matrix(dense)
+    row_squares(X)  # compiles
     tracemalloc.start()
     found = row_squares(X)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     np.testing.assert_allclose(found, (np.float64(dense) ** 2).sum(axis=1), rtol=1e-14)
     assert peak < 0.8 * X.nnz * 8
+
+
+class Uncut(csr_matrix):
+    """A matrix of which no rows can be copied."""
+
+    def __getitem__(self, key):
+        raise AssertionError("rows were copied")
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_products_go_block_by_block_without_copies_of_rows(dtype, n_jobs):
+    rng, n = np.random.default_rng(0), 100_000
+    dense = (rng.standard_normal((n, 8)) * (rng.random((n, 8)) < 0.4)).astype(dtype)
+    X, wide, W, U = Uncut(dense), np.float64(dense), rng.standard_normal((9, 3)), rng.standard_normal((n, 3))
+    with threads(n_jobs):
+        blocks = list(matmul(X, W, 0.5))
+        assert len(blocks) > 2
+        np.testing.assert_allclose(np.vstack([scores for _, scores in blocks]), wide @ W[:-1] + 0.5 * W[-1], atol=1e-12)
+        np.testing.assert_allclose(product(X, W[:-1]), wide @ W[:-1], atol=1e-12)
+        np.testing.assert_allclose(adjoint_product(X, U), wide.T @ U, atol=1e-9)
+    np.testing.assert_allclose(column_norms(X), np.sqrt((wide**2).sum(axis=0)), rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -113,7 +113,7 @@ def matmul(X: Any, W: Array, bias: float) -> Iterator[tuple[slice, Array]]:
 
     def scored(rows: slice) -> tuple[slice, Array]:
         is_dense = isinstance(X, np.ndarray)
-        scores = _dense_scores(_wide_block(X, rows), W[:-1]) if is_dense else _sparse_scores(X, W[:-1], rows)
+        scores = _dense_scores(_wide_block(X, rows), W[:-1]) if is_dense else _sparse_scores(X, rows, W[:-1])
         scores += bias * W[-1]
         return rows, scores
 
@@ -132,39 +132,36 @@ def _dense_scores(block: Array, W: Array) -> Array:
     return np.asarray(scores.T)
 
 
-def _sparse_scores(X: Any, W: Array, some: slice | None = None) -> Array:
-    """Return X W for a canonical CSR matrix, or for some of its rows, which are not copied."""
-    from softmargin.matrices.rows import as_rows  # imported where they are used: listing data needs no compiler
+def _sparse_scores(X: Any, rows: slice, W: Array) -> Array:
+    """Return X W of some rows of a canonical CSR matrix, which are not copied."""
+    from softmargin.matrices.rows import some_rows  # imported where they are used: listing data needs no compiler
     from softmargin.matrices.sparse_products import fill_scores
 
     _check_sizes(X.shape[1], len(W))
-    rows: Any = as_rows(X)
-    if some is not None:
-        rows = rows._replace(indptr=rows.indptr[some.start : some.stop + 1])
-    scores = np.empty((X.shape[0] if some is None else some.stop - some.start, W.shape[1]))
+    scores = np.empty((rows.stop - rows.start, W.shape[1]))
     if scores.size:
         weights = np.ascontiguousarray(W, dtype=np.float64)
-        fill_scores(rows, weights.reshape(-1), W.shape[1], scores.reshape(-1))
+        fill_scores(some_rows(X, rows), weights.reshape(-1), W.shape[1], scores.reshape(-1))
     return scores
 
 
-def _sparse_sums(X: Any, U: Array) -> Array:
-    """Return X' U for a canonical CSR matrix."""
+def _sparse_sums(X: Any, rows: slice, U: Array) -> Array:
+    """Return X' U of some rows of a canonical CSR matrix, which are not copied; U has these rows only."""
     sums = np.zeros((X.shape[1], U.shape[1]))
-    _add_sparse_sums(X, U, sums)
+    _add_sparse_sums(X, rows, U, sums)
     return sums
 
 
-def _add_sparse_sums(X: Any, U: Array, sums: Array) -> None:
-    """Add X' U to C-ordered sums for a canonical CSR matrix."""
-    from softmargin.matrices.rows import as_rows
+def _add_sparse_sums(X: Any, rows: slice, U: Array, sums: Array) -> None:
+    """Add X' U of some rows to C-ordered sums for a canonical CSR matrix."""
+    from softmargin.matrices.rows import some_rows
     from softmargin.matrices.sparse_products import add_adjoint
 
-    _check_sizes(X.shape[0], len(U))
+    _check_sizes(rows.stop - rows.start, len(U))
     _check_sizes(X.shape[1], len(sums))
     if U.size:
         duals = np.ascontiguousarray(U, dtype=np.float64)
-        add_adjoint(as_rows(X), duals.reshape(-1), U.shape[1], sums.reshape(-1))
+        add_adjoint(some_rows(X, rows), duals.reshape(-1), U.shape[1], sums.reshape(-1))
 
 
 def _check_sizes(found: int, needed: int) -> None:
@@ -193,12 +190,15 @@ def product(X: Any, W: Array) -> Array:
     shares = row_shares(X.shape[0], numbers_per_row(X) * W.shape[1])
     is_dense = isinstance(X, np.ndarray)
     if len(shares) == 1 and (X.dtype == np.float64 or not is_dense):
-        return np.asarray(X @ W) if is_dense else _sparse_scores(X, W)
+        return np.asarray(X @ W) if is_dense else _sparse_scores(X, slice(0, X.shape[0]), W)
     scores = np.empty((X.shape[0], W.shape[1]))
 
     def fill(share: slice) -> None:
+        if not is_dense:
+            scores[share] = _sparse_scores(X, share, W)
+            return
         for rows, block in row_blocks(X[share], W.shape[1]):
-            scores[share][rows] = block @ W if is_dense else _sparse_scores(block, W)
+            scores[share][rows] = block @ W
 
     spread(fill, shares)
     return scores
@@ -214,7 +214,7 @@ def adjoint_product(X: Any, U: Array) -> Array:
     W = np.zeros((X.shape[1], U.shape[1]))
     blocks = row_slices(X.shape[0], 1, numbers=length)
     while some := list(islice(blocks, n_threads())):
-        for part in spread(lambda rows: _block_sums(_wide_block(X, rows), U[rows]), some):
+        for part in spread(lambda rows: _block_sums(X, rows, U[rows]), some):
             W += part
     return W
 
@@ -224,23 +224,23 @@ def add_adjoint_product(X: Any, U: Array, sums: Array) -> None:
     if isinstance(X, np.ndarray) or n_threads() > 1:
         sums += adjoint_product(X, U)
     else:
-        _add_sparse_sums(X, U, sums)
+        _add_sparse_sums(X, slice(0, X.shape[0]), U, sums)
 
 
-def _block_sums(X: Any, U: Array) -> Array:
+def _block_sums(X: Any, rows: slice, U: Array) -> Array:
     """Return X' U of some rows."""
-    return np.asarray(X.T @ U) if isinstance(X, np.ndarray) else _sparse_sums(X, U)
+    return np.asarray(_wide_block(X, rows).T @ U) if isinstance(X, np.ndarray) else _sparse_sums(X, rows, U)
 
 
 def _adjoint_of_block(X: Any, U: Array) -> Array:
     """Return X' U, each thread with some of the features, or of the columns of U where X is sparse."""
     work = X.shape[0] * (U.shape[1] if isinstance(X, np.ndarray) else numbers_per_row(X))
-    shares = row_shares(X.shape[1] if isinstance(X, np.ndarray) else U.shape[1], work)
+    shares, rows = row_shares(X.shape[1] if isinstance(X, np.ndarray) else U.shape[1], work), slice(0, X.shape[0])
     if len(shares) == 1:
-        return _block_sums(X, U)
+        return _block_sums(X, rows, U)
     if isinstance(X, np.ndarray):
         return np.concatenate(spread(lambda features: X[:, features].T @ U, shares))
-    return np.concatenate(spread(lambda columns: _sparse_sums(X, U[:, columns]), shares), axis=1)
+    return np.concatenate(spread(lambda columns: _sparse_sums(X, rows, U[:, columns]), shares), axis=1)
 
 
 def _summed_rows(X: Any, k: int) -> int:
@@ -260,12 +260,10 @@ def row_squares(X: Any) -> Array:
     """Return |x_i|^2; (n,)."""
     if isinstance(X, np.ndarray):
         return square_rows(X)
-    squares, is_filled = np.zeros(X.shape[0]), np.diff(X.indptr) > 0
-    for rows in row_slices(X.shape[0], numbers_per_row(X)):
-        ends, filled = X.indptr[rows.start : rows.stop + 1], is_filled[rows]
-        if filled.any():
-            entries = np.square(X.data[ends[0] : ends[-1]], dtype=np.float64)
-            squares[rows][filled] = np.add.reduceat(entries, ends[:-1][filled] - ends[0])
+    from softmargin.matrices.rows import as_rows, squared_norms
+
+    squares = np.empty(X.shape[0])
+    squared_norms(as_rows(X), squares)
     return squares
 
 
@@ -283,7 +281,10 @@ def column_norms(X: Any) -> Array:
         if isinstance(X, np.ndarray):
             squares = np.einsum("ij,ij->j", X, X, dtype=np.float64)
         else:
-            squares = np.bincount(X.indices, np.square(X.data, dtype=np.float64), X.shape[1])
+            from softmargin.matrices.rows import as_rows, weighted_squares
+
+            squares = np.empty(X.shape[1])
+            weighted_squares(as_rows(X), np.ones(X.shape[0]), squares)
         return np.asarray(np.sqrt(squares + X.shape[0] * TINY))
 
 

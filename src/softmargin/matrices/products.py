@@ -20,7 +20,7 @@ from softmargin.backends.jit import jit
 from softmargin.backends.lanes import WIDTH, load, pointer, splat, store
 from softmargin.core.threads import row_shares, spread
 from softmargin.matrices.operator import numbers_per_row, row_blocks
-from softmargin.matrices.rows import as_rows
+from softmargin.matrices.rows import some_rows
 from softmargin.matrices.sparse_products import add_adjoint, fill_scores
 
 __all__ = ["adjoint", "times"]
@@ -45,7 +45,7 @@ def times(X: Any, W: Array, bias: float, k: int, out: Array) -> None:
             for inner, block in row_blocks(X[rows], k, numbers=BLOCK_NUMBERS):
                 np.matmul(block, weights[:-1], out=own[inner])
         else:
-            fill_scores(_part(X, rows), W, k, scores)
+            fill_scores(some_rows(X, rows), W, k, scores)
         if bias:
             own += bias * weights[-1]
 
@@ -66,7 +66,7 @@ def adjoint(X: Any, U: Array, bias: float, k: int, out: Array) -> None:
             for inner, block in row_blocks(X[rows], k, numbers=max(BLOCK_NUMBERS, 4 * out.size)):
                 sums[:-1] += block.T @ own[inner]
         else:
-            add_adjoint(_part(X, rows), slopes, k, weights)
+            add_adjoint(some_rows(X, rows), slopes, k, weights)
         if bias:
             sums[-1] = bias * own.sum(axis=0)
         return weights
@@ -76,12 +76,6 @@ def adjoint(X: Any, U: Array, bias: float, k: int, out: Array) -> None:
     out[:] = first
     for part in others:
         out += part
-
-
-def _part(X: Any, rows: slice) -> Any:
-    """Return some rows of a sparse matrix for compiled loops; nothing is copied."""
-    samples: Any = as_rows(X)
-    return samples._replace(indptr=samples.indptr[rows.start : rows.stop + 1])
 
 
 @jit

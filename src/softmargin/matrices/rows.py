@@ -33,6 +33,7 @@ __all__ = [
     "add_squares",
     "are_ascending",
     "as_rows",
+    "some_rows",
     "squared_norms",
     "transposed",
     "weighted_squares",
@@ -192,6 +193,12 @@ def as_rows(X: Any, bias: float = 0.0) -> DenseRows | CsrRows:
     if isinstance(X, np.ndarray):
         return DenseRows(np.asarray(X).reshape(-1), X.shape[1], float(bias))
     return CsrRows(np.asarray(X.data), np.asarray(X.indices), np.asarray(X.indptr), X.shape[1], float(bias))
+
+
+def some_rows(X: Any, rows: slice) -> CsrRows:
+    """View some rows of a canonical CSR matrix, without a copy."""
+    data, indices, indptr = np.asarray(X.data), np.asarray(X.indices), np.asarray(X.indptr)
+    return CsrRows(data, indices, indptr[rows.start : rows.stop + 1], X.shape[1], 0.0)
 
 
 def transposed(X: Any) -> Any:
