@@ -13,8 +13,9 @@ from softmargin.problems import DualPoint, MulticlassSVM, OneVsRest
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers import DualBlockDescent, InteriorPoint
 from softmargin.solvers.linear_svm._label_groups import LabelGroups
+from softmargin.solvers.linear_svm._newton_system import NewtonSystem
 from softmargin.solvers.linear_svm.interior_point import InteriorPointTuning
-from softmargin.solvers.linear_svm.interior_work import count_corrections, step_work
+from softmargin.solvers.linear_svm.interior_work import count_corrections, is_joint, step_work
 from softmargin.testing import check_run
 
 both_losses = pytest.mark.parametrize("multiclass", LOSS_NAMES)
@@ -59,7 +60,7 @@ def newton_matrix(problem, order, M):
 @pytest.mark.parametrize("form", [dense, csr_matrix], ids=["dense", "csr"])
 @pytest.mark.parametrize("name", ["tiles", "bias", "binary"])
 def test_the_newton_matrix_is_the_sum_over_samples(name, form):
-    """Also of thin rows, which a loop adds entry by entry; with two classes the one column is a rotation of both."""
+    """Also of thin rows, which a loop adds entry by entry; the last class has no unknowns of its own."""
     X, y, settings = problem_data(name)
     problem = MulticlassSVM(form(dense(X)), y, **settings)
     groups = LabelGroups(problem, LabelGroups.find_order(problem))
@@ -69,9 +70,9 @@ def test_the_newton_matrix_is_the_sum_over_samples(name, form):
     a = np.zeros_like(stiffness) if slope is None else stiffness * slope[:, None]
     M = np.array([np.diag(theta) - np.outer(mine, mine) for theta, mine in zip(stiffness, a, strict=True)])
     expected = newton_matrix(problem, groups.order, M)
-    if k == 2:
-        Q = np.kron(np.sqrt(0.5) * np.array([[-1.0], [1.0]]), np.eye(groups.D))
-        expected = Q.T @ expected @ Q
+    P = np.sqrt(0.5) * np.array([[-1.0], [1.0]]) if k == 2 else np.eye(k)[:, : k - 1] - 1.0 / k
+    Q = np.kron(P, np.eye(groups.D))
+    expected = Q.T @ expected @ Q
     np.testing.assert_allclose(
         np.triu(groups.newton_matrix(stiffness, slope)), np.triu(expected), rtol=1e-12, atol=1e-12
     )
@@ -195,3 +196,71 @@ def test_corrections_take_a_share_of_the_time_of_a_factor(multiclass):
     assert allowed(5000, 4, 3) == 2
     assert allowed(500, 200, 5) == 10
     assert 2 < allowed(300, 80 if multiclass == "weston_watkins" else 40, 4) < 10
+
+
+def test_features_that_are_zero_everywhere_have_no_unknowns():
+    X, y, settings = problem_data("bias")
+    wide = np.zeros((len(X), 2 * X.shape[1]))
+    wide[:, ::2] = dense(X)
+    expected = fit(MulticlassSVM(dense(X), y, **settings))
+    for form in (wide, csr_matrix(wide)):
+        problem = MulticlassSVM(form, y, **settings)
+        result = fit(problem)
+        assert InteriorPoint().start(problem, None, None).V.shape[0] == X.shape[1] + 1
+        np.testing.assert_allclose(result.point.weights[:-1:2], expected.point.weights[:-1], atol=1e-9)
+        assert not result.point.weights[1:-1:2].any()
+
+
+@pytest.mark.parametrize(("C", "left_out"), [(1.0, 1), (1e15, 0)])
+def test_the_last_class_has_unknowns_only_where_rounding_asks_for_them(C, left_out):
+    problem = make_problem("blobs", C=C)
+    groups = LabelGroups(problem, LabelGroups.find_order(problem))
+    assert groups.n_blocks == problem.n_classes - left_out
+
+
+def wide_problem(multiclass):
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 4, 400)
+    X = np.maximum(0.5 * rng.standard_normal((4, 150))[y] + rng.standard_normal((400, 150)), 0.0)
+    return MulticlassSVM(30.0 * X, y, multiclass=multiclass, bias=1.0)
+
+
+@both_losses
+def test_factors_of_float32_lead_to_the_same_optimum(multiclass):
+    """Until products become many; a run without any has factors of float64 from its first step on."""
+    problem = wide_problem(multiclass)
+    state = InteriorPoint().start(problem, None, None)
+    assert state.is_single
+    for _ in range(4):
+        state = InteriorPoint().step(problem, state)
+    assert state.is_single
+    exact = InteriorPoint(InteriorPointTuning(most_products=0))
+    both = [fit(problem, solver, tol=1e-8) for solver in (InteriorPoint(), exact)]
+    assert [result.status for result in both] == [Status.CONVERGED] * 2
+    assert both[0].certificate.primal == pytest.approx(both[1].certificate.primal, rel=1e-7)
+    assert both[0].n_iter <= both[1].n_iter + 2
+
+
+@both_losses
+def test_the_product_is_one_with_the_newton_matrix(multiclass):
+    """A solution by products with a factor of float32 solves the system of float64."""
+    problem, solver = wide_problem(multiclass), InteriorPoint()
+    state = solver.step(problem, solver.start(problem, None, None))
+    here = solver._evaluate(problem, state)
+    exact = InteriorPointTuning(exactness=1e-10, most_products=100)
+    single = NewtonSystem(state, here, is_joint(problem), exact)
+    right = state.groups.adjoint(np.random.default_rng(0).random(state.lower.shape))
+    found = single._solution(right)
+    assert state.is_single
+    state.is_single = False
+    double = NewtonSystem(state, here, is_joint(problem), exact)
+    np.testing.assert_allclose(found, double._solution(right), rtol=1e-6, atol=1e-8 * np.abs(found).max())
+
+
+def test_numbers_beyond_float32_are_factored_in_float64():
+    problem = wide_problem("weston_watkins")
+    huge = MulticlassSVM(1e40 * problem.X, problem.y, C=1e-80, bias=1.0)
+    state = InteriorPoint().start(huge, None, None)
+    assert state.is_single
+    assert not InteriorPoint().step(huge, state).is_single
+    assert fit(huge, tol=1e-3).status is Status.CONVERGED

@@ -30,31 +30,23 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from softmargin.core.certificate import relative_gap
-from softmargin.core.deadline import check_time
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
-from softmargin.core.threads import wide_blas
 from softmargin.matrices.operator import row_squares
 from softmargin.problems.multiclass_svm import DualPoint
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.linear_svm._block_loop import demand_finite
-from softmargin.solvers.linear_svm._interior_loop import (
-    Pairs,
-    aim,
-    joint_moves,
-    joint_pull,
-    joint_stiffness,
-    longest_step,
-    recentre,
-    separate_moves,
-    separate_pull,
-    separate_stiffness,
+from softmargin.solvers.linear_svm._interior_loop import Pairs, aim, longest_step, recentre
+from softmargin.solvers.linear_svm._label_groups import STEEPEST, LabelGroups, steepness, used_columns
+from softmargin.solvers.linear_svm._newton_system import NewtonSystem
+from softmargin.solvers.linear_svm.interior_work import (
+    count_corrections,
+    count_unknowns,
+    is_joint,
+    is_single_worth,
 )
-from softmargin.solvers.linear_svm._label_groups import LabelGroups
-from softmargin.solvers.linear_svm.interior_work import count_corrections, count_unknowns, is_joint
 
 __all__ = ["InteriorPoint", "InteriorPointTuning", "InteriorState"]
 
@@ -77,6 +69,10 @@ class InteriorPointTuning(NamedTuple):
     gain: float = 0.01  # of the step that a correction must bring; by hand
     least_ridge: float = 1e-14  # added to the scaled Newton matrix where rounding leaves no factor; by hand
     ridge_growth: float = 100.0
+    single_ridge: float = 3e-6  # the same of float32; measured: some steps have no factor with 3e-7
+    exactness: float = 0.01  # of solutions with a factor of float32, by the residual in its metric; measured: with 0.1
+    # X'alpha - W no longer falls late in a run
+    most_products: int = 4  # of a solution: where so many are needed, float64 takes less time; measured: section 7
 
 
 @dataclass
@@ -89,6 +85,7 @@ class InteriorState:
     s: Array  # (n, m)
     t: Array  # as upper
     ridge: float = 0.0  # added to the scaled Newton matrix
+    is_single: bool = False  # squares and factors are of float32
     first: Any = field(default=None, init=False, repr=False)  # the point where the run starts, before its first step
     groups: Any = field(default=None, init=False, repr=False)
     here: "_Here | None" = field(default=None, init=False, repr=False)  # what the point implies, once evaluated
@@ -119,7 +116,7 @@ class InteriorPoint(Resumable):
 
     def start(self, problem: BlockDualProblem, init: Any, rng: np.random.Generator) -> InteriorState:
         """Begin at W = 0 with all beta in the middle of their range; ``init`` is the point until the first step."""
-        d, k = problem.X.shape[1], problem.n_classes
+        k = problem.n_classes
         unknowns = count_unknowns(problem)
         if unknowns > self.tuning.max_unknowns:
             raise IncompatibleError(
@@ -134,11 +131,12 @@ class InteriorPoint(Resumable):
         upper = share * prices if is_joint(problem) else lower.copy()
         columns = 1 if k == 2 else k
         state = InteriorState(
-            V=np.zeros((d + int(problem.bias != 0.0), columns)),
+            V=np.zeros((len(used_columns(problem.X)) + int(problem.bias != 0.0), columns)),
             lower=lower,
             upper=upper,
             s=np.ones_like(lower),
             t=np.full_like(upper, 2.0),
+            is_single=is_single_worth(problem) and steepness(problem) <= STEEPEST,
         )
         if init is not None:
             point = problem.point(problem.feasible(init.alpha))
@@ -151,8 +149,7 @@ class InteriorPoint(Resumable):
         if not state.lower.size:
             return state
         tuning, here = self.tuning, self._evaluate(problem, state)
-        system = _System(state, here, is_joint(problem))
-        system.factor(tuning)
+        system = NewtonSystem(state, here, is_joint(problem), tuning)
         now, size = state.pairs(), state.lower.size + state.upper.size
         mu = (now.lower @ now.s + now.upper @ now.t) / size
         low, high = -now.lower * now.s, -now.upper * now.t
@@ -228,59 +225,6 @@ class InteriorPoint(Resumable):
         dual = multiple * own - 0.5 * multiple**2 * square
         state.here = _Here(margins, implied, primal, dual, multiple)
         return state.here
-
-
-class _System:
-    """The Newton system at a point."""
-
-    def __init__(self, state: InteriorState, here: _Here, is_joint: bool) -> None:
-        self.state, self.here, self.now, self.is_joint = state, here, state.pairs(), is_joint
-        self.excess = (here.margins - (state.t - state.s)).reshape(-1)
-        self.stiffness = np.empty(state.lower.size)
-        self.slope = np.empty(len(state.lower)) if is_joint else None
-        if is_joint:
-            joint_stiffness(self.now, self.stiffness, self.slope)
-        else:
-            separate_stiffness(self.now, self.stiffness)
-
-    def factor(self, tuning: InteriorPointTuning) -> None:
-        """Factor the Newton matrix, scaled to a diagonal of ones."""
-        state = self.state
-        while True:
-            H = state.groups.newton_matrix(self.stiffness.reshape(state.lower.shape), self.slope)
-            check_time(len(H) ** 3.0 / 3.0)
-            self.scale = 1.0 / np.sqrt(np.einsum("jj->j", H))
-            H *= self.scale
-            H *= self.scale[:, None]
-            H.flat[:: len(H) + 1] += state.ridge
-            # The upper triangle by rows is the lower by columns.
-            with wide_blas(len(H) ** 3.0 / 3.0):
-                self.root, failed = dpotrf(H.T, lower=True, overwrite_a=True, clean=False)
-            if not failed:
-                return
-            if state.ridge > 1.0:
-                raise np.linalg.LinAlgError("no factor of the Newton matrix")
-            state.ridge = max(tuning.ridge_growth * state.ridge, tuning.least_ridge)
-
-    def solve(self, low: Array, high: Array) -> tuple[Array, Pairs]:
-        """Return the moves for given changes of the products."""
-        state, groups, now = self.state, self.state.groups, self.now
-        pull, move = np.empty_like(low), Pairs(*map(np.empty_like, now))
-        if self.is_joint:
-            rise = np.empty_like(high)
-            joint_pull(now, self.stiffness, self.slope, low, high, self.excess, pull, rise)
-        else:
-            separate_pull(now, self.stiffness, low, high, self.excess, pull)
-        shape = state.lower.shape
-        right = groups.adjoint(pull.reshape(shape)) + self.here.implied - state.V
-        x, _ = dpotrs(self.root, self.scale * right.T.reshape(-1), lower=True)
-        V = (self.scale * x).reshape(right.T.shape).T
-        dh = groups.margins(V).reshape(-1)
-        if self.is_joint:
-            joint_moves(self.stiffness, self.slope, self.excess, pull, rise, dh, move)
-        else:
-            separate_moves(now, self.stiffness, low, high, self.excess, pull, dh, move)
-        return V, move
 
 
 def _longest(now: Pairs, move: Pairs) -> float:

@@ -11,12 +11,14 @@ import numpy as np
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.operator import SCATTERED, is_thin
 
-__all__ = ["StepWork", "count_corrections", "count_unknowns", "is_joint", "step_work"]
+__all__ = ["StepWork", "count_corrections", "count_unknowns", "is_joint", "is_single_worth", "step_work"]
 
 ARRAYS = 24  # of the shape of all pairs, at most, at once
 SOLUTIONS = 6  # with one factor, with those that a point implies: a predictor, a corrector and two corrections
 SHARE = 0.5  # of the time of a factor that corrections may take; by hand
 SLOWER = 4.0  # is a multiplication with a vector, or a few columns, than one of BLAS with squares; by timings
+SAVING = 0.5  # of the time of a factor, by float32; timings: 0.5 on x86 and ARM
+PRODUCTS = 3.0  # of a solution with a factor of float32, in the mean; measured: maths, section 7
 PASSES = 300.0  # multiplications in the time of the passes of a solution over one pair; by timings: 40 ns
 
 
@@ -35,7 +37,7 @@ def step_work(problem: BlockDualProblem) -> StepWork:
     n, m, unknowns = len(problem.y), problem.n_classes - 1, float(count_unknowns(problem))
     D, entries = _widths(problem)
     products = 2.0 * SOLUTIONS * n * m * entries
-    return StepWork(_factor_work(problem) + products, unknowns**2 + (n * (D + ARRAYS * m)))
+    return StepWork(_factor_work(problem) + products, unknowns**2 + (n * (2.0 * D + ARRAYS * m)))
 
 
 def count_corrections(problem: BlockDualProblem, few: int, most: int) -> int:
@@ -43,10 +45,22 @@ def count_corrections(problem: BlockDualProblem, few: int, most: int) -> int:
 
     A solution reads the factor once for each triangle, makes two products with X and some passes over all pairs.
     """
-    unknowns, pairs = float(count_unknowns(problem)), len(problem.y) * (problem.n_classes - 1.0)
-    solution = SLOWER * (unknowns**2 + pairs * _widths(problem)[1]) + PASSES * pairs
-    affordable = SHARE * _factor_work(problem) / max(solution, 1.0)
+    affordable = SHARE * _factor_work(problem) / max(_solution_work(problem), 1.0)
     return int(max(min(affordable, most), few))
+
+
+def is_single_worth(problem: BlockDualProblem) -> bool:
+    """Say whether a factor of float32 spares more than the products that its solutions need.
+
+    It spares half of a factor; a product is about as much work as a solution.
+    """
+    return SAVING * _factor_work(problem) > SOLUTIONS * PRODUCTS * _solution_work(problem)
+
+
+def _solution_work(problem: BlockDualProblem) -> float:
+    """Count the work of a solution with a factor, its passes over all pairs included."""
+    unknowns, pairs = float(count_unknowns(problem)), len(problem.y) * (problem.n_classes - 1.0)
+    return SLOWER * (unknowns**2 + pairs * _widths(problem)[1]) + PASSES * pairs
 
 
 def count_unknowns(problem: BlockDualProblem) -> int:

@@ -1,0 +1,131 @@
+"""The Newton system of the interior point in the weights, and what follows from its solution.
+
+    H dW = right ,     H = identity + sum_i x_i x_i' (x) E M_i E'                            maths: linear SVM, eq. 25
+
+H is scaled to a diagonal of ones and factored by Cholesky's method. Where the factor is most of a step, squares and
+factor are of float32, which takes half as long, and the factor is the metric of conjugate gradients with products of
+float64: a sum over all samples each. Late in a run H is so near to singular that these need many products. From then on
+everything is of float64, and solutions are direct.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs, spotrf, spotrs
+
+from softmargin.core.deadline import check_time
+from softmargin.core.threads import wide_blas
+from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
+from softmargin.solvers.linear_svm._interior_loop import (
+    Pairs,
+    joint_moves,
+    joint_pull,
+    joint_stiffness,
+    separate_moves,
+    separate_pull,
+    separate_stiffness,
+)
+
+__all__ = ["NewtonSystem"]
+
+Array = NDArray[Any]
+
+
+class NewtonSystem:
+    """The system at a point: ``state`` has the variables, ``here`` what they imply."""
+
+    def __init__(self, state: Any, here: Any, is_joint: bool, tuning: Any) -> None:
+        self.state, self.here, self.now, self.is_joint, self.tuning = state, here, state.pairs(), is_joint, tuning
+        self.excess = (here.margins - (state.t - state.s)).reshape(-1)
+        self.stiffness = np.empty(state.lower.size)
+        self.slope = np.empty(len(state.lower)) if is_joint else None
+        if is_joint:
+            joint_stiffness(self.now, self.stiffness, self.slope)
+        else:
+            separate_stiffness(self.now, self.stiffness)
+        self._factor()
+
+    def _factor(self) -> None:
+        """Factor the Newton matrix, scaled to a diagonal of ones."""
+        state, tuning = self.state, self.tuning
+        potrf, dtype = (spotrf, np.float32) if state.is_single else (dpotrf, np.float64)
+        while True:
+            with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond float32 leave no factor, see below
+                H = state.groups.newton_matrix(self.stiffness.reshape(state.lower.shape), self.slope, dtype)
+            check_time(len(H) ** 3.0 / 3.0)
+            self.scale = 1.0 / np.sqrt(np.einsum("jj->j", H))
+            with np.errstate(invalid="ignore"):
+                H *= self.scale
+                H *= self.scale[:, None]
+            H.flat[:: len(H) + 1] += tuning.single_ridge if state.is_single else state.ridge
+            # The upper triangle by rows is the lower by columns.
+            with wide_blas(len(H) ** 3.0 / 3.0):
+                self.root, failed = potrf(H.T, lower=True, overwrite_a=True, clean=False)
+            # LAPACK may call a factor of what is not finite a success.
+            if not failed and (not state.is_single or np.isfinite(np.einsum("jj->j", self.root)).all()):
+                return
+            if state.is_single:
+                state.is_single, potrf, dtype = False, dpotrf, np.float64
+                continue
+            if state.ridge > 1.0:
+                raise np.linalg.LinAlgError("no factor of the Newton matrix")
+            state.ridge = max(tuning.ridge_growth * state.ridge, tuning.least_ridge)
+
+    def solve(self, low: Array, high: Array) -> tuple[Array, Pairs]:
+        """Return the moves for given changes of the products."""
+        state, groups, now = self.state, self.state.groups, self.now
+        pull, move = np.empty_like(low), Pairs(*map(np.empty_like, now))
+        if self.is_joint:
+            rise = np.empty_like(high)
+            joint_pull(now, self.stiffness, self.slope, low, high, self.excess, pull, rise)
+        else:
+            separate_pull(now, self.stiffness, low, high, self.excess, pull)
+        right = groups.adjoint(pull.reshape(state.lower.shape)) + self.here.implied - state.V
+        V = self._solution(right)
+        dh = groups.margins(V).reshape(-1)
+        if self.is_joint:
+            joint_moves(self.stiffness, self.slope, self.excess, pull, rise, dh, move)
+        else:
+            separate_moves(now, self.stiffness, low, high, self.excess, pull, dh, move)
+        return V, move
+
+    def _solution(self, right: Array) -> Array:
+        """Return H^-1 right, (D, columns): directly, or by products with H and the factor of float32."""
+        if not self.state.is_single:
+            return self._metric(right)
+        tuning, shape, count = self.tuning, right.shape, 0
+
+        def product(v: Array, out: Array) -> None:
+            nonlocal count
+            count += 1
+            out[:] = self._product(v.reshape(shape)).reshape(-1)
+
+        def metric(v: Array) -> Array:
+            return self._metric(v.reshape(shape)).reshape(-1)
+
+        found = conjugate_gradients(
+            product, right.reshape(-1), metric, tuning.exactness, max_products=tuning.most_products
+        )
+        if count == tuning.most_products:
+            self.state.is_single = False
+            self._factor()
+            return self._metric(right)
+        return found.x.reshape(shape)
+
+    def _metric(self, right: Array) -> Array:
+        """Solve with the factor; (D, columns)."""
+        groups, potrs = self.state.groups, dpotrs if self.root.dtype == np.float64 else spotrs
+        scaled = self.scale * right.T[: groups.n_blocks].reshape(-1)
+        x, _ = potrs(self.root, scaled.astype(self.root.dtype, copy=False), lower=True)
+        return np.asarray(groups.all_columns((self.scale * x).reshape(groups.n_blocks, -1).T))
+
+    def _product(self, V: Array) -> Array:
+        """Return H V."""
+        groups, shape = self.state.groups, self.state.lower.shape
+        dh = groups.margins(V)
+        change = self.stiffness.reshape(shape) * dh
+        if self.slope is not None:
+            mean = self.slope**2 * change.sum(axis=1)
+            change -= self.stiffness.reshape(shape) * mean[:, None]
+        return np.asarray(V - groups.adjoint(change))
