@@ -132,14 +132,14 @@ def test_a_face_that_many_entries_would_leave_is_refused(multiclass):
 def test_work_is_that_of_a_factor_that_fits():
     is_free = np.zeros((50, 4), dtype=bool)
     is_free[:10, :3] = True  # 20 entries beside one of each of ten rows
-    assert face_work(is_free, 20) == 20**3 / 6
-    assert face_work(is_free, 19) == np.inf
+    assert face_work(is_free, 20, 7.0) == 20**3 / 6 + 7.0
+    assert face_work(is_free, 19, 7.0) == np.inf
 
 
 def crawling(multiclass, patience=2):
     """Return an ill-conditioned problem of large C, and a descent of short rounds."""
-    tuning = KernelBlockDescentTuning(max_epochs=4, patience=patience)
-    return stiff_problem(multiclass), KernelBlockDescent(tuning=tuning)
+    tuning = KernelBlockDescentTuning(max_epochs=4, patience=patience, patience_alone=patience)
+    return stiff_problem(multiclass), KernelBlockDescent(tuning=tuning, face_tuning=FaceTuning(beside=0.0))
 
 
 @both_losses
@@ -152,6 +152,18 @@ def test_descent_that_crawls_is_finished_by_newton(multiclass):
     assert result.certificate.primal == pytest.approx(optimum, rel=1e-6)
     alone = solve(problem, crawling(multiclass, patience=5)[1], stop=Stop(1e-8, 2000), rng=0)
     assert result.n_iter < alone.n_iter / 2
+
+
+@pytest.mark.parametrize(("alone", "every"), [(60, 2), (59, 3)])
+def test_a_set_of_one_piece_has_newton_steps_more_often(monkeypatch, alone, every):
+    calls = []
+    monkeypatch.setattr(WorkingSquare, "epoch", lambda *_, **how: calls.append("epoch") or 1.0)
+    monkeypatch.setattr(WorkingSquare, "face_step", lambda *_: calls.append("Newton") or 0.0)
+    tuning = KernelBlockDescentTuning(alone=alone, piece=20, patience=3, patience_alone=2, max_epochs=7)
+    problem, solver = stiff_problem("weston_watkins"), KernelBlockDescent(tuning=tuning)
+    state = solver.start(problem, None, np.random.default_rng(0))
+    solver.descend(problem, state, np.arange(60), 1e-9, 7)
+    assert [calls[:at].count("epoch") for at, call in enumerate(calls) if call == "Newton"] == [*range(every, 7, every)]
 
 
 def test_descent_goes_on_from_a_checkpoint_between_newton_steps(tmp_path):

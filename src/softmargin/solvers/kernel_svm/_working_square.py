@@ -53,6 +53,7 @@ class KernelBlockDescentTuning(NamedTuple):
     sweep_target_alone: float = 0.05
     max_sweeps_alone: int = 20
     patience: int = 10  # epochs of a round between Newton steps: by hand; easy rounds end before
+    patience_alone: int = 2  # the same where the set is one piece: momentum has no time to lead rows astray; by hand
     look: int = 5  # epochs after which a long round is asked whether a multiple of its rows will do: by hand
     scale_off: float = 0.1  # how far from 1 the scale may be where it ends a round: it costs a hundredth of D; by hand
     odd: float = 10.0  # times the mean gap of a set are the gaps of odd rows: by hand
@@ -183,7 +184,7 @@ class WorkingSquare:
         face = self.face_tuning
         if self.sent_back > self.tuning.settled:
             return 0.0
-        if face_work(free_classes(self.multiclass, self.alpha, self.y, self.C), self.most_free) > credit:
+        if face_work(free_classes(self.multiclass, self.alpha, self.y, self.C), self.most_free, face.beside) > credit:
             return 0.0
         part = FaceRows(self.multiclass, self.K, self.y, self.C, self.diagonal)
         try:

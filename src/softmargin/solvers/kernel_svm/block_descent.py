@@ -22,9 +22,9 @@ Where C is large and samples are alike, descent crawls. Six things end that     
     equal samples   of different labels start at their bounds, where they cancel
     momentum        every epoch begins beyond the point of the last one (``push_on``)
     odd rows        a round on the few rows whose gaps are far above the others' comes before one on all that count
-    Newton steps    on the free entries (``_face``) after every ten epochs of a round, as long as they take no more
-                    multiplications (``face_work``) than the epochs before them (``epoch_work``), and than those that
-                    the round still needs at the pace of the last ten
+    Newton steps    on the free entries (``_face``) after every ten epochs of a round, after every second one where the
+                    set is one piece, as long as they take no more multiplications (``face_work``) than the epochs
+                    before them (``epoch_work``), and than those that the round still needs at the pace of the last ones
     scale           the model is the multiple of alpha with the least gap
 
 A round goes no further than the proof needs for which the run aims (``core.aim``).
@@ -255,6 +255,7 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         is_sharp = is_single or target <= self.tuning.narrow * _dual_value(problem, state)
         is_narrow = state.may_be_narrow and not is_sharp
         part = WorkingSquare(problem, state, rows, self, is_narrow=is_narrow)
+        every = self.tuning.patience_alone if part.n_pieces == 1 else patience
         with self._time_of_epochs(problem, rows):
             for n_epochs in range(1, epochs + 1):
                 state.credit += part.epoch_work
@@ -267,8 +268,8 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
                     break
                 if n_epochs == 1:
                     before = found
-                elif n_epochs % patience == 0:
-                    left = _steps_left(before, found, target) * patience * part.epoch_work
+                elif n_epochs % every == 0:
+                    left = _steps_left(before, found, target) * every * part.epoch_work
                     state.credit -= part.face_step(min(state.credit, left))
                     before = found
                 part.push_on()
