@@ -20,7 +20,7 @@ from softmargin.core.errors import DataError
 from softmargin.core.rounding import column_roundings, column_sums, gamma
 from softmargin.matrices import operator
 from softmargin.matrices.operator import Canonical, canonical, matmul, rmatmul, row_blocks, row_slices, sum_roundings
-from softmargin.matrices.rows import are_ascending, as_rows, squared_norms
+from softmargin.matrices.rows import are_ascending, as_rows, fill_scaled, squared_norms
 
 N, D = 6, 11
 FORMS = ["dense", "dense32", "mapped32", "csr", "csr32", "csr-int64"]
@@ -83,6 +83,15 @@ def test_squared_norms_are_numpy(form, bias):
     X, out = sample(3), np.empty(N)
     squared_norms(as_rows(in_form(X, form), bias), out)
     np.testing.assert_allclose(out, (X**2).sum(axis=1) + bias**2, rtol=1e-14)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_scaled_rows_are_numpy(form):
+    X, which, rng = sample(5), np.array([4, 0, 5]), np.random.default_rng(5)
+    roots, scales, out = rng.random(3), rng.random(D + 1), np.zeros((3, D + 1), dtype=np.float32)
+    fill_scaled(as_rows(in_form(X, form), 1.5), which, roots, scales, out)
+    expected = np.hstack([X, np.full((N, 1), 1.5)])[which] * roots[:, None] * scales
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("form", FORMS)

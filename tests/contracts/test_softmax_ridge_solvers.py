@@ -15,7 +15,7 @@ from softmargin.penalties import L1, L2
 from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
-from softmargin.solvers.softmax._preconditioner import MetricTuning, make_metric, sample_rows
+from softmargin.solvers.softmax._preconditioner import MetricTuning, factored, make_metric, sample_rows
 from softmargin.solvers.softmax._ridge_objective import RidgeObjective, RidgeState
 from softmargin.solvers.softmax.lbfgs import Lbfgs, LbfgsTuning
 from softmargin.solvers.softmax.newton import SoftmaxNewton
@@ -415,6 +415,19 @@ def test_primal_dual_steps_do_not_mind_raw_features(k):
     assert result.status is Status.CONVERGED
     newton = fit(problem, SoftmaxNewton(), tol=1e-6)
     assert result.certificate.primal == pytest.approx(newton.certificate.primal, rel=2e-6)
+
+
+def test_factors_have_no_numbers_below_the_normal_ones():
+    """Products of tiny entries are subnormal numbers of float32, which take processors many times as long."""
+    rng = np.random.default_rng(0)
+    A = (0.03 * rng.standard_normal((80, 40)) * np.logspace(0.0, -20.0, 40)).astype(np.float32)
+    H = A.T @ A
+    np.fill_diagonal(H, 1.0)
+    dense = np.triu(H, 1)
+    assert ((dense != 0.0) & (np.abs(dense) < 1e-19)).any()
+    factor = np.triu(factored(H.copy()))
+    assert not ((factor != 0.0) & (np.abs(factor) < np.finfo(np.float32).tiny)).any()
+    np.testing.assert_allclose(factor.T @ factor, H, atol=3e-6)
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ __all__ = [
     "add_squares",
     "are_ascending",
     "as_rows",
+    "fill_scaled",
     "some_rows",
     "squared_norms",
     "transposed",
@@ -253,3 +254,16 @@ def add_squares(rows: Any, prices: Array, H: Array) -> None:
                 line = bare.column(i, p) * d
                 for q in range(p, end):
                     H_[line + bare.column(i, q)] += scaled * bare.value(q)
+
+
+@jit
+def fill_scaled(rows: Any, which: Array, roots: Array, scales: Array, out: Array) -> None:
+    """out[r, j] = roots_r x_ij scales_j for i = which_r, the constant feature included; out is zero before."""
+    rows_ = rows.bare()
+    for r in range(which.shape[0]):
+        i, line = which[r], out[r]
+        begin, end = rows_.entries(i)
+        for p in range(begin, end):
+            j = rows_.column(i, p)
+            line[j] = roots[r] * rows_.value(p) * scales[j]
+        line[rows_.d] = roots[r] * rows_.bias * scales[rows_.d]

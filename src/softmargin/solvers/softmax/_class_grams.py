@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import spotrs
 from scipy.sparse import csr_matrix
 
 from softmargin.backends.lanes import zeros
 from softmargin.core.deadline import check_time
 from softmargin.core.threads import wide_blas
+from softmargin.matrices.cholesky import solve_factored
 from softmargin.matrices.operator import row_blocks
 from softmargin.matrices.products import times
 from softmargin.solvers.common.conjugate_gradients import Metric
@@ -81,21 +81,22 @@ def class_grams(
         entries = np.einsum("jj->j", H)  # a view
         entries[:-1] += problem.ridge / np.square(scales[:-1, c])
         np.maximum(entries, 1.0, out=entries)
-        factors.append(factored(H))
+        factors.append(factored(H).T)
         work += (0.5 * len(keep) + d / 6.0) * d**2
     return MadeMetric(apart(partial(_solve, factors, scales), objective), work)
 
 
-def _solve(factors: list[Any], scales: Array, V: Array) -> Array:
-    """Solve with one Cholesky factor per class; scales is (d + 1, k)."""
+def _solve(factors: list[Array], scales: Array, V: Array) -> Array:
+    """Solve with one Cholesky factor per class, lower triangles; scales is (d + 1, k)."""
     right = V.reshape(scales.shape) / scales
     out = np.zeros_like(right)
+    sizes = np.abs(right).max(axis=0)
     for c, factor in enumerate(factors):
-        size = float(np.abs(right[:, c]).max())
-        if size > 0.0:  # into the range of float32
-            out[:, c], _ = spotrs(factor, (right[:, c] / size).astype(np.float32))
-            out[:, c] *= size
-    out /= scales
+        if sizes[c] > 0.0:  # into the range of float32
+            x = (right[:, c] / sizes[c]).astype(np.float32)
+            solve_factored(factor, x)
+            out[:, c] = x
+    out *= sizes / scales
     return out.ravel()
 
 

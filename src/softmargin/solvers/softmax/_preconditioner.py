@@ -22,12 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import spotrf, spotrs  # as cho_factor and cho_solve, without their layers
-from scipy.sparse import csr_matrix
 
 from softmargin.core.deadline import has_time_for
 from softmargin.core.protocols import RidgeProblem
 from softmargin.core.threads import row_shares, spread, wide_blas
-from softmargin.matrices.operator import row_slices
+from softmargin.matrices.rows import as_rows, fill_scaled
 from softmargin.solvers.common.conjugate_gradients import Metric
 from softmargin.solvers.softmax._ridge_objective import RidgeObjective, WeightedRows, class_squares
 
@@ -46,8 +45,8 @@ __all__ = [
 Array = NDArray[Any]
 PRECONDITIONERS = ("auto", "none", "diagonal", "gram")
 SCALED = 8.0  # multiplications of BLAS in the time that a number takes to be read, scaled and written
-BLOCK = 1 << 14  # numbers of a dense X scaled at once: they stay in memory that is in use, fresh pages cost more
 FAINT = 1e-12  # share of the largest curvature below which a row changes no digit that matters
+SILENT = 1e-9  # an entry beside a unit diagonal below which it is left out: float32 rounds to 6e-8
 SHIFT = 1e-6  # about the rounding of a float32 Gram matrix with unit diagonal; ten times as much after every failure
 
 
@@ -205,22 +204,9 @@ def _shared_factor(problem: RidgeProblem, X: Any, keep: Array | None, weights: A
 def scaled_rows(X: Any, keep: Array | None, roots: Array, inverse: Array, bias: float) -> Array:
     """Return rows of [X, bias], None for all, times ``roots``, their columns times ``inverse``, in float32."""
     m, d = len(roots), X.shape[1]
-    A = np.empty((m, d + 1), dtype=np.float32)
-    A[:, -1] = bias * roots * inverse[-1]
-    if isinstance(X, np.ndarray):
-
-        def scale(some: slice) -> None:
-            for inner in row_slices(some.stop - some.start, d, numbers=BLOCK):
-                part = slice(some.start + inner.start, some.start + inner.stop)
-                block = X[part if keep is None else keep[part]] * roots[part, None]
-                block *= inverse[:-1]
-                A[part, :-1] = block
-
-        spread(scale, row_shares(m, SCALED * d))
-    else:
-        X = X if keep is None else X[keep]
-        data = (X.data * np.repeat(roots, np.diff(X.indptr)) * inverse[X.indices]).astype(np.float32)
-        A[:, :-1] = csr_matrix((data, X.indices, X.indptr), shape=X.shape).toarray()
+    rows, which = as_rows(X, bias), np.arange(m) if keep is None else keep
+    A = np.zeros((m, d + 1), dtype=np.float32)
+    spread(lambda some: fill_scaled(rows, which[some], roots[some], inverse, A[some]), row_shares(m, SCALED * d))
     return A
 
 
@@ -230,10 +216,17 @@ def unit_roots(squares: Any) -> Any:
 
 
 def factored(H: Array) -> Any:
-    """Return the Cholesky factor of a matrix with unit diagonal, shifted until it is positive definite."""
+    """Return the Cholesky factor of a matrix with unit diagonal, shifted until it is positive definite.
+
+    Entries far below the rounding are zero in it: products of two of them are no normal numbers of float32, with which
+    processors take many times as long.
+    """
     shift = SHIFT
+    H[np.abs(H) < SILENT] = 0.0
     while shift < 1.0:
-        factor, failure = spotrf(H + shift * np.eye(len(H), dtype=H.dtype))
+        shifted = H.copy()
+        np.einsum("jj->j", shifted)[:] += shift
+        factor, failure = spotrf(shifted.T, overwrite_a=True)
         if not failure:
             return factor
         shift *= 10.0
