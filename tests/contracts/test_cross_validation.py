@@ -11,8 +11,8 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 import softmargin as sm
 from softmargin.core.threads import threads
 from softmargin.data import blobs
-from softmargin.estimators.frame.cross_validation import _n_parts, _waves
 from softmargin.estimators.frame.race import Race, best_possible
+from softmargin.estimators.frame.waves import n_parts, waves_of
 
 WHOLE = {"early_end": False, "coarse_tol": 0.0}
 CV = StratifiedKFold(4, shuffle=True, random_state=0)
@@ -102,7 +102,7 @@ def test_n_jobs_changes_neither_scores_nor_choice(three):
 @pytest.mark.parametrize("n_at_once", [1, 2, 3, 4, 8, 16, 40])
 def test_waves_hold_every_fold_once_and_leave_few_threads_without_work(n_rows, n_at_once):
     """The folds of a wave are fewer than all where that takes no longer: what they say may end other fits early."""
-    waves = _waves(5, n_rows, n_at_once, 2)
+    waves = waves_of(5, n_rows, n_at_once, 2)
     assert [fold for wave in waves for fold in wave] == [0, 1, 2, 3, 4]
     if n_at_once == 1:
         assert [len(wave) for wave in waves] == [1] * 5
@@ -112,7 +112,7 @@ def test_waves_hold_every_fold_once_and_leave_few_threads_without_work(n_rows, n
     assert rounds <= -(-5 * n_rows // n_at_once)
     for wave in waves:
         n_paths = len(wave) * n_rows
-        assert 1 <= _n_parts(n_paths, n_at_once, 2) <= max(1, n_at_once // n_paths)
+        assert 1 <= n_parts(n_paths, n_at_once, 2) <= max(1, n_at_once // n_paths)
 
 
 @pytest.mark.parametrize("kind", [sm.LinearSVCCV, sm.KernelSVCCV])

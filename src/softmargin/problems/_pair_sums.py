@@ -118,15 +118,15 @@ def pair_sums(
     bare, V_, classes_, d, is_logistic = rows.bare(), pointer(V), pointer(classes), rows.d, classes.shape[0] > 0
     y_, C_, share_ = pointer(y), pointer(C), pointer(share)
     duals, pull, reach, prices, entropy, entropy_error = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    others, second = 0.0, 0.0
+    first, second = 0.0, 0.0
     for i in range(begin, end):
         price, label, q = C_[i], np.int64(y_[i]), share_[i]
         u = price * q if label == 1 else -price * q
         if u == 0.0 and not is_logistic:
             continue
         square = bare.bias * bare.bias
-        first, last = bare.entries(i)
-        for p in range(first, last):
+        start, stop = bare.entries(i)
+        for p in range(start, stop):
             x, j = bare.value(p), bare.column(i, p)
             square += x * x
             V_[j] += u * x
@@ -141,10 +141,10 @@ def pair_sums(
         if label == 1:
             second += price
         else:
-            others += price
+            first += price
         if is_logistic:
             depth = -logs[1, i]
             value = (1.0 - q) * depth - q * logs[0, i]
             entropy += price * value
             entropy_error += price * ENTROPY_SHARE * (value + q * (2.0 + depth))
-    return PairSums(duals, pull, reach, prices, entropy, entropy_error, others, second)
+    return PairSums(duals, pull, reach, prices, entropy, entropy_error, first, second)

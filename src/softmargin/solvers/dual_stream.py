@@ -204,10 +204,11 @@ class PairStream(_Stream):
         weights[-1], mean[-1] = weights[-1] / scale, mean[-1] / scale
         squares, shares, random = np.zeros(n), np.zeros(n), rng.integers(1, 2**63, size=1, dtype=np.uint64)
         rows, duals = as_rows(problem.X, self.constant), (self.is_logistic, shares, np.zeros(n), weights, mean)
-        self.n_visits = ascend_pairs(
+        n_visits = ascend_pairs(
             rows, problem.y, prices, squares, *duals, order, random, _settings(), self.n_visits, alarm()
         )
-        demand_finite(squares)
+        demand_finite(squares)  # before anything of the stream changes
+        self.n_visits = n_visits
         mean[-1] *= scale
         self.seen.add(problem, shares)
         own = self.seen.V.value[:, -1]

@@ -41,6 +41,7 @@ from softmargin.estimators.frame.fit import CertifiedEstimator, at_one_moment
 from softmargin.estimators.frame.path import along
 from softmargin.estimators.frame.race import Race, best_of, best_possible
 from softmargin.estimators.frame.warnings import warn_of_path
+from softmargin.estimators.frame.waves import Task, n_parts, tasks_of, waves_of
 from softmargin.matrices.operator import canonical
 from softmargin.run import Result
 
@@ -62,14 +63,6 @@ class RowData(NamedTuple):
     data: Data
     is_pairwise: bool  # X is a kernel matrix
     settings: dict[str, Any] = {}  # noqa: RUF012  (of the estimator, beside those of the row)
-
-
-class _Task(NamedTuple):
-    """A part of a path on one fold."""
-
-    fold: int
-    row: int
-    points: Array  # positions in the row
 
 
 class _Job(NamedTuple):
@@ -209,7 +202,7 @@ class CrossValidated(CertifiedEstimator):
 
         def run(wave: list[int], mask: Array) -> None:
             missing = mask & ~race.is_scored[wave[0]]
-            tasks = _tasks(wave, missing, _n_parts(len(wave) * len(missing), n_at_once, self._most_parts))
+            tasks = tasks_of(wave, missing, n_parts(len(wave) * len(missing), n_at_once, self._most_parts))
             if client is None:
                 done = spread(lambda task: _path_scores(jobs[task.row], task), tasks)
             else:
@@ -220,7 +213,7 @@ class CrossValidated(CertifiedEstimator):
                 if task.fold not in best or found.best[0] > best[task.fold][0]:
                     best[task.fold] = found.best
 
-        waves = _waves(len(folds), len(grid.rows), n_at_once, self._most_parts)
+        waves = waves_of(len(folds), len(grid.rows), n_at_once, self._most_parts)
         for number, wave in enumerate(waves):
             if number == 1 and race.highest is not None:
                 run([fold for later in waves[1:] for fold in later], race.leader())  # a mean to compare with
@@ -316,7 +309,7 @@ class CrossValidated(CertifiedEstimator):
         )
 
 
-def _path_scores(job: _Job, task: _Task) -> _Found:
+def _path_scores(job: _Job, task: Task) -> _Found:
     """Fit and score a model for some values, one after the other."""
     (train, test), (data, is_pairwise, _) = job.folds[task.fold], job.row
     with config_context(**job.config):  # other threads have scikit-learn's defaults
@@ -331,36 +324,3 @@ def _path_scores(job: _Job, task: _Task) -> _Found:
             if job.keeps_best and (best[1] is None or scores[-1] > best[0]):
                 best = scores[-1], copy.copy(model)
         return _Found(scores, results, best)
-
-
-def _n_parts(n_paths: int, n_at_once: int, most: int) -> int:
-    """Return into how many parts paths are cut: no more than there are threads for, as later parts begin afresh."""
-    return max(1, min(n_at_once // n_paths, most))
-
-
-def _waves(n_folds: int, n_rows: int, n_at_once: int, most_parts: int) -> list[list[int]]:
-    """Divide the folds into waves that begin together: those that end first, of equals the smallest.
-
-    A wave of m paths takes ceil(m / threads) times as long as one of them. Of one that is cut into p parts the last,
-    with the largest values, takes more than a p-th: half of the time is counted as divided.
-    """
-
-    def seconds(size: int) -> float:
-        parts = _n_parts(size * n_rows, n_at_once, most_parts)
-        return math.ceil(size * n_rows * parts / n_at_once) * (0.5 + 0.5 / parts)
-
-    def all_seconds(size: int) -> float:
-        return n_folds // size * seconds(size) + (seconds(n_folds % size) if n_folds % size else 0.0)
-
-    size = min(range(1, n_folds + 1), key=all_seconds)
-    return [list(range(first, min(first + size, n_folds))) for first in range(0, n_folds, size)]
-
-
-def _tasks(wave: list[int], mask: Array, n_parts: int) -> list[_Task]:
-    """Divide the points of a mask on some folds: so many parts of the path of every row.
-
-    The last part of a path takes longest, so that all of these begin first.
-    """
-    parts = [(row, part) for row, own in enumerate(mask) for part in np.array_split(np.flatnonzero(own), n_parts)]
-    tasks = [_Task(fold, row, part) for fold in wave for row, part in parts if len(part)]
-    return sorted(tasks, key=lambda task: -int(task.points[-1]))

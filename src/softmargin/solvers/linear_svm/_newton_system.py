@@ -49,8 +49,8 @@ class NewtonSystem:
     def _factor(self) -> None:
         """Factor the Newton matrix, scaled to a diagonal of ones."""
         state, tuning = self.state, self.tuning
-        potrf, dtype = (spotrf, np.float32) if state.is_single else (dpotrf, np.float64)
         while True:
+            potrf, dtype = (spotrf, np.float32) if state.is_single else (dpotrf, np.float64)
             with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond float32 leave no factor, see below
                 H = state.groups.newton_matrix(self.stiffness.reshape(state.lower.shape), self.slope, dtype)
             check_time(len(H) ** 3.0 / 3.0)
@@ -66,11 +66,11 @@ class NewtonSystem:
             if not failed and (not state.is_single or np.isfinite(np.einsum("jj->j", self.root)).all()):
                 return
             if state.is_single:
-                state.is_single, potrf, dtype = False, dpotrf, np.float64
-                continue
-            if state.ridge > 1.0:
+                state.is_single = False
+            elif state.ridge > 1.0:
                 raise np.linalg.LinAlgError("no factor of the Newton matrix")
-            state.ridge = max(tuning.ridge_growth * state.ridge, tuning.least_ridge)
+            else:
+                state.ridge = max(tuning.ridge_growth * state.ridge, tuning.least_ridge)
 
     def solve(self, low: Array, high: Array) -> tuple[Array, Pairs]:
         """Return the moves for given changes of the products."""
