@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.arrays import home_of, is_foreign, to_numpy
-from softmargin.estimators.frame.ball import BallClassifier, BallEstimator, BallRegressor
+from softmargin.estimators.frame.ball import BallEstimator
+from softmargin.estimators.frame.ball_kinds import BallClassifier, BallRegressor
 from softmargin.matrices.operator import product
 
 __all__ = ["EntryWeights", "L1BallClassifier", "L1BallRegressor"]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
-from softmargin.estimators.frame.ball import BallRegressor
+from softmargin.estimators.frame.ball_kinds import BallRegressor
 from softmargin.estimators.frame.data import Data
 from softmargin.estimators.frame.fit import CertifiedEstimator
 from softmargin.estimators.l1_ball import EntryWeights
