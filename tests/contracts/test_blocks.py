@@ -9,7 +9,7 @@ from scipy.special import expit
 from helpers import block_kkt, block_optimum, block_value
 from reference.optimum import block_minimiser
 from softmargin.blocks import BLOCKS, WestonWatkinsGreedy, minimise_block
-from softmargin.blocks.softmax import solve_logit
+from softmargin.blocks.softmax import move_logit, solve_logit
 from softmargin.core.errors import IncompatibleError
 from softmargin.problems import MulticlassSVM
 from softmargin.solvers import DualBlockDescent
@@ -212,3 +212,16 @@ def test_logit_of_two_classes_is_found_from_any_start(u, Q, start):
     t, p = solve_logit(u, Q, start, 1e-6)
     assert abs(t + Q * expit(t) - u) <= 1e-5 * (1.0 + Q) * max(abs(t), 1.0)
     assert p == pytest.approx(expit(t), abs=1e-9)
+
+
+@pytest.mark.parametrize("Q", [1e-3, 1.0, 30.0, 1e4])
+@pytest.mark.parametrize("length", [-0.5, -0.1, 0.1, 0.5])
+def test_a_short_step_of_a_logit_needs_no_exponential(Q, length):
+    """Where the share is known, a step leads to the solution but for its third power, and the share follows it."""
+    for start in np.linspace(-12.0, 12.0, 25):
+        u = start + length + Q * expit(start + length)
+        t, p, is_found = move_logit(u, Q, start, expit(start), 0.6)
+        assert is_found
+        assert abs(t - start - length) <= 0.3 * abs(length) ** 3
+        assert abs(p - expit(t)) <= 0.1 * abs(length) ** 4 * expit(t)
+        assert not move_logit(u, Q, start, expit(start), 0.05)[2]

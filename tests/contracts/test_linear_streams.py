@@ -116,6 +116,20 @@ def test_sums_of_two_classes_are_those_of_both_columns(X_type):
         assert abs(own.value - known.value) <= own.error + known.error < 1e-9 * known.value
 
 
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("name", ["one_vs_rest", "softmax"])
+def test_sums_are_within_their_reach(name, k):
+    """Norms of what was added bound that of the sum, and its error, without a pass over it."""
+    X, y = blobs(200, 5, k, seed=3)
+    seen = streamed(MODELS[name], X, y)._stream.stream.seen
+    for kept in (seen.V, seen.classes) if name == "softmax" else (seen.V,):
+        lengths = np.linalg.norm(kept.value, axis=0)
+        assert (lengths <= kept.reach).all()
+        assert (kept.reach <= 100.0 * lengths).all()
+        assert (0.0 < kept.error).all()
+        assert (kept.error <= 1e-12 * kept.reach).all()
+
+
 @pytest.mark.parametrize("X_type", [np.asarray, csr_matrix])
 @pytest.mark.parametrize("name", ["hinge", "softmax"])
 def test_sums_allow_for_what_they_lose(name, X_type):

@@ -26,7 +26,7 @@ import numpy as np
 from softmargin.backends.jit import compiled_struct, inline
 from softmargin.backends.lanes import WIDTH, exp, largest, load, log1p_exp, maximum, splat, store, total, where_greater
 
-__all__ = ["SURE", "LogisticBlock", "SoftmaxBlock", "solve_logit"]
+__all__ = ["SURE", "LogisticBlock", "SoftmaxBlock", "move_logit", "solve_logit"]
 
 SURE = -800.0  # the log-probability of a class that has none: its exponential is zero
 MAX_STEPS = 100  # from the highest start, Q = 1e8 needs about 25; NaN would never end
@@ -180,6 +180,20 @@ def solve_logit(u: float, Q: float, start: float, accuracy: float) -> tuple[floa
         if last <= accuracy * max(abs(t), 1.0):
             break
     return t, min(max(p, 0.0), 1.0)
+
+
+@inline
+def move_logit(u: float, Q: float, t: float, p: float, longest: float) -> tuple[float, float, bool]:
+    """Return t and p after a step of Halley's method from a logit whose share is known, and whether that is enough.
+
+    A step of at most ``longest`` needs no exponential: p follows t to third order.
+    """
+    bend, tilt, rest = p * (1.0 - p), 0.5 - p, u - t - Q * p
+    slope = 1.0 + Q * bend
+    square = slope * slope
+    move = rest * slope / max(square + rest * Q * bend * tilt, 0.5 * square)  # at most twice Newton's
+    p += bend * move * (1.0 + move * (tilt + move * (1.0 / 6.0 - bend)))
+    return t + move, min(max(p, 0.0), 1.0), abs(move) <= longest
 
 
 @compiled_struct("block_step")

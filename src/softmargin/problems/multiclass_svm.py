@@ -125,13 +125,13 @@ class MulticlassSVM(JointSVM):
         error = float(np.linalg.norm(self.weight_errors(alpha)))
         return self.linear_term(alpha) - squared_norm(weights, error).times(0.5)
 
-    def weight_errors(self, alpha: Array, *, are_rows_added: bool = False) -> Array:
-        """Bound how far the columns of [X, bias]' alpha are from those of the feasible point near alpha; (k,).
+    def weight_errors(self, alpha: Array) -> Array:
+        """Bound how far the columns of [X, bias]' alpha are from those of the feasible point near alpha; (k,)."""
+        return np.asarray(gamma(sum_roundings(self.X, self.n_classes) + self._operations) * self.weight_reach(alpha)[0])
 
-        Rows that are added one after the other have a rounding each, sums of sums fewer.
-        """
-        roundings = len(self.y) + 2 if are_rows_added else sum_roundings(self.X, self.n_classes)
-        return np.asarray(gamma(roundings + self._operations) * (self._norms @ np.abs(alpha)))
+    def weight_reach(self, alpha: Array) -> tuple[Array, float]:
+        """Bound the norms of these columns, (k,), and their errors as a share where rows are added one by one."""
+        return self._norms @ np.abs(alpha), gamma(len(self.y) + 2 + self._operations)
 
     def certificate(self, point: DualPoint) -> Certificate:
         """Certify a point: P(W), D(alpha), relative gap."""

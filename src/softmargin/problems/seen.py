@@ -38,37 +38,33 @@ BELOW_ONE = 1.0 - gamma(2 * 2 + 8)  # of a probability off the label, whatever r
 
 
 class _Sum:
-    """A sum of matrices of one shape, and bounds on the Euclidean errors of its columns."""
+    """A sum of matrices of one shape, with bounds on the Euclidean norms of its columns and of their errors."""
 
     def __init__(self, rows: int, columns: int) -> None:
-        self.value, self.error, self.squares = np.zeros((rows, columns)), np.zeros(columns), np.zeros(columns)
+        self.value, self.reach, self.error = np.zeros((rows, columns)), np.zeros(columns), np.zeros(columns)
 
-    def add(self, value: Array, error: Any) -> None:
-        """Add a matrix with its errors, one for all columns or one each.
+    def add(self, value: Array, reach: Any, share: float) -> None:
+        """Add a matrix whose columns have norms of at most ``reach``, one for all or one each, and errors of a share.
 
         Nothing is changed in place, so that a shallow copy stays as it was.
         """
         self.value = self.value + value
-        self.squares = np.einsum("ij,ij->j", self.value, self.value)
-        self.error = SLACK * (self.error + error + UNIT * self.lengths())
+        self.reach = SLACK * (self.reach + reach)
+        self.error = SLACK * (self.error + share * reach + UNIT * self.reach)
 
-    def add_rows(self, add: Callable[[Array], object], n: int, error: Array) -> None:
+    def add_rows(self, add: Callable[[Array], object], n: int, reach: Array, share: float) -> None:
         """Let a function add n rows to a copy: a matrix of their own would take two passes more, and its memory.
 
-        ``error`` is that of the products and of their sum, by at least n operations each.
+        ``share`` is that of the products and of their sum, by at least n operations each.
         """
-        self.error = SLACK * (self.error + error + gamma(n) * self.lengths())
+        self.error = SLACK * (self.error + share * reach + gamma(n) * self.reach)
+        self.reach = SLACK * (self.reach + reach)
         self.value = self.value.copy()
         add(self.value)
-        self.squares = np.einsum("ij,ij->j", self.value, self.value)
-
-    def lengths(self) -> Array:
-        """Bound the Euclidean norms of the columns, whatever underflows."""
-        return np.asarray(np.sqrt(self.squares + len(self.value) * TINY))
 
     def square(self) -> Rounded:
         """Return the squared norm."""
-        return _square_of(self.squares, self.error, self.value.size)
+        return _square_of(np.einsum("ij,ij->j", self.value, self.value), self.error, self.value.size)
 
 
 def _square_of(squares: Array, error: Array, size: int) -> Rounded:
@@ -132,7 +128,7 @@ class SeenHinge:
         """Add rows and their dual variables: (n, k), or those of two classes as shares of C, (n,)."""
         if alpha.ndim == 1:
             for m, v, _, sums in _blocks_of_pairs(problem, problem.bias, alpha, is_logistic=False):
-                self.V.add(np.column_stack([-v, v]), SLACK * gamma(m + 4) * sums.reach)
+                self.V.add(np.column_stack([-v, v]), SLACK * sums.reach, gamma(m + 4))
                 self.linear += Rounded(sums.duals, SLACK * gamma(m + 4) * sums.duals)
             return
         alpha = problem.feasible(alpha)
@@ -141,7 +137,7 @@ class SeenHinge:
             add_adjoint_product(problem.X, alpha, sums[:-1])
             sums[-1] += problem.bias * alpha.sum(axis=0)
 
-        self.V.add_rows(add, len(alpha), problem.weight_errors(alpha, are_rows_added=True))
+        self.V.add_rows(add, len(alpha), *problem.weight_reach(alpha))
         self.linear += problem.linear_term(alpha)
 
     def bound(self) -> Rounded:
@@ -173,13 +169,13 @@ class SeenSoftmax:
         self.n += len(P)
         if P.ndim == 1:
             for m, v, classes, sums in _blocks_of_pairs(problem, 0.0, P, is_logistic=True):
-                share = SLACK * gamma(m + 8)
-                self.V.add(-v[:-1, None], share * sums.reach)
-                self.entropies += Rounded(sums.entropy, SLACK * sums.entropy_error + share * sums.entropy)
+                share = gamma(m + 8)
+                self.V.add(-v[:-1, None], SLACK * sums.reach, share)
+                self.entropies += Rounded(sums.entropy, SLACK * (sums.entropy_error + share * sums.entropy))
                 if self.fit_intercept:
                     self.mass = self.mass + np.array([sums.first, sums.second])
-                    self.pulls.add(np.array([[sums.pull, -sums.pull]]), share * sums.duals)
-                    self.classes.add(classes.reshape(-1, 2), share * sums.prices)
+                    self.pulls.add(np.array([[sums.pull, -sums.pull]]), SLACK * sums.duals, share)
+                    self.classes.add(classes.reshape(-1, 2), SLACK * sums.prices, share)
             return
         n, k = P.shape
         off, rest = off_label(P, problem.y)
@@ -191,14 +187,16 @@ class SeenSoftmax:
         U[np.arange(n), problem.y] = -problem.C * rest
         own, share = U[:, -self.n_columns :], SLACK * gamma(n + k + 2)
         length = float(norms(row_norms(problem.X), axis=0))
-        errors = share * length * norms(own, axis=0)
-        self.V.add_rows(lambda sums: add_adjoint_product(problem.X, own, sums), n, errors)
+        reach = length * norms(own, axis=0)
+        self.V.add_rows(lambda sums: add_adjoint_product(problem.X, own, sums), n, reach, share)
         if self.fit_intercept:
             self.mass = self.mass + np.bincount(problem.y, weights=problem.C, minlength=k)
-            self.pulls.add(U.sum(axis=0, keepdims=True), share * np.abs(U).sum(axis=0))
+            self.pulls.add(U.sum(axis=0, keepdims=True), np.abs(U).sum(axis=0), share)
             prices = np.sqrt(np.bincount(problem.y, weights=np.square(problem.C), minlength=k))
-            rows, errors = as_rows(problem.X), share * length * prices
-            self.classes.add_rows(lambda sums: add_by_class(rows, problem.y, problem.C, sums), n, errors)
+            rows = as_rows(problem.X)
+            self.classes.add_rows(
+                lambda sums: add_by_class(rows, problem.y, problem.C, sums), n, length * prices, share
+            )
 
     def bound(self) -> Rounded:
         """Return a lower bound on the objective of all rows added; 0 until every class has had a row."""
@@ -218,7 +216,6 @@ class SeenSoftmax:
         if share == 0.0:
             return self.V.square()
         price, classes, own = float(self.mass.sum()), self.classes, slice(-self.n_columns, None)
-        lengths = classes.lengths()
         rho = np.maximum(share * self.mass - (1.0 - share) * self.pulls.value[0], 0.0) / price  # times the share
         tiny = gamma(self.n + len(rho) + 16)  # the masses are sums over all rows
         wrong = self.pulls.error / price + tiny * (rho + share * self.mass / price)
@@ -226,6 +223,6 @@ class SeenSoftmax:
         length = balanced_squares(self.V.value, classes.value, share, rho[own], squares)
         error = math.sqrt(length + len(classes.value) * TINY) * wrong
         error += float(classes.error.sum()) * rho + share * classes.error
-        error += tiny * (float(lengths.sum()) * rho + share * lengths)
-        error = SLACK * (error[own] + self.V.error + gamma(8) * self.V.lengths())
+        error += tiny * (float(classes.reach.sum()) * rho + share * classes.reach)
+        error = SLACK * (error[own] + self.V.error + gamma(8) * self.V.reach)
         return _square_of(squares, error, self.V.value.size)

@@ -5,8 +5,9 @@
     hinge      share = clip(old + (1 - sign s) / (2 Q), 0, 1),         Q = price |x|^2,     s = 2 <w, x>: of two columns
     logistic   share = p(t),  t + Q p(t) = Q old - sign s,             p(t) = 1 / (1 + exp(-t)),     s = <w, x>
 
-t is the logit of the share (``blocks.softmax``). Newton's method for it begins where the row was last left. Rows of the
-logistic loss that have moved their own score, by Q share, hardly at all are left out of the next pass.
+t is the logit of the share (``blocks.softmax``). The second visit begins where the first has left the row, where both
+are known: most of its steps are short, and need no exponential. Rows of the logistic loss that have moved their own
+score, by Q share, hardly at all are left out of the next pass.
 """
 
 from typing import Any
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import inline, jit
 from softmargin.backends.lanes import pointer, pointer_to
 from softmargin.backends.loops import shuffle
-from softmargin.blocks.softmax import solve_logit
+from softmargin.blocks.softmax import move_logit, solve_logit
 
 __all__ = ["approach", "ascend_pairs"]
 
@@ -93,21 +94,21 @@ def ascend_pairs(
     mean: Array,
     order: Array,
     random: Array,
-    settings: tuple[int, int, int, float, float],
+    settings: tuple[int, int, int, float, float, float],
     n_visits: int,
     alarm: Array,
 ) -> int:
     """Pass over the rows of ``order``, in place; return the number of visits of the stream.
 
     ``squares`` becomes |[x_i, bias]|^2 at the first visits. ``settings`` are the passes, the visits after which the
-    weights enter the mean, the power of their weight, the length of a last step of Newton's method, and the Q share
-    that asks for another visit.
+    weights enter the mean, the power of their weight, the length of a last step of Newton's method, that of a
+    step from a known share, and the Q share that asks for another visit.
     """
     bare, y_, prices_, squares_ = rows.bare(), pointer(y), pointer(prices), pointer(squares)
     shares_, logits_, w_, mean_ = pointer(shares), pointer(logits), pointer(weights), pointer(mean)
     order_, alarm_ = pointer(order), pointer(alarm)
     n, d = order.shape[0], rows.d
-    passes, every, power, accuracy, again = settings
+    passes, every, power, accuracy, longest, again = settings
     since = 0
     for turn in range(passes):
         shuffle(order_, n, random)
@@ -121,10 +122,13 @@ def ascend_pairs(
             score, old, Q = _score(bare, i, w_), shares_[i], prices_[i] * squares_[i]
             if is_logistic:
                 target = Q * old - sign * score
-                start = logits_[i]
-                if old == 0.0:  # Newton's step from t = 0, where p is known
-                    start = (target - 0.5 * Q) / (1.0 + 0.25 * Q) if target > 0.0 else target
-                logits_[i], new = solve_logit(target, Q, start, accuracy)
+                # Newton's step from t = 0, where p is known; later the share is, and a short step is enough.
+                start, is_found = (target - 0.5 * Q) / (1.0 + 0.25 * Q) if target > 0.0 else target, False
+                if turn > 0:
+                    start, new, is_found = move_logit(target, Q, logits_[i], old, longest)
+                if not is_found:
+                    start, new = solve_logit(target, Q, start, accuracy)
+                logits_[i] = start
             else:  # a row x = 0 has Q = 0 and gets all of its price
                 new = min(max(old + (1.0 - 2.0 * sign * score) / (2.0 * Q), 0.0), 1.0)
             if new != old:

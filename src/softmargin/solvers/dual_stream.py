@@ -49,6 +49,7 @@ class DualStreamTuning(NamedTuple):
     worth: float = 8.0  # and after which they have read so many entries of X for each feature: the mean is as long as W
     power: int = 3  # of the number of visits, in the weights of the mean
     accuracy: float = 0.1  # of two classes: length of a last step of Newton's method; its square is neglected
+    longest: float = 0.8  # the same of a step from a known share; its fourth power is neglected
     again: float = 0.02  # of two classes: Q share below which a logistic row is not visited again; costs 1 % of D
 
 
@@ -238,8 +239,8 @@ class PairStream(_Stream):
         return squared_norm(self.mean)
 
 
-def _settings() -> tuple[int, int, int, float, float]:
-    return TUNING.passes, TUNING.every, TUNING.power, TUNING.accuracy, TUNING.again
+def _settings() -> tuple[int, int, int, float, float, float]:
+    return TUNING.passes, TUNING.every, TUNING.power, TUNING.accuracy, TUNING.longest, TUNING.again
 
 
 Stream = HingeStream | SoftmaxStream | PairStream
