@@ -126,7 +126,7 @@ def test_sums_are_within_their_reach(name, k):
         lengths = np.linalg.norm(kept.value, axis=0)
         assert (lengths <= kept.reach).all()
         assert (kept.reach <= 100.0 * lengths).all()
-        assert (0.0 < kept.error).all()
+        assert (kept.error > 0.0).all()
         assert (kept.error <= 1e-12 * kept.reach).all()
 
 
