@@ -15,6 +15,7 @@ from softmargin import LinearSVC
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.rounding import Rounded
+from softmargin.core.threads import threads
 from softmargin.data import blobs
 from softmargin.estimators.frame.warnings import NotCertifiedWarning
 from softmargin.estimators.posing.auto import find_solver
@@ -323,3 +324,11 @@ def test_patience_is_a_property_of_the_problem():
     assert patience[3000, 5, 1.0] == patience[3000, 5, 100.0]
     assert patience[6000, 5, 1.0] == pytest.approx(patience[3000, 5, 1.0], rel=0.3)
     assert patience[3000, 500, 1.0] > 1.5 * patience[3000, 5, 1.0]
+
+
+def test_with_threads_softmax_hands_over_sooner():
+    """Newton's products are divided, the passes of dual descent are not."""
+    problem = softmax_problem(*blobs(60, 4, 3, seed=0), penalty=L2(1.0))
+    alone = finisher_of(problem, "dual_descent").patience
+    with threads(4):
+        assert finisher_of(problem, "dual_descent").patience == alone / 2.0

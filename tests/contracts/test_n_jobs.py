@@ -17,10 +17,12 @@ from softmargin.matrices import row_store
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import adjoint_product, matmul, product
 from softmargin.matrices.products import adjoint, times
-from softmargin.problems import MulticlassSVM
+from softmargin.penalties import L2
+from softmargin.problems import MulticlassSVM, softmax_problem
 from softmargin.solvers import DualBlockDescent
 from softmargin.solvers.linear_svm._set_square import SetSquare, SquareTuning
-from softmargin.solvers.softmax._ridge_objective import class_squares
+from softmargin.solvers.softmax._class_grams import ClassGramTuning, class_grams
+from softmargin.solvers.softmax._ridge_objective import RidgeObjective, WeightedRows, class_squares
 
 TOL = 1e-4
 ESTIMATORS = {
@@ -36,6 +38,7 @@ ESTIMATORS = {
     "pairs": KernelSVC(multiclass="one_vs_one", fit_intercept="free"),
     "pairs, linear": LinearSVC(multiclass="one_vs_one"),
     "softmax": SoftmaxRegression(),
+    "softmax, primal and dual": SoftmaxRegression(solver="primal_dual_newton"),
     "l1 ball": L1BallClassifier(0.5),
     "trace ball": TraceBallRegressor(0.2),
 }
@@ -186,6 +189,28 @@ def test_threads_sum_squares_of_classes_as_one_does():
     X, weights = rng.normal(size=(90, 7)), rng.random((90, 8))
     with threads(4):
         np.testing.assert_allclose(class_squares(X, weights), np.square(X).T @ weights, rtol=1e-13)
+
+
+def test_threads_factor_and_solve_with_matrices_of_classes_as_one_does(monkeypatch):
+    monkeypatch.setattr(core_threads, "WORTH", 1)
+    X, y = data()
+    objective = RidgeObjective(softmax_problem(X, y, penalty=L2(1.0)))
+    P = np.zeros((len(y), objective.k))
+    P[:, :3] = np.random.default_rng(0).dirichlet(np.ones(3), size=len(y))
+    rows, V = WeightedRows(X, P.ravel(), np.ones(len(y))), np.random.default_rng(1).normal(size=7 * objective.k)
+
+    def solved(n_jobs, **tuning):
+        with threads(n_jobs):
+            made = class_grams(objective, rows, 4.0, np.random.default_rng(2), ClassGramTuning(**tuning))
+            return made.solve(V), made.work
+
+    alone, work = solved(1, least_rows=50.0)
+    for n_jobs, tuning in ((2, {}), (5, {}), (5, {"most_numbers": 1.0})):
+        found, own_work = solved(n_jobs, least_rows=50.0, **tuning)
+        np.testing.assert_allclose(found, alone, rtol=1e-9)  # sums of squares have other last digits
+        np.testing.assert_array_equal(found, solved(n_jobs, least_rows=50.0, **tuning)[0])
+        assert own_work == work
+    assert np.abs(alone).sum() > 0.0
 
 
 def test_long_strips_of_several_threads_are_within_the_roundings_that_are_counted(monkeypatch):

@@ -15,10 +15,13 @@ proportion to C |x|^2 where classes overlap, and far fewer where they are separa
 the finisher starts at once.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from softmargin.core.threads import n_threads
 
 __all__ = ["Finisher", "FinisherTuning", "finisher_of"]
 
@@ -36,7 +39,9 @@ class FinisherTuning(NamedTuple):
     scattered: float = 25.0  # of a number of a row in dual descent, of which a visit makes two; timings on news20
     solves: float = 5.0  # of Newton's method from a point of dual descent to 1e-3: 4 to 8 on news20 and tdt2
     support: float = 0.1  # share of the samples in its systems: 0.03 to 0.15 on news20 and tdt2, raw, at C = 1 and 100
-    newton_cg: float = 100.0  # passes of softmax dual descent in the time of newton_cg: 55 to 250 on mnist and isolet
+    # Passes of softmax dual descent in the time of newton_cg: 55 to 250 on mnist and isolet. With p threads it takes
+    # about 1 / sqrt(p) of that: 1 / 1.6, 1 / 2.3 and 1 / 3.3 with 2, 4 and 16 on mnist, without their queue.
+    newton_cg: float = 100.0
     models: float = 15.0  # of Newton's method over a ball to 1e-3: 5 to 15 on the data sets of benchmarks/hard
     # Newton steps over a trace ball with more columns: 6 to 28 on isolet, segment, vehicle, letter and mnist; and the
     # share of samples with curvature in a class, of losses with flat parts: 0.05 to 0.15 on the same.
@@ -99,10 +104,14 @@ def _of_dual_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING
 
 
 def _of_softmax_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
-    """Choose Newton's method by conjugate gradients, where dual descent was chosen for a modest C."""
+    """Choose Newton's method by conjugate gradients, where dual descent was chosen for a modest C.
+
+    Its products are divided among threads, and the passes of dual descent are not.
+    """
     n, d = problem.X.shape
     is_narrow = isinstance(problem.X, np.ndarray) or (d <= n and not problem.is_pinned)
-    return Finisher("newton_cg", tuning.newton_cg, is_hopeless=False) if is_narrow else None
+    patience = tuning.newton_cg / math.sqrt(n_threads())
+    return Finisher("newton_cg", patience, is_hopeless=False) if is_narrow else None
 
 
 def _of_gradient_steps(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:

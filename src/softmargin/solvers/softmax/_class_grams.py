@@ -20,7 +20,7 @@ from scipy.sparse import csr_matrix
 
 from softmargin.backends.lanes import zeros
 from softmargin.core.deadline import check_time
-from softmargin.core.threads import wide_blas
+from softmargin.core.threads import row_shares, spread, wide_blas
 from softmargin.matrices.cholesky import solve_factored
 from softmargin.matrices.operator import row_blocks
 from softmargin.matrices.products import times
@@ -31,6 +31,7 @@ from softmargin.solvers.softmax._ridge_objective import RidgeObjective, Weighted
 __all__ = ["ClassGramTuning", "MadeMetric", "affords_class_grams", "class_grams"]
 
 Array = NDArray[Any]
+SOLVED = 5.0  # multiplications of BLAS in the time that a number of a factor takes in a solution: 0.4 ms for 616,000
 VANISHED = 1e-150  # sums of curvature below are zero: their inverses times squares would overflow
 
 
@@ -67,10 +68,12 @@ def class_grams(
     sums = np.vstack([class_squares(X, curvature), problem.bias * curvature.sum(axis=0)])
     shares = _leverages(X, sums, problem.bias) * curvature
     shares *= max(per_feature, tuning.least_rows / (d + 1.0))
-    factors, scales, work = [], np.ones((d + 1, k)), 0.0
-    for c in range(problem.n_columns):
+    kept = [np.flatnonzero(rng.random(len(P)) < shares[:, c]) for c in range(problem.n_columns)]
+    scales = np.ones((d + 1, k))
+
+    def factor_of(c: int) -> Array:
         check_time()
-        keep = np.flatnonzero(rng.random(len(P)) < shares[:, c])
+        keep = kept[c]
         weights = curvature[keep, c] / np.minimum(shares[keep, c], 1.0)
         diagonal = sums[:, c].copy()
         diagonal[:-1] += problem.ridge
@@ -81,8 +84,13 @@ def class_grams(
         entries = np.einsum("jj->j", H)  # a view
         entries[:-1] += problem.ridge / np.square(scales[:-1, c])
         np.maximum(entries, 1.0, out=entries)
-        factors.append(factored(H).T)
-        work += (0.5 * len(keep) + d / 6.0) * d**2
+        return np.asarray(factored(H).T)
+
+    sizes = np.array([len(keep) for keep in kept])
+    # Threads that each have the rows of a class need memory for them; where these are many, they share those of one.
+    is_spread = float(sizes.sum()) * d <= tuning.most_numbers
+    factors = spread(factor_of, range(len(kept))) if is_spread else [factor_of(c) for c in range(len(kept))]
+    work = float((0.5 * sizes + d / 6.0).sum()) * d**2
     return MadeMetric(apart(partial(_solve, factors, scales), objective), work)
 
 
@@ -91,11 +99,15 @@ def _solve(factors: list[Array], scales: Array, V: Array) -> Array:
     right = V.reshape(scales.shape) / scales
     out = np.zeros_like(right)
     sizes = np.abs(right).max(axis=0)
-    for c, factor in enumerate(factors):
-        if sizes[c] > 0.0:  # into the range of float32
-            x = (right[:, c] / sizes[c]).astype(np.float32)
-            solve_factored(factor, x)
-            out[:, c] = x
+
+    def solve(some: slice) -> None:
+        for c, factor in enumerate(factors[some], some.start):
+            if sizes[c] > 0.0:  # into the range of float32
+                x = (right[:, c] / sizes[c]).astype(np.float32)
+                solve_factored(factor, x)
+                out[:, c] = x
+
+    spread(solve, row_shares(len(factors), SOLVED * float(len(scales)) ** 2))
     out *= sizes / scales
     return out.ravel()
 
