@@ -11,6 +11,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 import softmargin as sm
 from softmargin.core.threads import threads
 from softmargin.data import blobs
+from softmargin.estimators.frame import cross_validation
 from softmargin.estimators.frame.race import Race, best_possible
 from softmargin.estimators.frame.waves import n_parts, waves_of
 
@@ -113,6 +114,53 @@ def test_waves_hold_every_fold_once_and_leave_few_threads_without_work(n_rows, n
     for wave in waves:
         n_paths = len(wave) * n_rows
         assert 1 <= n_parts(n_paths, n_at_once, 2) <= max(1, n_at_once // n_paths)
+
+
+def searches():
+    """Return searches whose last fit starts at what the folds have found."""
+    hard = blobs(300, 4, 3, seed=1, separation=0.2)
+    pair = blobs(300, 4, 2, seed=1, separation=0.2)
+    return {
+        "linear": (sm.LinearSVCCV([3.0], solver="block_descent"), hard),
+        "two classes": (sm.LinearSVCCV([3.0], solver="block_descent"), pair),
+        "kernel": (sm.KernelSVCCV([3.0], gammas=[0.5]), hard),
+        "softmax": (sm.SoftmaxRegressionCV([3.0], solver="lbfgs"), hard),
+    }
+
+
+@pytest.mark.parametrize("name", searches())
+def test_the_fit_to_all_data_starts_at_the_mean_of_the_folds(name, monkeypatch):
+    search, (X, y) = searches()[name]
+    search.set_params(cv=4, random_state=0, tol=1e-4)
+    warm = search.fit(X, y)
+    warm_passes, certificate = warm.n_iter_, warm.certificate_
+    assert certificate.residual <= 1e-4
+    monkeypatch.setattr(cross_validation, "_MOST_KEPT", 0)
+    cold = search.fit(X, y)
+    alone = {each: getattr(cold, each) for each in ("C", "gamma", "l1_ratio") if hasattr(cold, each)}
+    shared = {key: value for key, value in cold.get_params().items() if key in search._estimator().get_params()}
+    single = search._estimator(**{**shared, **alone}).fit(X, y)
+    assert cold.certificate_ == single.certificate_  # where nothing is kept, it is a fit like any other
+    assert warm_passes < cold.n_iter_
+    assert certificate.primal == pytest.approx(cold.certificate_.primal, rel=2e-4)
+
+
+def test_starts_are_of_any_folds(three):
+    """Samples of no fold, of several, twice in one; masks."""
+    X, y = three
+    n = len(y)
+    mask = np.arange(n) % 3 > 0
+    folds = [(mask, ~mask), (np.repeat(np.arange(n // 2, n), 2), np.arange(n // 2))]
+    clf = sm.LinearSVCCV([0.1, 1.0], cv=folds, tol=1e-6, random_state=0).fit(X, y)
+    single = sm.LinearSVC(clf.C_, tol=1e-6, random_state=0).fit(X, y)
+    assert clf.certificate_.primal == pytest.approx(single.certificate_.primal, rel=2e-6)
+
+
+def test_the_start_does_not_choose_among_stationary_points(three):
+    X, y = three
+    search = sm.SoftmaxRegressionCV([1.0], penalty=sm.penalties.MCP(1.0), cv=2, random_state=0).fit(X, y)
+    single = sm.SoftmaxRegression(1.0, penalty=sm.penalties.MCP(1.0), random_state=0).fit(X, y)
+    np.testing.assert_array_equal(search.coef_, single.coef_)
 
 
 @pytest.mark.parametrize("kind", [sm.LinearSVCCV, sm.KernelSVCCV])

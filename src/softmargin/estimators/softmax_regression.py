@@ -164,6 +164,17 @@ class SoftmaxRegression(LinearStreamClassifier):
 
         return Posed(problem, attributes, warm_point)
 
+    def _start_numbers(self, data: Data) -> int:
+        is_convex = priced_penalty(1.0, 0.0, self.penalty)[1].is_convex  # else the start would choose the optimum
+        return len(data.classes) * int(data.X.shape[1]) if is_convex else 0
+
+    def _start(self) -> tuple[Array, Array]:
+        return self.coef_, self.intercept_
+
+    def _begin_at(self, starts: list[tuple[Array, Any]], n: int) -> None:
+        """Take the mean of the weights."""
+        self.coef_, self.intercept_ = (np.mean(each, axis=0) for each in zip(*(own for _, own in starts), strict=True))
+
     def _claim(self) -> dict[str, Any]:
         C, ratio = self._chosen()
         column = pinned_column(self.pinned, self.classes_)

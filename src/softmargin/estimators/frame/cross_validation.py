@@ -48,6 +48,7 @@ from softmargin.run import Result
 __all__ = ["CrossValidated", "Grid", "RowData"]
 
 Array = NDArray[Any]
+_MOST_KEPT = 1 << 25  # numbers that fits to folds may leave for the fit to all data: 256 MB; by hand
 
 
 class Grid(NamedTuple):
@@ -77,6 +78,7 @@ class _Job(NamedTuple):
     score_params: dict[str, Any]
     config: dict[str, Any]  # of scikit-learn
     keeps_best: bool
+    keeps_starts: bool
 
 
 class _Found(NamedTuple):
@@ -84,7 +86,15 @@ class _Found(NamedTuple):
 
     scores: list[float]
     results: list[Result]  # without points: the weights of all would fill the memory
+    starts: list[Any]  # for the fit to all data; empty where they would fill the memory
     best: tuple[float, Any]
+
+
+class _Chosen(NamedTuple):
+    """What the folds leave of a search: the best model of each, and what they have found for the chosen point."""
+
+    models: list[Any]
+    starts: list[Any]  # empty where nothing was kept
 
 
 def _as_score(score: Any) -> float:
@@ -176,10 +186,15 @@ class CrossValidated(CertifiedEstimator):
         routed = self._routed("fit", data.sample_weight, params)
         folds = self._folds(data, routed.splitter.split)
         with threads(self.n_jobs):
-            models = self._choose(data._replace(X=canonical(data.X)), folds, routed.scorer.score)
+            chosen = self._choose(data._replace(X=canonical(data.X)), folds, routed.scorer.score)
             if self._averages_folds:
-                return self._take_mean(data, models)
-            return self._train(data) if self.refit else self
+                return self._take_mean(data, chosen.models)
+            if not self.refit:
+                return self
+            if chosen.starts:
+                samples = [np.arange(len(data.y))[train] for train, _ in folds]
+                self._begin_at(list(zip(samples, chosen.starts, strict=True)), len(data.y))
+            return self._train(data, is_warm=bool(chosen.starts))
 
     def _folds(self, data: Data, split_params: dict[str, Any]) -> list[tuple[Array, Array]]:
         """Return the rows of every fold, for training and for testing."""
@@ -189,15 +204,18 @@ class CrossValidated(CertifiedEstimator):
             raise DataError(f"cv must give at least one pair of rows (train, test); found none in {shown(self.cv)}.")
         return folds
 
-    def _choose(self, data: Data, folds: list[Any], score_params: dict[str, Any]) -> list[Any]:
-        """Score the points of the grid on the folds, and set what was chosen; return the best model of every fold."""
+    def _choose(self, data: Data, folds: list[Any], score_params: dict[str, Any]) -> _Chosen:
+        """Score the points of the grid on the folds, and set what was chosen."""
         grid = self._grid(data)
         ends_early = self.early_end and not self._averages_folds
         race = Race(len(folds), grid.values.shape, best_possible(self.scoring) if ends_early else None)
-        jobs = self._jobs(grid, self._row_data(data, grid), folds, score_params, data.classes)
+        numbers = self._start_numbers(data) if self.refit else 0
+        keeps_starts = 0 < numbers * race.scores.size <= _MOST_KEPT
+        jobs = self._jobs(grid, self._row_data(data, grid), folds, score_params, data.classes, keeps_starts)
         client = search_client()
         n_at_once = n_threads() if client is None else n_cores(client)
         best: dict[int, tuple[float, Any]] = {}
+        starts: dict[tuple[int, int, int], Any] = {}
         results: list[Result] = []
 
         def run(wave: list[int], mask: Array) -> None:
@@ -210,6 +228,7 @@ class CrossValidated(CertifiedEstimator):
             for task, found in zip(tasks, done, strict=True):
                 race.take(*task, found.scores, [result.certificate.residual for result in found.results])
                 results.extend(found.results)
+                starts.update(zip([(*task[:2], int(at)) for at in task.points], found.starts, strict=False))
                 if task.fold not in best or found.best[0] > best[task.fold][0]:
                     best[task.fold] = found.best
 
@@ -220,7 +239,9 @@ class CrossValidated(CertifiedEstimator):
             run(wave, race.can_win())
         warn_of_path(results, max(self.tol, self.coarse_tol))
         self._take_choice(grid, race)
-        return [model for _, (_, model) in sorted(best.items())]
+        models = [model for _, (_, model) in sorted(best.items())]
+        row, point = best_of(race.means)
+        return _Chosen(models, [starts[fold, row, point] for fold in range(len(folds))] if keeps_starts else [])
 
     def _probe(self, row: Any, seed: int) -> Any:
         """Return the estimator that is fitted to folds."""
@@ -229,10 +250,19 @@ class CrossValidated(CertifiedEstimator):
         return self._estimator(**own, **({} if self._across is None else {self._across[0]: row}))
 
     def _jobs(
-        self, grid: Grid, rows: list[RowData], folds: list[Any], score_params: dict[str, Any], classes: Array | None
+        self,
+        grid: Grid,
+        rows: list[RowData],
+        folds: list[Any],
+        score_params: dict[str, Any],
+        classes: Array | None,
+        keeps_starts: bool,
     ) -> list[_Job]:
         """Return what the fits of every row of the grid need."""
-        seed, how = self._seed(), (self._scorer(classes), score_params, get_config(), self._averages_folds)
+        seed, how = (
+            self._seed(),
+            (self._scorer(classes), score_params, get_config(), self._averages_folds, keeps_starts),
+        )
         return [
             _Job(self._probe(grid.rows[r], seed).set_params(**row.settings), self._along[0], values, row, folds, *how)
             for r, (values, row) in enumerate(zip(grid.values, rows, strict=True))
@@ -317,10 +347,12 @@ def _path_scores(job: _Job, task: Task) -> _Found:
         X_test, y_test = data.held_out(train, test, is_pairwise=is_pairwise), data.y[test]
         own_params = _check_method_params(data.X, params=job.score_params, indices=test)
         model.n_features_in_ = X_test.shape[1]
-        scores, results, best = [], [], (-math.inf, None)
+        scores, results, starts, best = [], [], [], (-math.inf, None)
         for result in along(model, part, job.setting, job.values[task.points]):
             scores.append(_as_score(job.scorer(model, X_test, y_test, **own_params)))
             results.append(result._replace(point=None))
+            if job.keeps_starts:
+                starts.append(model._start())
             if job.keeps_best and (best[1] is None or scores[-1] > best[0]):
                 best = scores[-1], copy.copy(model)
-        return _Found(scores, results, best)
+        return _Found(scores, results, starts, best)

@@ -249,10 +249,12 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
         self.__dict__ = twin.__dict__
         return self
 
-    def _train(self, data: Data, posed: Posed | None = None, checkpoint: Any = None) -> Self:
+    def _train(
+        self, data: Data, posed: Posed | None = None, checkpoint: Any = None, *, is_warm: bool | None = None
+    ) -> Self:
         began = time.perf_counter()
         posed = self._pose(data) if posed is None else posed
-        warm = posed.warm_point() if self.warm_start else None
+        warm = posed.warm_point() if (self.warm_start if is_warm is None else is_warm) else None
         result = self._solve(data, posed, warm, spent=time.perf_counter() - began, checkpoint=checkpoint)
         if result.status is not Status.CONVERGED:
             warn_caller(not_certified(result, self.tol, posed.problem), NotCertifiedWarning)
@@ -265,6 +267,18 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
 
     def _after_fit(self, data: Data, posed: Posed) -> None:
         """Add what a fit leaves beside its model."""
+
+    def _start_numbers(self, data: Data) -> int:
+        """Return how many numbers ``_start`` has, at most; 0 where fits to parts of the samples are no start."""
+        return 0
+
+    def _start(self) -> Any:
+        """Return what this model leaves for a fit to more samples."""
+        raise NotImplementedError
+
+    def _begin_at(self, starts: list[tuple[Array, Any]], n: int) -> None:
+        """Take the mean of what fits to parts of n samples left, each with its samples, for a fit to all to start."""
+        raise NotImplementedError
 
     def _solve(self, data: Data, posed: Posed, init: Any, spent: float = 0.0, checkpoint: Any = None) -> Result:
         """Solve the problem from ``init`` in the seconds that are not ``spent``, and keep the attributes."""

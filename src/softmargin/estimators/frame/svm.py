@@ -144,6 +144,24 @@ class SvmClassifier(CertifiedClassifier):
         self._calibration = None  # that of another model
         super()._keep(result, attributes, n)
 
+    def _start_numbers(self, data: Data) -> int:
+        is_joint_hinge = self._settings().is_joint and self.loss == "hinge" and self.fit_intercept != "free"
+        return len(data.y) * len(data.classes) if is_joint_hinge else 0
+
+    def _start(self) -> tuple[Array, Array]:
+        return self.support_, self.dual_coef_
+
+    def _begin_at(self, starts: list[tuple[Array, Any]], n: int) -> None:
+        """Take the mean of every sample's dual variables over the fits that had it: maths, linear SVM, section 9."""
+        dual, counts = np.zeros((n, len(starts[0][1][1]))), np.zeros(n)
+        for rows, (support, columns) in starts:
+            np.add.at(dual, rows[support], columns.T)
+            np.add.at(counts, rows, 1.0)
+        dual /= np.maximum(counts, 1.0)[:, None]
+        self.support_ = np.flatnonzero(dual.any(axis=1))
+        self.dual_coef_ = np.ascontiguousarray(dual[self.support_].T)
+        self._n_samples, self._last_C = n, self.C
+
     def _last_dual(self, data: Data) -> Array | None:
         """Return dual columns to start at, (n, k) or (n, 1): those of the last fit to as many samples; None for none.
 
