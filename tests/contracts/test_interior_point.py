@@ -7,6 +7,7 @@ from scipy.sparse import csr_matrix
 from helpers import LOSS_NAMES, PROBLEM_NAMES, augmented, dense, infeasibility, make_problem, problem_data
 from reference.optimum import svm_optimum
 from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.threads import threads
 from softmargin.data import blobs
 from softmargin.estimators.posing.auto import find_solver
 from softmargin.problems import DualPoint, MulticlassSVM, OneVsRest
@@ -76,6 +77,37 @@ def test_the_newton_matrix_is_the_sum_over_samples(name, form):
     np.testing.assert_allclose(
         np.triu(groups.newton_matrix(stiffness, slope)), np.triu(expected), rtol=1e-12, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("steep", [False, True], ids=["last class left out", "all classes"])
+@both_losses
+@pytest.mark.parametrize(("k", "bias"), [(4, 0.0), (5, 2.0), (14, 1.0)])
+def test_squares_by_stored_entries_are_those_of_the_newton_matrix(k, bias, multiclass, steep, monkeypatch):
+    """Weights of more than one group of twelve; some label has no sample."""
+    rng = np.random.default_rng(k)
+    X = rng.standard_normal((90, 12)) * (rng.random((90, 12)) < 0.15)
+    X[0] = 0.0
+    y = rng.integers(1, k, size=90)
+    y[:2] = 1, k - 1
+    problem = MulticlassSVM(csr_matrix(X), y, C=1e14 if steep else 1.0, bias=bias, n_classes=k, multiclass=multiclass)
+    groups = LabelGroups(problem, LabelGroups.find_order(problem))
+    joint = is_joint(problem)
+    assert groups._is_scattered(joint, np.float64)
+    theta, slope = rng.random((90, k - 1)), 0.1 * rng.random(90) if joint else None
+    by_entries = groups.newton_matrix(theta, slope)
+    single = groups.newton_matrix(theta, slope, np.float32)
+    monkeypatch.setattr("softmargin.core.threads.WORTH", 1)
+    with threads(2):
+        np.testing.assert_array_equal(np.triu(groups.newton_matrix(theta, slope)), np.triu(by_entries))
+    a = theta * slope[:, None] if joint else np.zeros_like(theta)
+    M = np.array([np.diag(mine) - np.outer(low, low) for mine, low in zip(theta, a, strict=True)])
+    expected = newton_matrix(problem, groups.order, M)
+    P = np.eye(k) if steep else np.eye(k)[:, : k - 1] - 1.0 / k
+    used = np.append(groups.used, [X.shape[1]] if bias else []).astype(int)
+    Q = np.kron(P, np.eye(X.shape[1] + int(bias != 0.0))[:, used])
+    expected = np.triu(Q.T @ expected @ Q)
+    np.testing.assert_allclose(np.triu(by_entries), expected, rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(np.triu(single), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["tiles", "bias", "binary", "weights"])
