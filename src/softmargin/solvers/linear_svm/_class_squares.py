@@ -98,7 +98,7 @@ def _add(columns: Any, values: Array, goals: Array, first: int, step: int, H: Ar
         for f in range(first, D, step):
             sums[f * GROUP :] = 0.0
             for r in range(columns.starts[f], columns.starts[f + 1]):
-                i, p = np.int64(columns.samples[r]), columns.places[r]
+                i, p = int(columns.samples[r]), int(columns.places[r])
                 own, at = splat(rows.value(p)), i * width + group
                 w0, w1 = own * load(values_, at), own * load(values_, at + WIDTH)
                 w2 = own * load(values_, at + 2 * WIDTH)

@@ -197,12 +197,12 @@ class LabelGroups:
         if self.by_feature is None:
             whole = with_constant(self.X, self.bias) if self.bias else self.X
             self.by_feature = [as_columns(whole[rows]) for rows, *_ in self.groups]
-        for columns, (rows, _, *labels) in zip(self.by_feature, self.groups, strict=True):
+        for columns, (rows, _, label, others) in zip(self.by_feature, self.groups, strict=True):
             a = stiffness[rows]
             if slope is None:
-                weights = separate_weights(a, *labels, self.n_blocks)
+                weights = separate_weights(a, label, others, self.n_blocks)
             else:
-                weights = joint_weights(a, a * slope[rows, None], *labels, self.n_blocks)
+                weights = joint_weights(a, a * slope[rows, None], label, others, self.n_blocks)
             add_squares_of_classes(columns, weights, H)
         blocks = H.reshape(self.n_blocks, self.D, self.n_blocks, self.D)
         for one in range(self.n_blocks):
