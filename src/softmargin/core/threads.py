@@ -24,7 +24,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from itertools import pairwise
 from queue import SimpleQueue
@@ -55,6 +55,7 @@ _LONG = 1 << 30  # multiplications of a long call of BLAS: 100 to 200 ms, longer
 _WAITING = 0.01  # seconds between two looks at threads that end after Ctrl-C
 N_JOBS = (NONE, Whole(1, MOST_JOBS), Whole(-MOST_JOBS, -1))
 
+_AS_IT_IS = nullcontext()
 _SIZE: ContextVar[int | None] = ContextVar("softmargin_threads", default=None)
 _INTERRUPTION: ContextVar[threading.Event | None] = ContextVar("softmargin_interruption", default=None)
 
@@ -97,20 +98,15 @@ def threads(n_jobs: int | None) -> Iterator[None]:
     around = _SIZE.get()
     before = _SIZE.set(size if around is None else min(size, around))
     try:
-        with _BLAS.held() if around is None else nullcontext():
+        with _BLAS.held() if around is None else _AS_IT_IS:
             yield
     finally:
         _SIZE.reset(before)
 
 
-@contextmanager
-def wide_blas(work: float) -> Iterator[None]:
+def wide_blas(work: float) -> AbstractContextManager[None]:
     """Let BLAS have the threads of this one for a long call; not among items that are spread."""
-    if work < _LONG or n_threads() == 1:
-        yield
-    else:
-        with _BLAS.widened(n_threads()):
-            yield
+    return _AS_IT_IS if work < _LONG or n_threads() == 1 else _BLAS.widened(n_threads())
 
 
 def row_shares(n: int, work: float, *, worth: float = 0.0) -> list[slice]:
@@ -120,6 +116,8 @@ def row_shares(n: int, work: float, *, worth: float = 0.0) -> list[slice]:
     at p = sqrt(w / WORTH). A thread may be worth waking for ``worth`` multiplications only, where its result has to be
     combined with others.
     """
+    if n_threads() == 1:
+        return [slice(0, n)]
     whole = n * work
     parts = max(1, min(n_threads(), n, int(math.sqrt(whole / WORTH)), int(whole / max(worth, WORTH))))
     ends = [n * part // parts for part in range(parts + 1)]

@@ -37,17 +37,19 @@ def times(X: Any, W: Array, bias: float, k: int, out: Array) -> None:
 
     def some(rows: slice) -> None:
         scores = out[rows.start * k : rows.stop * k]
-        if isinstance(X, np.ndarray) and 1 < k <= NARROW:
+        if not isinstance(X, np.ndarray):
+            fill_scores(some_rows(X, rows), W, k, scores)
+        elif 1 < k <= NARROW:
             _times_dense(X[rows].reshape(-1), W, bias, k, scores)
             return
-        weights, own = W.reshape(-1, k), scores.reshape(-1, k)
-        if isinstance(X, np.ndarray):
-            for inner, block in row_blocks(X[rows], k, numbers=BLOCK_NUMBERS):
-                np.matmul(block, weights[:-1], out=own[inner])
+        elif k == 1 and X.dtype == np.float64:
+            np.dot(X[rows], W[:-1], out=scores)
         else:
-            fill_scores(some_rows(X, rows), W, k, scores)
+            weights, own = W[:-k].reshape(-1, k), scores.reshape(-1, k)
+            for inner, block in row_blocks(X[rows], k, numbers=BLOCK_NUMBERS):
+                np.matmul(block, weights, out=own[inner])
         if bias:
-            own += bias * weights[-1]
+            scores.reshape(-1, k)[:] += bias * W[-k:]
 
     spread(some, row_shares(X.shape[0], numbers_per_row(X) * k))
 
@@ -57,6 +59,10 @@ def adjoint(X: Any, U: Array, bias: float, k: int, out: Array) -> None:
 
     def summed(rows: slice) -> Array:
         weights, slopes = out if len(shares) == 1 else np.empty_like(out), U[rows.start * k : rows.stop * k]
+        if k == 1 and isinstance(X, np.ndarray) and X.dtype == np.float64:
+            np.dot(slopes, X[rows], out=weights[:-1])
+            weights[-1] = bias * slopes.sum() if bias else 0.0
+            return weights
         weights[:] = 0.0
         if isinstance(X, np.ndarray) and 1 < k <= NARROW:
             _adjoint_dense(X[rows].reshape(-1), slopes, bias, k, weights)

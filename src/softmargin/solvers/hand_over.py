@@ -16,6 +16,7 @@ share of their work, nothing is decided: a fit that is nearly done is left alone
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -88,7 +89,7 @@ class HandOver(CheckedFields):
         """What both need of a problem."""
         return (*self.first.needs, *self.then.needs)
 
-    @property
+    @cached_property
     def first_look(self) -> int:
         """After how many steps the first solver is judged, at the earliest."""
         fewest = min(self.tuning.fewest, math.ceil(self.patience))
@@ -134,8 +135,10 @@ class HandOver(CheckedFields):
 
     def wants_certificate(self, state: HandOverState) -> bool:
         """Ask for a certificate after a share of the patience, twice that, four times that, ..."""
+        if state.has_handed or state.steps < self.first_look:
+            return False
         looks, rest = divmod(state.steps, self.first_look)
-        return not state.has_handed and rest == 0 and looks > 0 and looks & (looks - 1) == 0
+        return rest == 0 and looks & (looks - 1) == 0
 
     def told(self, problem: Any, state: HandOverState, certificate: Certificate, tol: float) -> bool:
         """Hand over at a certificate of this state that shows a stall; say whether it did."""

@@ -118,6 +118,8 @@ class WorkingSquare:
         """Visit every row as part of a random piece; return the gap found on first visits."""
         t = self.tuning
         sweeps = (t.sweep_target_alone, t.max_sweeps_alone) if self.n_pieces == 1 else (t.sweep_target, t.max_sweeps)
+        if self.n_pieces == 1:
+            return self._descend(np.arange(self.m), self.piece_K[0], *((1.0, 1) if is_single else sweeps))
         pieces = np.array_split(rng.permutation(self.m), self.n_pieces)
         found = 0.0
         at_once = len(self.piece_K)
@@ -132,9 +134,8 @@ class WorkingSquare:
         return found
 
     def _gather(self, rows: Array, out: Array) -> None:
-        """Write the square of a piece into ``out``; that of the whole set is there."""
-        if self.n_pieces > 1:
-            gather(self.fast_K.reshape(-1), self.m, rows, rows, out)
+        """Write the square of a piece into ``out``."""
+        gather(self.fast_K.reshape(-1), self.m, rows, rows, out)
 
     def push_on(self) -> None:
         """Go on in the direction of the last epoch: Nesterov's momentum, which ends where the dual value falls."""
