@@ -44,6 +44,7 @@ from softmargin.solvers.linear_svm._newton_system import NewtonSystem
 from softmargin.solvers.linear_svm.interior_work import (
     count_corrections,
     count_unknowns,
+    is_factor_dear,
     is_joint,
     is_single_worth,
 )
@@ -62,6 +63,11 @@ class InteriorPointTuning(NamedTuple):
     boundary: float = 0.995  # share of the step to the boundary; by hand, as usual
     corrections: int = 2  # of products that stray, at most, where a factor is cheap; measured: section 7
     most_corrections: int = 10  # where a factor takes twice as long as so many; measured: section 7
+    dear_corrections: int = 40  # where a factor takes longer than so many; measured: section 7
+    half: float = 0.5  # of the way to a target, from which a lower one is tried with the same factor; by hand
+    targets: int = 6  # of one factor that are lower than the first, at most; by hand
+    shrink: float = 0.3  # of the last target is the next one; by hand
+    less: float = 0.9  # of the sum of products must a lower target leave, at most; by hand
     short: float = 0.7  # of the way to the target: a shorter step is worth more than the usual corrections; measured
     idle: int = 3  # of so many that are allowed, one may bring nothing before the next; by hand
     reach: float = 0.3  # added to the step for which a correction aims: Gondzio (1996) has 0.1
@@ -144,47 +150,35 @@ class InteriorPoint(Resumable):
         return state
 
     def step(self, problem: BlockDualProblem, state: InteriorState) -> InteriorState:
-        """Predict, correct, and go as far as all variables stay positive."""
+        """Predict, correct, aim lower where a factor is dear, and go as far as all variables stay positive."""
         state.first = None
         if not state.lower.size:
             return state
         tuning, here = self.tuning, self._evaluate(problem, state)
         system = NewtonSystem(state, here, is_joint(problem), tuning)
         now, size = state.pairs(), state.lower.size + state.upper.size
-        mu = (now.lower @ now.s + now.upper @ now.t) / size
+        total = float(now.lower @ now.s + now.upper @ now.t)
         low, high = -now.lower * now.s, -now.upper * now.t
-        V, move = system.solve(low, high)
+        _, move = system.solve(low, high)
         a = min(1.0, _longest(now, move))
-        reached = (
-            _product_after(now.lower, now.s, move.lower, move.s, a)
-            + _product_after(now.upper, now.t, move.upper, move.t, a)
-        ) / size
-        target = mu * max((reached / mu) ** tuning.power, tuning.least_fall)
-        aim(now.lower, now.s, move.lower, move.s, target, low)
-        aim(now.upper, now.t, move.upper, move.t, target, high)
-        V, move = system.solve(low, high)
-        a = reached_by = _longest(now, move)
-        best, corrections, idle = (V, move), count_corrections(problem, tuning.corrections, tuning.most_corrections), 0
-        for made in range(corrections):
-            if a >= (1.0 if made < tuning.corrections else tuning.short):
+        target = total / size * max((_total_after(now, move, a) / total) ** tuning.power, tuning.least_fall)
+        is_dear = is_factor_dear(problem)
+        corrections = count_corrections(
+            problem, tuning.corrections, tuning.dear_corrections if is_dear else tuning.most_corrections
+        )
+        best = _aimed(system, move, target, corrections, tuning)
+        is_lowered = is_dear and 0.5 * float(np.linalg.norm(here.implied - state.V)) ** 2 < total
+        for _ in range(tuning.targets if is_lowered else 0):
+            if best.a < tuning.half:
                 break
-            tried, rest = min(1.0, reached_by + tuning.reach), (target, tuning.width)
-            more_low, more_high = np.empty_like(low), np.empty_like(high)
-            recentre(now.lower, now.s, move.lower, move.s, tried, *rest, low, more_low)
-            recentre(now.upper, now.t, move.upper, move.t, tried, *rest, high, more_high)
-            low, high = more_low, more_high
-            V, move = system.solve(low, high)
-            reached_by = _longest(now, move)
-            idle = 0 if reached_by >= a + tuning.gain else idle + 1
-            if not idle:
-                best, a = (V, move), reached_by
-            elif idle >= corrections // tuning.idle:
+            target *= tuning.shrink
+            lower = _aimed(system, best.move, target, corrections, tuning)
+            if lower.a < tuning.half or lower.left(now) > tuning.less * best.left(now):
                 break
-        V, move = best
-        a = min(1.0, tuning.boundary * a)
-        state.V += a * V
-        for mine, change in zip(now, move, strict=True):
-            mine += a * change
+            best = lower
+        state.V += best.a * best.V
+        for mine, change in zip(now, best.move, strict=True):
+            mine += best.a * change
         state.here = None
         return state
 
@@ -227,8 +221,54 @@ class InteriorPoint(Resumable):
         return state.here
 
 
+class _Step(NamedTuple):
+    """Moves of all variables, and how much of them is made."""
+
+    V: Array
+    move: Pairs
+    a: float
+
+    def left(self, now: Pairs) -> float:
+        """Return the sum of all products behind the step."""
+        return _total_after(now, self.move, self.a)
+
+
+def _aimed(system: NewtonSystem, move: Pairs, target: float, corrections: int, tuning: InteriorPointTuning) -> _Step:
+    """Aim at products of ``target`` less what a known move would add to them, and correct those that stray."""
+    now = system.now
+    low, high = np.empty_like(now.lower), np.empty_like(now.upper)
+    aim(now.lower, now.s, move.lower, move.s, target, low)
+    aim(now.upper, now.t, move.upper, move.t, target, high)
+    V, move = system.solve(low, high)
+    a = reached_by = _longest(now, move)
+    best, idle = (V, move), 0
+    for made in range(corrections):
+        if a >= (1.0 if made < tuning.corrections else tuning.short):
+            break
+        tried, rest = min(1.0, reached_by + tuning.reach), (target, tuning.width)
+        more_low, more_high = np.empty_like(low), np.empty_like(high)
+        recentre(now.lower, now.s, move.lower, move.s, tried, *rest, low, more_low)
+        recentre(now.upper, now.t, move.upper, move.t, tried, *rest, high, more_high)
+        low, high = more_low, more_high
+        V, move = system.solve(low, high)
+        reached_by = _longest(now, move)
+        idle = 0 if reached_by >= a + tuning.gain else idle + 1
+        if not idle:
+            best, a = (V, move), reached_by
+        elif idle >= corrections // tuning.idle:
+            break
+    return _Step(*best, min(1.0, tuning.boundary * a))
+
+
 def _longest(now: Pairs, move: Pairs) -> float:
     return min(float(longest_step(x, dx)) for x, dx in zip(now, move, strict=True))
+
+
+def _total_after(now: Pairs, move: Pairs, a: float) -> float:
+    """Return the sum of all products after a step a."""
+    return _product_after(now.lower, now.s, move.lower, move.s, a) + _product_after(
+        now.upper, now.t, move.upper, move.t, a
+    )
 
 
 def _product_after(x: Array, z: Array, dx: Array, dz: Array, a: float) -> float:

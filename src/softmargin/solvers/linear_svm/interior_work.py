@@ -11,7 +11,15 @@ import numpy as np
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.operator import SCATTERED, is_thin
 
-__all__ = ["StepWork", "count_corrections", "count_unknowns", "is_joint", "is_single_worth", "step_work"]
+__all__ = [
+    "StepWork",
+    "count_corrections",
+    "count_unknowns",
+    "is_factor_dear",
+    "is_joint",
+    "is_single_worth",
+    "step_work",
+]
 
 ARRAYS = 24  # of the shape of all pairs, at most, at once
 SOLUTIONS = 6  # with one factor, with those that a point implies: a predictor, a corrector and two corrections
@@ -19,6 +27,8 @@ SHARE = 0.5  # of the time of a factor that corrections may take; by hand
 SLOWER = 4.0  # is a multiplication with a vector, or a few columns, than one of BLAS with squares; by timings
 SAVING = 0.5  # of the time of a factor, by float32; timings: 0.5 on x86 and ARM
 PRODUCTS = 3.0  # of a solution with a factor of float32, in the mean; measured: maths, section 7
+READ = 30.0  # is a multiplication by a number from memory than one of BLAS with squares; by timings
+DEAR = 40.0  # solutions in the time of a factor, from which it is used for lower targets; measured: section 7
 PASSES = 300.0  # multiplications in the time of the passes of a solution over one pair; by timings: 40 ns
 
 
@@ -47,6 +57,13 @@ def count_corrections(problem: BlockDualProblem, few: int, most: int) -> int:
     """
     affordable = SHARE * _factor_work(problem) / max(_solution_work(problem), 1.0)
     return int(max(min(affordable, most), few))
+
+
+def is_factor_dear(problem: BlockDualProblem) -> bool:
+    """Say whether a factor takes as long as dozens of solutions, each of which reads it and X from memory."""
+    unknowns, pairs = float(count_unknowns(problem)), len(problem.y) * (problem.n_classes - 1.0)
+    solution = READ * (unknowns**2 + 2.0 * pairs * _widths(problem)[1])
+    return _factor_work(problem) > DEAR * solution
 
 
 def is_single_worth(problem: BlockDualProblem) -> bool:
