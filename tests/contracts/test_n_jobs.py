@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from softmargin import KernelSVC, L1BallClassifier, LinearSVC, SoftmaxRegression, TraceBallRegressor, softmax_path
 from softmargin.core import threads as core_threads
-from softmargin.core.threads import threads
+from softmargin.core.threads import spread, threads
 from softmargin.data import blobs, read_libsvm, write_libsvm
 from softmargin.kernels import Rbf
 from softmargin.kernels.points import slices, square_rows, take_rows
@@ -231,3 +231,9 @@ def test_long_strips_of_several_threads_are_within_the_roundings_that_are_counte
         np.testing.assert_allclose(found, K.T @ weights, atol=1e-12)
         assert longest
         assert max(min(step, m) + parts for step, parts in longest) <= counted
+    longest.clear()
+    with threads(4):  # among other items strips are as long, though each has one thread
+        spread(lambda _: row_store.sum_rows(K, np.arange(m), weights), range(4))
+        counts = spread(lambda _: row_store.row_roundings(n, m), range(4))
+    assert {step for step, _ in longest} == {100}
+    assert max(min(step, m) + parts for step, parts in longest) <= counts[0]

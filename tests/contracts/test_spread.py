@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info
 
 from softmargin.core.deadline import OutOfTime, alarm, check_time, deadline
 from softmargin.core.errors import IncompatibleError
-from softmargin.core.threads import WORTH, interruption, n_threads, row_shares, spread, threads, wide_blas
+from softmargin.core.threads import WORTH, interruption, n_around, n_threads, row_shares, spread, threads, wide_blas
 
 
 def test_results_come_in_the_order_of_the_items():
@@ -48,6 +48,15 @@ def test_threads_that_are_left_over_go_to_the_first_items():
         assert spread(lambda _: n_threads(), range(3)) == [2, 2, 1]
         assert spread(lambda _: n_threads(), range(9)) == [1] * 9
         assert n_threads() == 5
+
+
+def test_items_know_how_many_threads_there_are_in_all():
+    assert n_around() == 1
+    with threads(3):
+        with threads(2):  # no more than before
+            assert (n_threads(), n_around()) == (2, 3)
+        assert spread(lambda _: (n_threads(), n_around()), range(6)) == [(1, 3)] * 6
+    assert n_around() == 1
 
 
 def test_helpers_are_no_more_than_were_called_at_one_time():

@@ -4,6 +4,7 @@
     spread(work, items)       [work(item) for item in items], several at a time; results in the order of the items
     row_shares(n, work)       slices of n rows, of so many multiplications each, for as many threads as this is worth
     n_threads()               how many there are here; one where nobody asked for more
+    n_around()                how many there are in all, with those of the other items: they queue for the interpreter
     with wide_blas(work):     BLAS has all of them for one call of so many multiplications, if it is long enough
 
 Compiled loops and NumPy's products do not hold the interpreter's lock, so threads are enough. After each call they
@@ -38,6 +39,7 @@ __all__ = [
     "N_JOBS",
     "WORTH",
     "interruption",
+    "n_around",
     "n_threads",
     "row_shares",
     "shared_interruption",
@@ -57,12 +59,18 @@ N_JOBS = (NONE, Whole(1, MOST_JOBS), Whole(-MOST_JOBS, -1))
 
 _AS_IT_IS = nullcontext()
 _SIZE: ContextVar[int | None] = ContextVar("softmargin_threads", default=None)
+_ALL: ContextVar[int] = ContextVar("softmargin_all_threads", default=1)
 _INTERRUPTION: ContextVar[threading.Event | None] = ContextVar("softmargin_interruption", default=None)
 
 
 def n_threads() -> int:
     """Return how many threads this one may use, itself included."""
     return _SIZE.get() or 1
+
+
+def n_around() -> int:
+    """Return how many threads this one and those of all other items are: as many as were asked for first."""
+    return _ALL.get()
 
 
 @contextmanager
@@ -97,10 +105,12 @@ def threads(n_jobs: int | None) -> Iterator[None]:
     size = asked if asked > 0 else max(1, _n_processors() + 1 + asked)
     around = _SIZE.get()
     before = _SIZE.set(size if around is None else min(size, around))
+    whole = _ALL.set(size if around is None else n_around())
     try:
         with _BLAS.held() if around is None else _AS_IT_IS:
             yield
     finally:
+        _ALL.reset(whole)
         _SIZE.reset(before)
 
 

@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import pointer
 from softmargin.core.deadline import check_time
-from softmargin.core.threads import n_threads, row_shares, spread
+from softmargin.core.threads import n_around, n_threads, row_shares, spread
 from softmargin.kernels.points import slices
 
 __all__ = ["RowStore", "gather", "row_roundings", "submatrix", "sum_rows"]
 
 Array = NDArray[Any]
 _STRIP = 1 << 17  # numbers summed at once: 1 MB in float64
-_LONG_STRIP = 1 << 19  # the same by one of several threads: they queue for the interpreter before and after each strip
+# The same where there are several threads, in this sum or in other items: they queue for the interpreter before and
+# after each strip.
+_LONG_STRIP = 1 << 19
 _GATHERED = 16  # multiplications of BLAS in the time that a number far from the last takes; 8 to 30 by timings
 
 
@@ -84,7 +86,7 @@ class RowStore:
 def sum_rows(K: Array, place: Array, weights: Array) -> Array:
     """Return K[place]' weights, (n, k), in float64; weights is (len(place), k), K is (any, n)."""
     shares = row_shares(K.shape[1], weights.size)
-    numbers = _STRIP if len(shares) == 1 else _LONG_STRIP
+    numbers = _STRIP if n_around() == 1 else _LONG_STRIP
     return np.concatenate(spread(lambda columns: _sum_rows(K[:, columns], place, weights, numbers), shares))
 
 
@@ -105,7 +107,7 @@ def _strip(n: int, numbers: int) -> int:
 
 def row_roundings(n: int, m: int) -> int:
     """Return how many roundings a sum of ``sum_rows`` over m rows of n numbers has, whatever share a thread has."""
-    longest = _STRIP if n_threads() == 1 else _LONG_STRIP
+    longest = _STRIP if n_around() == 1 else _LONG_STRIP
     return min(m, _strip(n // n_threads(), longest)) + -(-m // _strip(n, _STRIP))
 
 
