@@ -1,5 +1,7 @@
 """Every smooth solver of multinomial regression meets the optimum of CVXPY and scikit-learn, also on awkward data."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,7 +22,7 @@ from softmargin.solvers.softmax._ridge_objective import RidgeObjective, RidgeSta
 from softmargin.solvers.softmax.lbfgs import Lbfgs, LbfgsTuning
 from softmargin.solvers.softmax.newton import SoftmaxNewton
 from softmargin.solvers.softmax.newton_cg import NewtonCG, NewtonCGTuning
-from softmargin.solvers.softmax.primal_dual_newton import PrimalDualNewton, _followed
+from softmargin.solvers.softmax.primal_dual_newton import PrimalDualNewton, PrimalDualNewtonTuning, _followed
 from softmargin.solvers.softmax.trust_newton import TrustNewton
 
 SOLVERS = {
@@ -114,9 +116,10 @@ def test_estimate_and_value_belong_to_the_point(solver, k, fit_intercept):
     for _ in range(4):
         state = solver.step(problem, state)
         point = solver.point(problem, state)
-        assert state.value == pytest.approx(problem.primal(point).value, rel=1e-12)
+        primal, more = problem.primal(point).value, getattr(state, "ridge", problem.ridge) - problem.ridge
+        assert state.value == pytest.approx(primal + 0.5 * more * np.sum(point.weights**2), rel=1e-12)
         P_gradient, _ = problem._gradient(_probabilities(problem, point))
-        guess = problem.rough_residual(point.weights, state.value, P_gradient)
+        guess = problem.rough_residual(point.weights, primal, P_gradient)
         assert solver.estimate(problem, state) == pytest.approx(guess, rel=1e-6, abs=1e-12)
 
 
@@ -465,7 +468,7 @@ def test_probabilities_follow_the_whole_step_where_the_search_cuts_it():
     """Samples that stopped the search then have curvature in the next system."""
     data = load("digits")
     problem, solver = softmax_problem(255.0 * data.X, data.y, penalty=L2(1.0)), PrimalDualNewton()
-    state = solver.start(problem, None, np.random.default_rng(0))
+    state = solver.start(problem, problem.zero(), np.random.default_rng(0))
     while True:
         logs, scores = state.logs.reshape(len(data.y), -1).copy(), state.scores.copy()
         state = solver.step(problem, state)
@@ -476,3 +479,48 @@ def test_probabilities_follow_the_whole_step_where_the_search_cuts_it():
     found = state.logs.reshape(len(data.y), -1)
     np.testing.assert_allclose(found, _followed(logs, np.exp(logs), end, solver.tuning.floor), atol=1e-8)
     assert np.abs(found - _followed(logs, np.exp(logs), short, solver.tuning.floor)).max() > 1e-3
+
+
+def test_the_ridge_falls_to_that_of_the_problem_and_the_weights_remain_those_of_q():
+    problem, solver = make(3, C=20.0), PrimalDualNewton(PrimalDualNewtonTuning(light=0.0))
+    state, n = solver.start(problem, None, np.random.default_rng(0)), len(problem.y)
+    ridges = [state.ridge]
+    while state.ridge > problem.ridge:
+        q, W, cut = np.exp(state.logs.reshape(n, -1)), state.weights.copy(), state.cut
+        pulls = (q - np.eye(3)[problem.y]) / state.ridge
+        if cut >= solver.tuning.near:
+            solver._lower_ridge(problem, state.objective, state)
+            q = np.exp(state.logs.reshape(n, -1))
+            np.testing.assert_allclose((q - np.eye(3)[problem.y]) / state.ridge, pulls, rtol=1e-9, atol=1e-15)
+            np.testing.assert_array_equal(state.weights, W)
+            state.cut = 0.0
+        value, gradient = state.value, state.gradient.copy()
+        state.objective.evaluate(state)
+        state.objective.fill_gradient(state)
+        assert value == pytest.approx(state.value, rel=1e-12)
+        np.testing.assert_allclose(gradient, state.gradient, atol=1e-9 * np.abs(gradient).max())
+        state = solver.step(problem, state)
+        ridges.append(state.ridge)
+    assert state.ridge == problem.ridge
+    assert max(a / b for a, b in pairwise(ridges)) <= solver.tuning.fall * (1.0 + 1e-12)
+    assert solver.start(problem, solver.point(problem, state), np.random.default_rng(0)).ridge == problem.ridge
+
+
+def test_a_falling_ridge_takes_fewer_steps_than_the_last_one_from_the_start():
+    data, rng = load("digits"), np.random.default_rng(0)
+    X = 255.0 * data.X[:400] * (rng.random((400, data.X.shape[1])) < 0.3)
+    problem = softmax_problem(X, data.y[:400], C=1000.0, penalty=L2(1.0))
+    steps = [
+        fit(problem, PrimalDualNewton(), tol=1e-3, init=init).trace[-1].iteration for init in (None, problem.zero())
+    ]
+    assert steps[0] < 0.8 * steps[1]
+
+
+def test_a_ridge_that_hardly_matters_falls_at_once():
+    X, y = np.random.default_rng(0).standard_normal((300, 3)), np.arange(300) % 3
+    problem, solver = softmax_problem(X, y, C=1000.0, penalty=L2(1.0)), PrimalDualNewton()
+    state = solver.start(problem, None, np.random.default_rng(0))
+    assert state.ridge > 9.0 * problem.ridge
+    for _ in range(3):
+        state = solver.step(problem, state)
+    assert state.ridge == problem.ridge

@@ -76,13 +76,13 @@ def class_grams(
         keep = kept[c]
         weights = curvature[keep, c] / np.minimum(shares[keep, c], 1.0)
         diagonal = sums[:, c].copy()
-        diagonal[:-1] += problem.ridge
+        diagonal[:-1] += objective.ridge
         scales[:, c] = unit_roots(diagonal)
         A = scaled_rows(X, keep, np.sqrt(weights), 1.0 / scales[:, c], problem.bias)
         with wide_blas(A.size * float(d)):
             H = A.T @ A
         entries = np.einsum("jj->j", H)  # a view
-        entries[:-1] += problem.ridge / np.square(scales[:-1, c])
+        entries[:-1] += objective.ridge / np.square(scales[:-1, c])
         np.maximum(entries, 1.0, out=entries)
         return np.asarray(factored(H).T)
 

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import spotrf, spotrs  # as cho_factor and cho_solve, without their layers
 
 from softmargin.core.deadline import has_time_for
-from softmargin.core.protocols import RidgeProblem
 from softmargin.core.threads import row_shares, spread, wide_blas
 from softmargin.matrices.rows import as_rows, fill_scaled
 from softmargin.solvers.common.conjugate_gradients import Metric
@@ -113,7 +112,7 @@ def make_metric(
         return apart(partial(_solve_each, inverses), objective)
     diagonal = _diagonal(objective, rows, tuning)
     squares = objective.matrix(diagonal).mean(axis=1)
-    factor = _shared_factor(objective.problem, X, keep, curvature.mean(axis=1), squares)
+    factor = _shared_factor(objective, X, keep, curvature.mean(axis=1), squares)
     return apart(partial(_solve_shared, factor, np.sqrt(diagonal).reshape(d + 1, -1)), objective)
 
 
@@ -129,8 +128,8 @@ def apart(metric: Metric, objective: RidgeObjective) -> Metric:
         right[:, :m] -= shared
         out = metric(right.ravel()).reshape(-1, k)[:, :m]
         right[:, :m] = out - out.mean(axis=1, keepdims=True)
-        if problem.ridge > 0.0:  # intercepts have none, and their gradient has no such part
-            right[:-1, :m] += shared[:-1] / problem.ridge
+        if objective.ridge > 0.0:  # intercepts have none, and their gradient has no such part
+            right[:-1, :m] += shared[:-1] / objective.ridge
         return right.ravel()
 
     return solve
@@ -179,22 +178,22 @@ def _diagonal(objective: RidgeObjective, rows: WeightedRows, tuning: MetricTunin
     curvature = P - np.square(P)
     curvature *= rows.C[:, None]
     diagonal = np.empty((rows.X.shape[1] + 1, objective.k))
-    diagonal[:-1] = class_squares(rows.X, curvature) + problem.ridge
+    diagonal[:-1] = class_squares(rows.X, curvature) + objective.ridge
     diagonal[-1] = problem.bias * curvature.sum(axis=0)
     return np.maximum(diagonal.ravel(), tuning.least_diagonal * objective.diagonal_bound)
 
 
-def _shared_factor(problem: RidgeProblem, X: Any, keep: Array | None, weights: Array, squares: Array) -> Any:
+def _shared_factor(objective: RidgeObjective, X: Any, keep: Array | None, weights: Array, squares: Array) -> Any:
     """Return the Cholesky factor of sum_i weights_i x_i x_i' + ridge, scaled to unit diagonal.
 
     The sum is over the rows ``keep``, None for all. ``squares`` is about its diagonal: a scale that suits float32.
     """
     inverse = 1.0 / unit_roots(squares)
-    A = scaled_rows(X, keep, np.sqrt(weights), inverse, problem.bias)
+    A = scaled_rows(X, keep, np.sqrt(weights), inverse, objective.problem.bias)
     with wide_blas(A.size * float(A.shape[1])):
         H = A.T @ A
     diagonal = np.einsum("jj->j", H)  # a view
-    diagonal[:-1] += problem.ridge * np.square(inverse[:-1])
+    diagonal[:-1] += objective.ridge * np.square(inverse[:-1])
     scale = unit_roots(diagonal)
     H /= scale
     H /= scale[:, None]
@@ -246,7 +245,7 @@ def _inverse_grams(objective: RidgeObjective, X: Any, curvature: Array, tuning: 
         with wide_blas(A.size * float(d)):
             np.matmul(scaled, A.T, out=gram)
     diagonals = np.einsum("cjj->cj", grams)  # a view
-    diagonals[:, :-1] += objective.problem.ridge
+    diagonals[:, :-1] += objective.ridge
     np.maximum(diagonals, tuning.least_diagonal * objective.matrix(objective.diagonal_bound).T, out=diagonals)
     scales = np.sqrt(diagonals)
     scales = scales[:, :, None] * scales[:, None, :]

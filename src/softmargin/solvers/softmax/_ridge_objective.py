@@ -67,7 +67,7 @@ class RidgeObjective:
 
     def __init__(self, problem: RidgeProblem, rotation: Rotation | None = None) -> None:
         self.problem, self.rotation = problem, rotation or Rotation(problem.X)
-        self.X = self.rotation.A
+        self.X, self.ridge = self.rotation.A, problem.ridge  # a solver may have it fall to that of the problem
         self.n, d = self.X.shape
         self.losses = SoftmaxLosses(problem, self.X, is_compact=True)
         self.matrix, self.k = self.losses.matrix, self.losses.k
@@ -108,12 +108,12 @@ class RidgeObjective:
         """Compute probabilities and F from the scores."""
         W = state.weights[: self.n_penalised]
         losses = self.losses.fill_probabilities(state.scores, self.P)
-        state.value = losses + 0.5 * self.problem.ridge * float(W @ W)
+        state.value = losses + 0.5 * self.ridge * float(W @ W)
 
     def line(self, state: RidgeState, D: Array) -> "RidgeLine":
         """Return F along D; it holds until the next line."""
         self.losses.fill_move(D, self.T)
-        W, V, ridge = state.weights[: self.n_penalised], D[: self.n_penalised], self.problem.ridge
+        W, V, ridge = state.weights[: self.n_penalised], D[: self.n_penalised], self.ridge
         return RidgeLine(self, state, D, 0.5 * ridge * float(W @ W), ridge * float(W @ V), ridge * float(V @ V))
 
     def hessian_times(self, rows: WeightedRows, V: Array, T: Array, out: Array) -> None:
@@ -121,12 +121,12 @@ class RidgeObjective:
         times(rows.X, V, self.problem.bias, self.k, T)
         self.losses.fill_curvature(rows.P, T, rows.C, T)
         adjoint(rows.X, T, self.problem.bias, self.k, out)
-        out[: self.n_penalised] += self.problem.ridge * V[: self.n_penalised]
+        out[: self.n_penalised] += self.ridge * V[: self.n_penalised]
 
     def fill_gradient(self, state: RidgeState) -> None:
         """Compute the gradient of F from the probabilities."""
         self.losses.fill_gradient(self.P, self.trial, state.gradient)
-        state.gradient[: self.n_penalised] += self.problem.ridge * state.weights[: self.n_penalised]
+        state.gradient[: self.n_penalised] += self.ridge * state.weights[: self.n_penalised]
 
 
 class RidgeLine(NamedTuple):
@@ -240,7 +240,8 @@ class RidgeSolver(Resumable, Generic[State]):
         """Estimate the residual from the cached gradient."""
         objective = self._objective(problem, state)
         W, G = (objective.matrix(flat)[:-1] for flat in (state.weights, state.gradient))
-        return problem.rough_residual(W, state.value, G - problem.ridge * W)
+        more = 0.5 * (objective.ridge - problem.ridge) * float(np.vdot(W, W))
+        return problem.rough_residual(W, state.value - more, G - objective.ridge * W)
 
     def _new_objective(self, problem: RidgeProblem) -> RidgeObjective:
         return RidgeObjective(problem)

@@ -122,7 +122,7 @@ def fill_hessian(objective: RidgeObjective, H: Array) -> None:
     H[:] = 0.0
     (_add_two if objective.k == 1 else _add_many)(objective, H)
     blocks = H.reshape(k, len(H) // k, k, len(H) // k)
-    np.einsum("cjcj->cj", blocks)[:, :r] += objective.problem.ridge  # a view, as the next one
+    np.einsum("cjcj->cj", blocks)[:, :r] += objective.ridge  # a view, as the next one
     if objective.k > 1 and objective.problem.fit_intercept:
         intercepts = blocks[:, r, :, r]
         intercepts += np.einsum("cc->c", intercepts).mean()
