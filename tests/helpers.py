@@ -121,14 +121,18 @@ class Clock:
 
 
 class Fake:
-    """A problem whose residual after t steps is ``residual(t)``; judging takes ``price`` seconds."""
+    """A problem whose residual after t steps is ``residual(t)``; judging takes ``price`` seconds.
 
-    def __init__(self, residual=lambda t: 1.0, *, clock=None, price=0.0):
-        self.residual, self.clock, self.price = residual, clock or Clock(), price
+    The primal value moves by ``drift`` in a step, so that no run looks idle.
+    """
+
+    def __init__(self, residual=lambda t: 1.0, *, clock=None, price=0.0, drift=2.0**-40):
+        self.residual, self.clock, self.price, self.drift = residual, clock or Clock(), price, drift
 
     def certificate(self, point):
         self.clock.now += self.price
-        return Certificate("duality gap", 1.0, 1.0 - self.residual(point), self.residual(point))
+        primal = 1.0 + self.drift * point
+        return Certificate("duality gap", primal, primal - self.residual(point), self.residual(point))
 
 
 @dataclass(frozen=True)

@@ -248,9 +248,9 @@ def test_every_hinge_solver_by_name_meets_the_tolerance(three, multiclass, solve
 )
 def test_every_squared_hinge_solver_by_name_meets_the_tolerance(three, kernel, solver):
     X, y = three
-    clf = make("one_vs_rest", "squared_hinge", kernel=kernel, solver=solver, tol=1e-5).fit(X, y)
+    clf = make("one_vs_rest", "squared_hinge", kernel=kernel, C=0.1, solver=solver, tol=1e-5).fit(X, y)
     assert clf.certificate_.residual <= 1e-5
-    exact = make("one_vs_rest", "squared_hinge", kernel=kernel, solver="smo").fit(X, y)
+    exact = make("one_vs_rest", "squared_hinge", kernel=kernel, C=0.1, solver="smo").fit(X, y)
     assert clf.certificate_.primal == pytest.approx(exact.certificate_.primal, rel=1e-5)
 
 

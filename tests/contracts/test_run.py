@@ -34,6 +34,12 @@ def test_judge_is_asked_at_powers_of_two_that_the_passes_can_pay(clock):
     assert (result.seconds, result.certificate_seconds) == (1000.0, 5.0 * len(asked))
 
 
+@pytest.mark.parametrize(("guess", "end"), [(lambda t: 1.0, 64), (lambda t: 0.0, 2)])
+def test_a_run_in_which_no_digit_moves_ends(clock, guess, end):
+    result = solve(Fake(clock=clock, drift=0.0), Counter(guess=guess), stop=Stop(max_iter=1000))
+    assert (result.status, result.n_iter) == (Status.ROUNDING, end)
+
+
 def test_judge_is_asked_after_the_first_pass_of_a_solver_without_an_estimate(clock):
     result = solve(Fake(clock=clock), Counter(lambda t: math.inf), stop=Stop(max_iter=100))
     assert judged_at(result) == [1, 64, 100]
@@ -200,7 +206,7 @@ def test_of_samples_the_last_point_is_returned(clock):
 
 def test_a_better_point_does_not_hide_a_failure(clock):
     problem = Fake(clock=clock)
-    problem.certificate = lambda point: duality_gap(Rounded(1.0 if point < 100 else math.nan), Rounded(0.0))
+    problem.certificate = lambda point: duality_gap(Rounded(1.0 + point if point < 100 else math.nan), Rounded(0.0))
     result = solve(problem, Counter(), stop=Stop(1e-3, 100))
     assert (result.status, result.point) == (Status.FAILED, 100)
 

@@ -328,6 +328,15 @@ def test_the_model_saves_loads_and_has_probabilities(tmp_path, k):
     assert loaded.info["certificate"]["kind"] == "stationarity"
 
 
+def test_one_class_with_all_the_weight_ends_where_no_digit_moves(three):
+    X, y = three  # F has no minimum: it falls to 0 as the intercept grows
+    with pytest.warns(NotCertifiedWarning, match="Rounding errors alone"):
+        clf = SoftmaxRegression(max_iter=1000).fit(X, y, sample_weight=np.where(y == y[0], 1.0, 0.0))
+    assert clf.n_iter_ < 100
+    assert clf.certificate_.primal < 1e-12
+    assert (clf.predict(X) == y[0]).all()
+
+
 def test_an_svm_has_no_probabilities(three):
     model = LinearSVC().fit(*three).model()
     assert not model.has_probabilities

@@ -27,6 +27,7 @@ class ScheduleTuning(NamedTuple):
     fall: float = 0.7  # to which the estimate must fall after a certificate that did not meet tol; by hand
     stuck: float = 0.05  # of tol: an estimate below it that the certificate does not follow is rounding; by hand
     still: float = 0.9  # share of the last residual above which a certificate has not moved; by hand
+    idle: int = 32  # passes that change no digit of a certificate, after which none is expected to; by hand
 
 
 @dataclass
@@ -39,6 +40,10 @@ class Schedule:
     n_scheduled: int = 0
     refused: float = math.inf  # residual of the last certificate that did not meet tol
     is_stuck: bool = False
+    primal: float = math.nan  # of the last certificate
+    bound: float = math.nan
+    same_since: int = 0  # first pass with a certificate that is equal to the last one
+    is_idle: bool = False  # no digit of them moves
     decay: float = 0.0  # share of the first gap at which the run ends; 0 for none
     first_gap: float = math.inf  # after the first pass
 
@@ -61,18 +66,27 @@ class Schedule:
         self.n_scheduled += 1
         return True
 
-    def note(self, certificate: Certificate) -> None:
-        """Note a certificate: a run is stuck where it stays, while the solver sees next to no gap in its precision."""
+    def note(self, certificate: Certificate, iteration: int) -> None:
+        """Note a certificate: a run is stuck where it stays, while the solver sees next to no gap in its precision.
+
+        It is idle where no digit moves, in some dozens of passes or while the solver sees no gap at all: F may have no
+        minimum (one class has all the weight), or one that the solver cannot tell from its point.
+        """
         residual = certificate.residual
         if self.decay > 0.0 and math.isinf(self.first_gap):
             self.first_gap = _distance(certificate)
         is_still = residual >= self.tuning.still * self.refused
         self.is_stuck = 0.0 < self.ask_below <= self.tuning.stuck * self.tol < residual and is_still
+        if (certificate.primal, certificate.bound, residual) != (self.primal, self.bound, self.refused):
+            self.primal, self.bound, self.same_since = certificate.primal, certificate.bound, iteration
         self.refused = residual
+        passes = iteration - self.same_since
+        self.is_idle = passes >= self.tuning.idle or (passes > 0 and self.ask_below == 0.0)
 
     def restart(self) -> None:
         """Believe the estimates of another solver, which goes on from here."""
         self.ask_below, self.refused, self.is_stuck = self.tol, math.inf, False
+        self.primal, self.is_idle = math.nan, False
 
     def has_decayed(self, certificate: Certificate) -> bool:
         """Say whether the gap is at most the share of the first one that was asked for."""

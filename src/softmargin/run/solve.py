@@ -224,7 +224,7 @@ class _Run:
         self.is_torn = False
         moments = [gram.moment for gram in self.watched]  # before the certificate, which may cache more
         if self.schedule.is_due(self.iteration, estimate) or self.is_asked_for():
-            self.schedule.note(self.evaluate())
+            self.schedule.note(self.evaluate(), self.iteration)
         asked = self.shown(estimate, moments) if self.watchers else None
         return asked or (Status.STOPPED if self.has_own_end() else None)
 
@@ -278,8 +278,8 @@ class _Run:
             return Status.FAILED
         if self.schedule.has_decayed(self.certificate):
             return Status.DECAYED
-        is_limited = self.certificate.is_limited(self.stop.tol) or (self.schedule.is_stuck and self.is_narrow())
-        return Status.ROUNDING if is_limited else None
+        has_stalled = self.schedule.is_idle or (self.schedule.is_stuck and self.is_narrow())
+        return Status.ROUNDING if has_stalled or self.certificate.is_limited(self.stop.tol) else None
 
     def is_narrow(self) -> bool:
         """Say whether the solver sees kernel values in float32; certificates are float64 all the same."""
