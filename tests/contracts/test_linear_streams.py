@@ -5,6 +5,7 @@ import pickle
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
@@ -335,6 +336,13 @@ def test_a_chunk_that_fails_changes_nothing():
     other = streamed(MODELS["softmax"], X, y)
     np.testing.assert_array_equal(model.partial_fit(X, y).coef_, other.partial_fit(X, y).coef_)
     assert model.certificate_.bound > bound
+
+
+@pytest.mark.parametrize("classes", [range(3), (2, 0, 1), pd.Series([0, 1, 2]), pd.Index([0, 1, 2])])
+def test_classes_may_be_a_range_or_a_column(classes):
+    X, y = blobs(60, 4, 3, seed=0)
+    clf = sm.LinearSVC(random_state=0).partial_fit(X, y, classes=classes)
+    np.testing.assert_array_equal(clf.classes_, [0, 1, 2])
 
 
 def test_the_first_call_needs_classes_and_some_settings_have_no_stream():

@@ -97,7 +97,9 @@ def encoded(y: Array) -> tuple[Array, Array]:
 
 
 def checked_labels(classes: Any) -> Array:
-    """Return the sorted labels of at least two classes that a user names."""
+    """Return the sorted labels of at least two classes that a user names: a list, a range, an array or a column."""
+    if isinstance(classes, range) or hasattr(classes, "__array__"):
+        classes = np.asarray(classes)
     values = as_numbers(classes)  # None where the labels are text
     is_list = isinstance(classes, list | tuple | np.ndarray) and (values is None or bool(np.isfinite(values).all()))
     kind = type_of_target(classes, input_name="classes") if is_list else ""
