@@ -50,7 +50,7 @@ def test_the_distance_to_the_tolerance(gaps, words):
     assert ("rate" in words) == ("rate" in found)
 
 
-@pytest.mark.parametrize("status", [Status.ROUNDING, Status.FAILED, Status.CONVERGED])
+@pytest.mark.parametrize("status", [Status.ROUNDING, Status.STALLED, Status.FAILED, Status.CONVERGED])
 def test_where_more_work_would_not_help_nothing_is_said(status):
     assert advice_for(result(0.5, 0.02, status=status), 1e-3) == ""
 

@@ -249,7 +249,7 @@ def test_size_that_is_too_small_grows_until_the_gap_closes():
         state = solver.step(problem, state)
     assert state.size > 100
     stuck = fit(problem, BallBlockFrankWolfe(size=20), tol=1e-7, max_iter=100)
-    assert stuck.status is Status.MAX_ITER
+    assert stuck.status is Status.STALLED
     assert stuck.certificate.residual > 1e-4
 
 

@@ -78,7 +78,7 @@ def solvers_of(result):
 def test_a_solver_that_stalls_hands_over_and_the_other_finishes():
     problem = make_problem("blobs")
     alone = solve(problem, Idle(), stop=Stop(1e-6, 200), rng=0)
-    assert alone.status is Status.MAX_ITER
+    assert alone.status is Status.STALLED
     result = solve(problem, pair(), stop=Stop(1e-6, 200), rng=0)
     assert result.status is Status.CONVERGED
     assert solvers_of(result)[0] == "Idle"

@@ -14,6 +14,7 @@ class Status(enum.Enum):
     CONVERGED = "converged"
     DECAYED = "decayed"
     ROUNDING = "limited by rounding"
+    STALLED = "stalled"
     MAX_ITER = "max_iter"
     MAX_SECONDS = "max_seconds"
     STOPPED = "stopped"
@@ -36,6 +37,10 @@ _SENTENCES = {
     Status.ROUNDING: (
         "Rounding errors alone exceed tol, whatever the solver does: use float64, centre and scale the features, "
         "or ask for a looser tol."
+    ),
+    Status.STALLED: (
+        "No pass changes a digit of the certificate: the solver stands still, or the optimum is at infinity, as where "
+        "one class has all the sample weight. Use another solver or a looser tol."
     ),
     Status.FAILED: "The objective or its bound is not a finite number: check the data for huge values, or lower C.",
 }

@@ -118,8 +118,8 @@ class _Run:
     def __init__(self, problem: Any, solver: Any, stop: Stop, watchers: Sequence[Watcher]) -> None:
         self.problem, self.solver, self.stop, self.watchers = problem, solver, stop, watchers
         # What only some solvers have, found once: small fits make thousands of steps a second.
-        names = ("told", "wants_certificate", "is_over")
-        self.told, self.wants_certificate, self.own_end = (getattr(solver, name, None) for name in names)
+        names = ("told", "wants_certificate", "is_over", "has_finisher")
+        self.told, self.wants_certificate, self.own_end, self.waiting = (getattr(solver, name, None) for name in names)
         self.state: Any = None
         self.point: Any = None
         self.certificate: Certificate | None = None
@@ -278,8 +278,14 @@ class _Run:
             return Status.FAILED
         if self.schedule.has_decayed(self.certificate):
             return Status.DECAYED
-        has_stalled = self.schedule.is_idle or (self.schedule.is_stuck and self.is_narrow())
-        return Status.ROUNDING if has_stalled or self.certificate.is_limited(self.stop.tol) else None
+        is_limited = self.certificate.is_limited(self.stop.tol) or (self.schedule.is_stuck and self.is_narrow())
+        if is_limited:
+            return Status.ROUNDING
+        return Status.STALLED if self.schedule.is_idle and not self.has_finisher() else None
+
+    def has_finisher(self) -> bool:
+        """Say whether another solver waits for the one at work to stall."""
+        return self.waiting is not None and bool(self.waiting(self.state))
 
     def is_narrow(self) -> bool:
         """Say whether the solver sees kernel values in float32; certificates are float64 all the same."""

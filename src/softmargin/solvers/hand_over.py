@@ -126,6 +126,10 @@ class HandOver(CheckedFields):
         rule = getattr(self.at_work(state), "is_over", None)
         return rule is not None and bool(rule(problem, state.states[0]))
 
+    def has_finisher(self, state: HandOverState) -> bool:
+        """Say whether the second solver waits for its turn."""
+        return not state.has_handed
+
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> HandOverState:
         """Rebuild the state from a checkpoint."""
         own, parts = split_parts(arrays, plain, 1)

@@ -117,7 +117,7 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
     dual_gap_ : float
         primal - bound.
     status_ : str
-        "converged", "limited by rounding", "max_iter", "max_seconds", "stopped", "interrupted" or "failed".
+        "converged", "limited by rounding", "stalled", "max_iter", "max_seconds", "stopped", "interrupted" or "failed".
     n_iter_ : int
         Passes over the data.
     trace_ : Trace
