@@ -5,8 +5,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from softmargin.core.parameters import checked
-from softmargin.estimators.frame.cross_validation import CrossValidated, Grid, RowData
+from softmargin.estimators.frame.cross_validation import CrossValidated, Grid
 from softmargin.estimators.frame.data import Data
+from softmargin.estimators.frame.fold_paths import RowData
 from softmargin.estimators.kernel_svc import KernelSVC
 from softmargin.estimators.posing.kernels import EXACT_ROWS, looks_at_samples
 from softmargin.estimators.posing.parameters import PARAMETERS

@@ -5,10 +5,11 @@ interrupts and the watchers; solvers only ``start``, ``step`` and return their p
 always has its own certificate.
 """
 
+import functools
 import math
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -28,7 +29,8 @@ from softmargin.run.schedule import Schedule
 
 __all__ = ["solve"]
 
-_RANGE = (ArithmeticError, np.linalg.LinAlgError)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def solve(
@@ -104,12 +106,20 @@ def solve(
     return result
 
 
-def _out_of_range(problem: Exception) -> DataError:
-    """Return an error that says what to do about one of arithmetic or linear algebra."""
-    return DataError(
-        f"the numbers of this fit leave the range of float64 ({problem}). Scale the features to values near 1, "
-        "and lower C or the weights of samples and classes."
-    )
+def _in_range(work: Callable[P, T]) -> Callable[P, T]:
+    """Turn errors of arithmetic and linear algebra into one that says what to do."""
+
+    @functools.wraps(work)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return work(*args, **kwargs)
+        except (ArithmeticError, np.linalg.LinAlgError) as problem:
+            raise DataError(
+                f"the numbers of this fit leave the range of float64 ({problem}). Scale the features to values near 1, "
+                "and lower C or the weights of samples and classes."
+            ) from problem
+
+    return call
 
 
 class _Run:
@@ -147,46 +157,38 @@ class _Run:
         if init is not None if resume is None else resume.is_judged:
             self.evaluate()
 
+    @_in_range
     def start(self, init: Any, rng: np.random.Generator) -> None:
         """Let the solver start."""
-        try:
-            self.state = self.solver.start(self.problem, init, rng)
-        except _RANGE as problem:
-            raise _out_of_range(problem) from problem
+        self.state = self.solver.start(self.problem, init, rng)
 
+    @_in_range
     def restore(self, saved: Any) -> None:
         """Take the state of an earlier run."""
-        try:
-            recall(self.problem, self.solver, saved)
-        except _RANGE as problem:
-            raise _out_of_range(problem) from problem
+        recall(self.problem, self.solver, saved)
         self.state, self.iteration, self.clock.seconds = saved.state, saved.iteration, saved.seconds
         self.take_schedule(saved.schedule)
         if saved.best is not None:
             arrays, certificate = saved.best
             self.best = Best(unpacked_point(self.problem, arrays), certificate, is_recalled=True)
 
+    @_in_range
     def move(self) -> float:
         """Let the solver make a step; return its estimate, which is its own work: it counts, unlike the certificate.
 
         A solver that looks at certificates (``told``) sees that of its state first, and may hand over to another.
         """
         told, is_judged = self.told, self.evaluated_at == self.iteration
-        try:
-            if told is not None and is_judged and told(self.problem, self.state, self.certificate, self.stop.tol):
-                self.schedule.restart()
-            self.state = self.solver.step(self.problem, self.state)
-            return float(self.solver.estimate(self.problem, self.state))
-        except _RANGE as problem:
-            raise _out_of_range(problem) from problem
+        if told is not None and is_judged and told(self.problem, self.state, self.certificate, self.stop.tol):
+            self.schedule.restart()
+        self.state = self.solver.step(self.problem, self.state)
+        return float(self.solver.estimate(self.problem, self.state))
 
+    @_in_range
     def certify(self) -> Certificate:
         """Evaluate the certificate of the point."""
         with self.clock.judging():
-            try:
-                certificate: Certificate = self.problem.certificate(self.point)
-            except _RANGE as problem:
-                raise _out_of_range(problem) from problem
+            certificate: Certificate = self.problem.certificate(self.point)
             if is_time_up():  # it may have left out the bound, but none that was proven is lost
                 proven = max((row.certificate.bound for row in self.trace), default=-math.inf)
                 certificate = certificate.with_bound(proven)._replace(kind=certificate.kind)

@@ -3,7 +3,7 @@
 A grid has rows: settings such as gamma or l1_ratio. Along a row one setting varies, C or a radius, from the strongest
 regularisation to the weakest.
 
-    fold, row  --path (frame.path)-->  a certified model for every point  --scorer-->  a score on the rows held out
+    fold, row  --path (frame.fold_paths)-->  a certified model for every point  --scorer-->  a score on rows held out
     scores     --race (frame.race)-->  the points that can still be the best go on to the next folds
     the best mean score  -->  one fit to all data, at the tolerance asked for
 
@@ -15,37 +15,34 @@ rows and, where there are more threads than these, parts of rows are fitted at t
 together as leave the fewest threads without work; the more begin together, the fewer points can be given up.
 """
 
-import copy
-import math
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import config_context, get_config
+from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import _check_method_params
 
 from softmargin.backends.arrays import on_host
 from softmargin.core.errors import DataError
-from softmargin.core.parameters import Number, checked, shown
+from softmargin.core.parameters import shown
 from softmargin.core.threads import n_threads, spread, threads
 from softmargin.distributed.folds import n_cores, search_client, spread_on
 from softmargin.estimators.frame.callbacks import with_callbacks
 from softmargin.estimators.frame.data import Data
 from softmargin.estimators.frame.fit import CertifiedEstimator, at_one_moment
-from softmargin.estimators.frame.path import along
+from softmargin.estimators.frame.fold_paths import Job, RowData, path_scores
 from softmargin.estimators.frame.race import Race, best_of, best_possible
 from softmargin.estimators.frame.warnings import warn_of_path
-from softmargin.estimators.frame.waves import Task, n_parts, tasks_of, waves_of
+from softmargin.estimators.frame.waves import n_parts, tasks_of, waves_of
 from softmargin.matrices.operator import canonical
 from softmargin.run import Result
 
-__all__ = ["CrossValidated", "Grid", "RowData"]
+__all__ = ["CrossValidated", "Grid"]
 
 Array = NDArray[Any]
 _MOST_KEPT = 1 << 25  # numbers that fits to folds may leave for the fit to all data: 256 MB; by hand
@@ -58,49 +55,11 @@ class Grid(NamedTuple):
     rows: list[Any] = [None]  # noqa: RUF012  (the setting that differs between rows; one row without it)
 
 
-class RowData(NamedTuple):
-    """What is fitted to the folds for one row of the grid."""
-
-    data: Data
-    is_pairwise: bool  # X is a kernel matrix
-    settings: dict[str, Any] = {}  # noqa: RUF012  (of the estimator, beside those of the row)
-
-
-class _Job(NamedTuple):
-    """All that the fits of one row of the grid need; it can be sent to another machine."""
-
-    model: Any  # with the settings of the row
-    setting: str  # that varies
-    values: Array
-    row: RowData
-    folds: list[tuple[Array, Array]]
-    scorer: Any
-    score_params: dict[str, Any]
-    config: dict[str, Any]  # of scikit-learn
-    keeps_best: bool
-    keeps_starts: bool
-
-
-class _Found(NamedTuple):
-    """What a task found, point by point, and the model with the best score."""
-
-    scores: list[float]
-    results: list[Result]  # without points: the weights of all would fill the memory
-    starts: list[Any]  # for the fit to all data; empty where they would fill the memory
-    best: tuple[float, Any]
-
-
 class _Chosen(NamedTuple):
     """What the folds leave of a search: the best model of each, and what they have found for the chosen point."""
 
     models: list[Any]
     starts: list[Any]  # empty where nothing was kept
-
-
-def _as_score(score: Any) -> float:
-    """Return a score as a float; NaN is one, for rows that cannot be scored."""
-    is_nan = isinstance(score, float | np.floating) and bool(np.isnan(score))
-    return math.nan if is_nan else float(checked("what scoring returns", score, Number(is_finite=False)))
 
 
 class CrossValidated(CertifiedEstimator):
@@ -222,9 +181,9 @@ class CrossValidated(CertifiedEstimator):
             missing = mask & ~race.is_scored[wave[0]]
             tasks = tasks_of(wave, missing, n_parts(len(wave) * len(missing), n_at_once, self._most_parts))
             if client is None:
-                done = spread(lambda task: _path_scores(jobs[task.row], task), tasks)
+                done = spread(lambda task: path_scores(jobs[task.row], task), tasks)
             else:
-                done = spread_on(client, _path_scores, jobs, tasks)
+                done = spread_on(client, path_scores, jobs, tasks)
             for task, found in zip(tasks, done, strict=True):
                 race.take(*task, found.scores, [result.certificate.residual for result in found.results])
                 results.extend(found.results)
@@ -257,14 +216,12 @@ class CrossValidated(CertifiedEstimator):
         score_params: dict[str, Any],
         classes: Array | None,
         keeps_starts: bool,
-    ) -> list[_Job]:
+    ) -> list[Job]:
         """Return what the fits of every row of the grid need."""
-        seed, how = (
-            self._seed(),
-            (self._scorer(classes), score_params, get_config(), self._averages_folds, keeps_starts),
-        )
+        seed = self._seed()
+        how = (self._scorer(classes), score_params, get_config(), self._averages_folds, keeps_starts)
         return [
-            _Job(self._probe(grid.rows[r], seed).set_params(**row.settings), self._along[0], values, row, folds, *how)
+            Job(self._probe(grid.rows[r], seed).set_params(**row.settings), self._along[0], values, row, folds, *how)
             for r, (values, row) in enumerate(zip(grid.values, rows, strict=True))
         ]
 
@@ -337,22 +294,3 @@ class CrossValidated(CertifiedEstimator):
             .add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
             .add(scorer=self._scorer(), method_mapping=to_score)
         )
-
-
-def _path_scores(job: _Job, task: Task) -> _Found:
-    """Fit and score a model for some values, one after the other."""
-    (train, test), (data, is_pairwise, _) = job.folds[task.fold], job.row
-    with config_context(**job.config):  # other threads have scikit-learn's defaults
-        part, model = data.take(train, is_pairwise=is_pairwise), copy.copy(job.model)
-        X_test, y_test = data.held_out(train, test, is_pairwise=is_pairwise), data.y[test]
-        own_params = _check_method_params(data.X, params=job.score_params, indices=test)
-        model.n_features_in_ = X_test.shape[1]
-        scores, results, starts, best = [], [], [], (-math.inf, None)
-        for result in along(model, part, job.setting, job.values[task.points]):
-            scores.append(_as_score(job.scorer(model, X_test, y_test, **own_params)))
-            results.append(result._replace(point=None))
-            if job.keeps_starts:
-                starts.append(model._start())
-            if job.keeps_best and (best[1] is None or scores[-1] > best[0]):
-                best = scores[-1], copy.copy(model)
-        return _Found(scores, results, starts, best)

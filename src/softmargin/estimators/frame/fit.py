@@ -31,6 +31,7 @@ from softmargin.core.warn import warn_caller
 from softmargin.estimators.frame.callbacks import CallbackBridge, CallbackSupportMixin, with_callbacks
 from softmargin.estimators.frame.checkpoint import resumed
 from softmargin.estimators.frame.data import Data
+from softmargin.estimators.frame.fold_starts import FoldStarts
 from softmargin.estimators.frame.looks import Looks
 from softmargin.estimators.frame.warnings import NotCertifiedWarning, interrupted_fit, not_certified
 from softmargin.estimators.posing.fit import fit_problem, model_info
@@ -81,7 +82,7 @@ def _with_attributes(kind: type, attributes: dict[str, Any]) -> Any:
     return twin
 
 
-class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
+class CertifiedEstimator(Looks, FoldStarts, CallbackSupportMixin, BaseEstimator):
     """An estimator that is trained to a certificate, whatever it predicts.
 
     A line such as ``{tol, verbose}`` in the docstring of a subclass stands for the descriptions here.
@@ -267,18 +268,6 @@ class CertifiedEstimator(Looks, CallbackSupportMixin, BaseEstimator):
 
     def _after_fit(self, data: Data, posed: Posed) -> None:
         """Add what a fit leaves beside its model."""
-
-    def _start_numbers(self, data: Data) -> int:
-        """Return how many numbers ``_start`` has, at most; 0 where fits to parts of the samples are no start."""
-        return 0
-
-    def _start(self) -> Any:
-        """Return what this model leaves for a fit to more samples."""
-        raise NotImplementedError
-
-    def _begin_at(self, starts: list[tuple[Array, Any]], n: int) -> None:
-        """Take the mean of what fits to parts of n samples left, each with its samples, for a fit to all to start."""
-        raise NotImplementedError
 
     def _solve(self, data: Data, posed: Posed, init: Any, spent: float = 0.0, checkpoint: Any = None) -> Result:
         """Solve the problem from ``init`` in the seconds that are not ``spent``, and keep the attributes."""

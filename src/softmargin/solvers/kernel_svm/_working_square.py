@@ -116,10 +116,11 @@ class WorkingSquare:
 
     def epoch(self, rng: np.random.Generator, *, is_single: bool) -> float:
         """Visit every row as part of a random piece; return the gap found on first visits."""
-        t = self.tuning
-        sweeps = (t.sweep_target_alone, t.max_sweeps_alone) if self.n_pieces == 1 else (t.sweep_target, t.max_sweeps)
-        if self.n_pieces == 1:
-            return self._descend(np.arange(self.m), self.piece_K[0], *((1.0, 1) if is_single else sweeps))
+        t, is_alone = self.tuning, self.n_pieces == 1
+        sweeps = (t.sweep_target_alone, t.max_sweeps_alone) if is_alone else (t.sweep_target, t.max_sweeps)
+        sweeps = (1.0, 1) if is_single else sweeps
+        if is_alone:
+            return self._descend(np.arange(self.m), self.piece_K[0], *sweeps)
         pieces = np.array_split(rng.permutation(self.m), self.n_pieces)
         found = 0.0
         at_once = len(self.piece_K)
@@ -128,7 +129,7 @@ class WorkingSquare:
             # Squares of pieces depend on nothing that moves: threads gather several before the first is visited.
             spread(lambda own: self._gather(*own), zip(some, self.piece_K, strict=False))
             for rows, K in zip(some, self.piece_K, strict=False):
-                found += self._descend(rows, K, *((1.0, 1) if is_single else sweeps))
+                found += self._descend(rows, K, *sweeps)
                 if is_time_up():
                     return found
         return found

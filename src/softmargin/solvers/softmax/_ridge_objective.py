@@ -249,9 +249,12 @@ class RidgeSolver(Resumable, Generic[State]):
     def _objective(self, problem: RidgeProblem, state: State) -> RidgeObjective:
         """Return the objective of a state, built again after a checkpoint."""
         if state.objective is None:
-            state.objective = self._new_objective(problem)
+            state.objective = self._rebuilt(problem, state)
             state.objective.evaluate(state)
         return state.objective
+
+    def _rebuilt(self, problem: RidgeProblem, state: State) -> RidgeObjective:
+        return self._new_objective(problem)
 
 
 def class_squares(X: Any, weights: Array) -> Array:

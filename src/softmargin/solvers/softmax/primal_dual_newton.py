@@ -77,9 +77,9 @@ class PrimalDualNewtonTuning(NamedTuple):
     # C = 1000 a factor of 5 takes more than 63 steps on mnist, where 3 takes 28.
     first_ridge: float = 0.2
     fall: float = 3.0
-    light: float = 0.08  # share of the ridge term in F up to which the ridge falls to its last value at once; by hand
     near: float = 0.9
     flat: float = 1e-3
+    light: float = 0.08  # share of the ridge term in F up to which the ridge falls to its last value at once; by hand
     least_exact: float = 0.1  # first eta of conjugate gradients; by hand
     most_exact: float = 0.01  # least eta that cut steps lead to; by hand
     tighten: float = 3.0  # eta falls by this factor after a step that was cut; by hand
@@ -254,12 +254,10 @@ class PrimalDualNewton(RidgeSolver[PrimalDualNewtonState]):
         is_rotated = n < d and n <= self.tuning.grams.max_features
         return RidgeObjective(problem, find_rotation(problem.X) if is_rotated else Rotation(laid_out(problem.X)))
 
-    def _objective(self, problem: RidgeProblem, state: PrimalDualNewtonState) -> RidgeObjective:
-        if state.objective is None:
-            state.objective = self._new_objective(problem)
-            state.objective.ridge = state.ridge
-            state.objective.evaluate(state)
-        return state.objective
+    def _rebuilt(self, problem: RidgeProblem, state: PrimalDualNewtonState) -> RidgeObjective:
+        objective = self._new_objective(problem)
+        objective.ridge = state.ridge
+        return objective
 
 
 def _bent_rows(rows: WeightedRows, k: int, tuning: PrimalDualNewtonTuning) -> WeightedRows:
