@@ -14,13 +14,13 @@ y = np.arange(60) % 3
 
 
 class Interrupted(DualBlockDescent):
-    """A solver that presses Ctrl-C in one of its steps."""
+    """A solver that presses Ctrl-C in one of its steps on a problem of at least so many samples."""
 
     press = staticmethod(lambda: None)
-    steps, at = 0, 3
+    steps, at, least = 0, 3, 0
 
     def step(self, problem, state):
-        type(self).steps += 1
+        type(self).steps += len(problem.y) >= self.least
         if self.steps == self.at:
             self.press()
         return super().step(problem, state)
@@ -62,14 +62,14 @@ def test_a_search_of_several_fits_stops(solver):
     assert solver.steps == 3
 
 
-@pytest.mark.parametrize("at", [3, 60], ids=["in a fold", "in the last fit"])
-def test_a_search_of_ours_stops(solver, monkeypatch, at):
-    monkeypatch.setattr(Interrupted, "at", at)
+@pytest.mark.parametrize("least", [0, len(y)], ids=["in a fold", "in the last fit"])
+def test_a_search_of_ours_stops(solver, monkeypatch, least):
+    monkeypatch.setattr(Interrupted, "least", least)
     search = LinearSVCCV(Cs=[1.0, 10.0], cv=2, solver=solver, tol=1e-12, coarse_tol=0.5, early_end=False)
     with pytest.raises(KeyboardInterrupt) as caught:
         search.fit(X, y)
-    assert solver.steps == at
-    assert hasattr(search, "C_") == hasattr(search, "coef_") == (at > 3)
+    assert solver.steps == solver.at
+    assert hasattr(search, "C_") == hasattr(search, "coef_") == (least > 0)
     assert "warm_start" not in str(caught.value)
 
 

@@ -216,6 +216,23 @@ def test_least_value_is_what_a_conic_program_finds(ball, shape):
     np.testing.assert_allclose(ball.project(-Z / l2), W.value, atol=1e-4)
 
 
+@pytest.mark.parametrize("apart", range(10, 40, 2))
+def test_the_digits_of_a_projection_do_not_hang_on_where_arrays_lie(apart):
+    """Compiled loops have versions for arrays that may overlap: both must sum in the same order."""
+    rng, ball, memory = np.random.default_rng(0), L1Ball(2.0), np.zeros(100)
+    for _ in range(20):
+        V, pulls = 2.0 * rng.standard_normal((2, 5)), rng.random(2)
+        near, far = memory[:10].reshape(2, 5), np.empty((2, 5))
+        out = memory[apart : apart + 10].reshape(2, 5)
+        near[:] = V
+        assert ball.pull_into(near, pulls, 0.0, out) == ball.pull_into(V, pulls, 0.0, far)
+        np.testing.assert_array_equal(out, far)
+        theta = ball.level(V)
+        ball.shrink_into(near, theta, 1.0, out)
+        ball.shrink_into(V, theta, 1.0, far)
+        np.testing.assert_array_equal(out, far)
+
+
 @pytest.mark.parametrize("kind", [L1Ball, TraceBall])
 @given(V=matrices())
 def test_size_is_the_share_of_the_radius(kind, V):

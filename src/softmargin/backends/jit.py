@@ -28,7 +28,9 @@ from softmargin.core.warn import warn_caller
 
 __all__ = ["compiled_struct", "inline", "jit"]
 
-# Sums may be reordered and fused so that they vectorise; NaN and infinity keep their IEEE meaning.
+# Sums may be reordered and fused so that they vectorise; NaN and infinity keep their IEEE meaning. A loop that writes
+# to one array and sums entries of another has both orders, and takes one by how far the arrays are apart: first write,
+# then sum.
 FASTMATH = {"reassoc", "contract", "nsz"}
 _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy"}
 # Python never calls what is compiled into a loop.

@@ -1,4 +1,8 @@
-"""Compiled loops of the l1 ball: the threshold of its projection, and the entries shrunk by it."""
+"""Compiled loops of the l1 ball: the threshold of its projection, and the entries shrunk by it.
+
+No loop both writes entries and sums them: the compiler chooses between two orders of such a sum by how far the arrays
+lie from each other, and the last digit would hang on that.
+"""
 
 import math
 from typing import Any
@@ -42,17 +46,23 @@ def level(V: Array, radius: float, guess: float) -> Any:
     return nearest_level(V, radius, guess)
 
 
+@inline
+def _scale_back(W: Any, radius: float) -> None:
+    """Scale weights whose sizes sum to more than ``radius`` to that sum."""
+    total = 0.0
+    for j in range(W.shape[0]):
+        total += abs(W[j])
+    if total > radius:
+        for j in range(W.shape[0]):
+            W[j] *= radius / total
+
+
 @jit
 def shrunk(V: Array, theta: float, scale: float, radius: float, out: Array) -> None:
     """Write scale * sign(V) [|V| - theta]_+ , rescaled to sum to at most ``radius``: a large theta cancels digits."""
-    total = 0.0
     for j in range(V.shape[0]):
-        rest = abs(scale) * max(abs(V[j]) - theta, 0.0)
-        total += rest
-        out[j] = math.copysign(rest, scale * V[j])
-    if total > radius:
-        for j in range(V.shape[0]):
-            out[j] *= radius / total
+        out[j] = math.copysign(abs(scale) * max(abs(V[j]) - theta, 0.0), scale * V[j])
+    _scale_back(out, radius)
 
 
 @jit
@@ -83,13 +93,8 @@ def pulled(V: Array, pulls: Array, radius: float, guess: float, out: Array) -> f
             break
         is_left = True
         theta = max(new, 0.0)
-    total = 0.0
     for j in range(d):
         for at in range(j * k, j * k + k):
-            rest = max(abs(V[at]) - theta * pulls[j], 0.0)
-            total += rest
-            out[at] = math.copysign(rest, V[at])
-    if total > radius:
-        for at in range(V.shape[0]):
-            out[at] *= radius / total
+            out[at] = math.copysign(max(abs(V[at]) - theta * pulls[j], 0.0), V[at])
+    _scale_back(out, radius)
     return theta

@@ -73,13 +73,11 @@ class WestonWatkinsCorner(NamedTuple):
 
     def find_corner(self, h: Any, y: int, C: float, corner: Any) -> None:
         """Write -C where h_j > 0, and the sum at the label."""
-        own = 0.0
+        n_bound = 0
         for c in range(len(h)):
-            corner[c] = 0.0
-            if h[c] > 0.0:
-                corner[c] = -C
-                own += C
-        corner[y] = own
+            corner[c] = -C if h[c] > 0.0 else 0.0
+            n_bound += h[c] > 0.0
+        corner[y] = n_bound * C
 
 
 @inline
@@ -155,14 +153,16 @@ class WestonWatkinsAway(NamedTuple):
     def find_worst(self, h: Any, y: int, C: float, row: Any, corner: Any) -> float:
         """Write the worse end of every segment, if it is in use; return how far one may go away from all of them."""
         limit = np.inf
-        own = 0.0
         for c in range(len(h)):
             used, left = -row[c], C + row[c]
             corner[c] = row[c]
             if c != y and used > self.rounding * C and left > self.rounding * C:
                 corner[c] = 0.0 if h[c] > 0.0 else -C
                 limit = min(limit, left / used if h[c] > 0.0 else used / left)
-            own -= corner[c] if c != y else 0.0
+        corner[y] = 0.0
+        own = 0.0
+        for c in range(len(h)):
+            own -= corner[c]
         corner[y] = own
         return limit
 

@@ -312,8 +312,10 @@ def logistic_along(
     for i in range(n):
         s, e = new[i], P[i]
         inverse = 1.0 / (1.0 + e)
-        P[i] = inverse if s >= 0.0 else e * inverse
+        second = inverse if s >= 0.0 else e * inverse
         loss += C[i] * (log1p(e) + max(s, 0.0) - labels[i] * s)
-        slope += C[i] * T[i] * (P[i] - labels[i])
+        slope += C[i] * T[i] * (second - labels[i])
         bend += C[i] * T[i] * T[i] * (e * inverse * inverse)
+    for i in range(n):
+        P[i] = (1.0 if new[i] >= 0.0 else P[i]) / (1.0 + P[i])
     return loss, slope, bend

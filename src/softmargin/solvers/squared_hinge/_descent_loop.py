@@ -163,7 +163,8 @@ def descend_coordinates(
             t += 1
         total = 0.0
         for c in range(k):
-            total += gaps_[c]
             steepest_[c] = visits.beyond * largest_[c]
+        for c in range(k):
+            total += gaps_[c]
         if total <= target or done >= budget or m == 0 or alarm_[0] != 0:
             return m, done, total, rise

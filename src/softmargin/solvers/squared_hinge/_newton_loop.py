@@ -86,6 +86,7 @@ def fill_piece_dual(
     above, below = 0.0, 0.0
     for i in range(alpha.shape[0]):
         alpha[i] = max(C[i] * (slack[i] - fall[i]), 0.0) if prices[i] > 0.0 else 0.0
+    for i in range(alpha.shape[0]):
         above += alpha[i] if y[i] > 0.0 else 0.0
         below += alpha[i] if y[i] < 0.0 else 0.0
     least = min(above, below)
@@ -95,6 +96,7 @@ def fill_piece_dual(
     for i in range(alpha.shape[0]):
         alpha[i] *= up if y[i] > 0.0 else down
         forces[i] = y[i] * alpha[i]
+    for i in range(alpha.shape[0]):
         linear += alpha[i]
         square += alpha[i] * (alpha[i] / C[i]) if alpha[i] > 0.0 else 0.0
     fill_adjoint(samples.rows, samples.mean, forces, weights)

@@ -280,9 +280,10 @@ def row_pass(
                 old, new = V_[j * k + c], step[c]
                 step[c] = new - old
                 V_[j * k + c] = new
-                change += top * step[c] * step[c]
-                n_moved += step[c] != 0.0
+                n_moved += new != old
                 n_used += old != 0.0
+            for c in range(first, first + width):
+                change += top * step[c] * step[c]
         if n_moved > 0:
             _respond(cols, j, step, C_, P_, damping_, k, is_coupled, R_)
         if n_moved + n_used > 0:
