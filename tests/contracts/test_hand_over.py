@@ -299,7 +299,7 @@ def test_where_the_first_is_hopeless_the_finisher_starts_at_once():
 
 
 def test_nobody_finishes_where_the_newton_matrix_is_too_large():
-    X, y = blobs(50, 4000, 3, seed=0, sparse=True, density=0.01)
+    X, y = blobs(200, 20_000, 3, seed=0, sparse=True, density=0.01)
     problem = MulticlassSVM(X, y, C=1e9)
     assert find_solver("auto", problem) == DualBlockDescent()
 

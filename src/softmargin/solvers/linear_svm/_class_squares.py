@@ -19,10 +19,22 @@ from softmargin.core.threads import row_shares, spread
 from softmargin.matrices.operator import SCATTERED
 from softmargin.matrices.rows import CsrRows, as_rows
 
-__all__ = ["GROUP", "Columns", "Weights", "add_squares_of_classes", "as_columns", "joint_weights", "separate_weights"]
+__all__ = [
+    "Columns",
+    "Weights",
+    "add_squares_of_classes",
+    "as_columns",
+    "joint_weights",
+    "scattered_weights",
+    "separate_weights",
+]
 
 Array = NDArray[Any]
 GROUP = 3 * WIDTH  # weights at a time; by timings on mnist: four take twice as long
+FEWEST_SCATTERED = 4  # classes for which the sums of stored entries are made together; by timings
+SCATTERED_SQUARE = 0.2  # square of the share of stored entries up to which these are faster than BLAS, where twelve
+# weights are used in full; by timings on mnist, with a third to spare
+SINGLE_SCATTERED_SQUARE = 0.12  # the same beside BLAS of float32
 
 
 class Columns(NamedTuple):
@@ -39,6 +51,19 @@ class Weights(NamedTuple):
 
     values: Array  # (n, w)
     goals: Array  # (g, 4) weight, c, e with c <= e, and the sign
+
+
+def scattered_weights(k: int, n_blocks: int, share: float, *, is_joint: bool, dtype: Any) -> int:
+    """Return how many weights of a sample are summed, groups filled up; 0 where BLAS on all entries takes less time.
+
+    ``share`` of the entries are stored.
+    """
+    by_blas, weights = k - 1, k - 1
+    if is_joint:
+        by_blas, weights = k - 1 + n_blocks**2, n_blocks * (n_blocks + 1) // 2
+    filled = -(-weights // GROUP) * GROUP
+    worth = SCATTERED_SQUARE if dtype == np.float64 else SINGLE_SCATTERED_SQUARE
+    return filled if k >= FEWEST_SCATTERED and share**2 * filled <= worth * by_blas else 0
 
 
 def as_columns(X: Any) -> Columns:

@@ -36,11 +36,11 @@ from softmargin.matrices.operator import (
 )
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.solvers.linear_svm._class_squares import (
-    GROUP,
     Columns,
     add_squares_of_classes,
     as_columns,
     joint_weights,
+    scattered_weights,
     separate_weights,
 )
 
@@ -49,10 +49,6 @@ __all__ = ["STEEPEST", "LabelGroups", "steepness", "used_columns"]
 Array = NDArray[Any]
 BLOCK = 1 << 16  # numbers of scaled rows at once, at least: they stay in the cache
 STEEPEST = 1e12  # C |x|^2 up to which the last class has no unknowns: beyond, 3 of 24 drawn problems were not certified
-FEWEST_SCATTERED = 4  # classes for which the sums of stored entries are made together; by timings
-SCATTERED_SQUARE = 0.2  # square of the share of stored entries up to which these are faster than BLAS, where twelve
-# weights are used in full; by timings on mnist, with a third to spare
-SINGLE_SCATTERED_SQUARE = 0.12  # the same beside BLAS of float32
 SINGLE_THIN = 0.1  # as ``THIN``, beside BLAS of float32; timings on mnist
 
 
@@ -183,14 +179,10 @@ class LabelGroups:
 
     def _is_scattered(self, is_joint: bool, dtype: Any) -> bool:
         """Say whether squares of stored entries, for many classes at once, take less time than BLAS on all."""
-        if self.k < FEWEST_SCATTERED or isinstance(self.X, np.ndarray):
+        if isinstance(self.X, np.ndarray):
             return False
-        by_blas, weights = self.k - 1, self.k - 1
-        if is_joint:
-            by_blas, weights = self.k - 1 + self.n_blocks**2, self.n_blocks * (self.n_blocks + 1) // 2
         share = self.X.nnz / max(self.n * self.d, 1)
-        worth = SCATTERED_SQUARE if dtype == np.float64 else SINGLE_SCATTERED_SQUARE
-        return bool(share**2 * -(-weights // GROUP) * GROUP <= worth * by_blas)
+        return scattered_weights(self.k, self.n_blocks, share, is_joint=is_joint, dtype=dtype) > 0
 
     def _add_scattered(self, stiffness: Array, slope: Array | None, H: Array) -> None:
         """Add the squares of all labels to the upper triangle of H, by stored entries."""
