@@ -4,8 +4,8 @@
 
 Block descent hardly moves along that direction, as the losses curve along each entry alone; a weak penalty is then the
 only force. The slope of g along it is that of its Moreau envelope, (v - prox_t(v)) / t with a tiny t: it falls with s,
-so bisection finds its zero, for all rows at once: first among the entries of a row, where g may have a kink (with l1
-the zero is always there), then between two of them.
+so bisection finds its zero: first among the entries of a row, where g may have a kink (with l1 the zero is always
+there), then between two of them.
 """
 
 from typing import Any
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.jit import jit
-from softmargin.backends.lanes import keep, pointer
+from softmargin.backends.jit import inline, jit
+from softmargin.backends.lanes import pointer
 from softmargin.core.pieces import Penalty
 
 __all__ = ["best_shifts", "centre", "shifted_rows"]
@@ -29,62 +29,86 @@ TINY = 1e-300  # t of a row that is zero
 
 def best_shifts(penalty: Penalty, W: Array) -> Array:
     """Return what to subtract from every row so that a convex g falls most; shape (d,)."""
-    size = np.abs(W).max(axis=1, initial=0.0)
     shifts = np.zeros(len(W))
-    rows = np.flatnonzero(size > 0.0)
+    _fill_shifts(penalty, np.ascontiguousarray(W), np.sort(W, axis=1), shifts)
+    return shifts
 
-    def slope(rows: Array, s: Array) -> Array:
-        V = W[rows] - s[:, None]
-        t = SMOOTH * size[rows, None]
-        return np.asarray(((V - penalty.prox(V, t)) / t).sum(axis=1))
 
-    around, noise = NEAR * size, NOISE * W.shape[1]
-    rows = rows[(slope(rows, -around[rows]) < 0.0) | (slope(rows, around[rows]) > 0.0)]
-    entries, at = np.sort(W[rows], axis=1), np.arange(len(rows))
-    first, last = np.zeros(len(rows), dtype=np.intp), np.full(len(rows), W.shape[1] - 1)
-    while (last - first).max(initial=0) > 1:
+@jit
+def _slope(penalty: Any, row: Array, s: float, t: float, work: Array) -> float:
+    """Return minus the derivative of g(row - s 1) by s, of its envelope with t; ``work`` has room for a row."""
+    row_, new, k = pointer(row), pointer(work), row.shape[0]
+    for c in range(k):
+        new[c] = row_[c] - s
+    penalty.prox_row(new, 0, k, t)
+    moved = 0.0
+    for c in range(k):
+        moved += row_[c] - s - new[c]
+    return moved / t
+
+
+@inline
+def _size(row: Array) -> float:
+    row_, size = pointer(row), 0.0
+    for c in range(row.shape[0]):
+        size = max(size, abs(row_[c]))
+    return size
+
+
+@inline
+def _falls(penalty: Any, row: Array, size: float, work: Array) -> bool:
+    """Say whether g falls where the row is shifted, one way or the other; its largest entry has this ``size``."""
+    near, t = NEAR * size, max(SMOOTH * size, TINY)
+    return bool(_slope(penalty, row, -near, t, work) < 0.0 or _slope(penalty, row, near, t, work) > 0.0)
+
+
+@jit
+def _fill_shifts(penalty: Any, W: Array, sorted_rows: Array, shifts: Array) -> None:
+    """Write the best shift of every row, given its entries in order."""
+    work = np.zeros(W.shape[1])
+    for j in range(W.shape[0]):
+        size = _size(W[j])
+        if _falls(penalty, W[j], size, work):
+            shifts[j] = _best_shift(penalty, W[j], sorted_rows[j], size, work)
+
+
+@jit
+def _best_shift(penalty: Any, row: Array, entries: Array, size: float, work: Array) -> float:
+    """Return the zero of the slope: among the sorted entries, or between two of them."""
+    near, t, noise = NEAR * size, max(SMOOTH * size, TINY), NOISE * row.shape[0]
+    first, last = 0, row.shape[0] - 1
+    while last - first > 1:
         middle = (first + last) // 2
-        is_below = slope(rows, entries[at, middle]) > 0.0
-        first, last = np.where(is_below, middle, first), np.where(is_below, last, middle)
-    low, high = entries[at, first], entries[at, last]
-    for end in (0, 1):
-        s = (low, high)[end]
-        found = (slope(rows, s - around[rows]) > noise) & (slope(rows, s + around[rows]) < -noise)
-        shifts[rows[found]] = s[found]
-        rows, low, high = rows[~found], low[~found], high[~found]
+        if _slope(penalty, row, entries[middle], t, work) > 0.0:
+            first = middle
+        else:
+            last = middle
+    low, high = entries[first], entries[last]
+    for s in (low, high):
+        is_kink = _slope(penalty, row, s - near, t, work) > noise
+        if is_kink and _slope(penalty, row, s + near, t, work) < -noise:
+            return float(s)
     # Where all between two entries is best, as with l1 and an even number of classes, neither is made zero.
     s = 0.5 * (low + high)
-    is_flat = np.abs(slope(rows, s)) <= noise
-    shifts[rows[is_flat]] = s[is_flat]
-    rows, low, high = rows[~is_flat], low[~is_flat], high[~is_flat]
-    for _ in range(HALVINGS if len(rows) else 0):
+    if abs(_slope(penalty, row, s, t, work)) <= noise:
+        return float(s)
+    for _ in range(HALVINGS):
+        if _slope(penalty, row, s, t, work) > 0.0:
+            low = s
+        else:
+            high = s
         s = 0.5 * (low + high)
-        is_below = slope(rows, s) > 0.0
-        low, high = np.where(is_below, s, low), np.where(is_below, high, s)
-    shifts[rows] = 0.5 * (low + high)
-    return shifts
+    return float(s)
 
 
 @jit
 def shifted_rows(penalty: Any, W: Array, k: int, n_columns: int, rows: Array) -> Array:
     """Return which rows a shift improves, as ``best_shifts`` measures it: True where the penalty falls."""
-    W_, work = pointer(W), np.zeros(n_columns)
-    new = pointer(work)
+    work = np.zeros(n_columns)
     is_shifted = np.zeros(rows.shape[0], dtype=np.bool_)
     for b in range(rows.shape[0]):
-        first = rows[b] * k
-        size = 0.0
-        for c in range(n_columns):
-            size = max(size, abs(W_[first + c]))
-        for shift in (-NEAR * size, NEAR * size):
-            for c in range(n_columns):
-                new[c] = W_[first + c] - shift
-            penalty.prox_row(new, 0, n_columns, max(SMOOTH * size, TINY))
-            slope = 0.0
-            for c in range(n_columns):
-                slope += W_[first + c] - shift - new[c]
-            is_shifted[b] = is_shifted[b] or shift * slope > 0.0
-    keep(work)
+        row = W[rows[b] * k : rows[b] * k + n_columns]
+        is_shifted[b] = _falls(penalty, row, _size(row), work)
     return is_shifted
 
 
