@@ -13,7 +13,15 @@ from softmargin.solvers import DualBlockDescent
 from softmargin.solvers.kernel_svm._pair_loop import Square
 from softmargin.solvers.kernel_svm._piece_loop import KernelPiece
 from softmargin.solvers.kernel_svm._row_loop import _Rows
-from softmargin.solvers.linear_svm._block_loop import BlockDual, Visits, choose_active, dual_value, open_first
+from softmargin.solvers.linear_svm._block_loop import (
+    BlockDual,
+    Visits,
+    choose_active,
+    descend,
+    dual_value,
+    full_passes,
+    open_first,
+)
 
 
 @pytest.mark.parametrize("struct", [BlockDual, Visits, Scratch, Workspace, KernelPiece, _Rows, Square])
@@ -55,3 +63,40 @@ def test_the_dual_value_between_passes_is_the_judges(multiclass):
         state = solver.step(problem, state)
         found = dual_value(problem.y, state.alpha, state.weights, padded(5))
         assert found == pytest.approx(problem.dual(solver.point(problem, state).alpha).value, rel=1e-12)
+
+
+def overlapping(n=40):
+    """Labels that features do not tell: every row goes on moving."""
+    rng = np.random.default_rng(0)
+    return MulticlassSVM(rng.standard_normal((n, 4)), np.arange(n) % 3, C=1.0, multiclass="weston_watkins", bias=1.0)
+
+
+@pytest.mark.parametrize(("target", "budget", "passes"), [(0.0, 0, 1), (0.0, 100, 3), (np.inf, 100, 1)])
+def test_full_passes_end_at_their_budget_or_target(target, budget, passes):
+    problem, solver, quiet = overlapping(), DualBlockDescent(), np.zeros(1, dtype=np.uint8)
+    ours, plain = (solver.start(problem, None, np.random.default_rng(0)) for _ in range(2))
+    gap, m = full_passes(*solver.structs(problem, ours), 40, target, budget, 0.01, 0.0, quiet)
+    loop = solver.structs(problem, plain)
+    for _ in range(passes):
+        expected, _, _ = descend(*loop, 40, True, np.inf, 0, quiet)
+        choose_active(plain.order, 40, plain.gaps, 0.01 * expected / 40, plain.idle)
+    assert (gap, m) == (expected, 0)
+    np.testing.assert_array_equal(ours.alpha, plain.alpha)
+
+
+def test_full_passes_end_where_a_working_set_is_small_enough():
+    problem, solver, quiet = overlapping(), DualBlockDescent(), np.zeros(1, dtype=np.uint8)
+    state = solver.start(problem, None, np.random.default_rng(0))
+    gap, m = full_passes(*solver.structs(problem, state), 40, 0.0, 10**6, 0.5, 0.7, quiet)
+    assert 0 < m <= 28
+    np.testing.assert_array_equal(np.sort(state.order[:m]), np.flatnonzero(state.gaps > 0.5 * gap / 40))
+
+
+def test_a_step_on_few_rows_makes_passes_until_the_gap_has_clearly_fallen():
+    problem, solver = overlapping(), DualBlockDescent()
+    state = solver.start(problem, None, np.random.default_rng(0))
+    state = solver.step(problem, state)
+    before, m = state.full_gap, state.n_active
+    assert m == 0
+    state = solver.step(problem, state)
+    assert state.gap <= solver.tuning.set_target * before or state.n_active > 0

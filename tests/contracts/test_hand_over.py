@@ -326,6 +326,13 @@ def test_patience_is_a_property_of_the_problem():
     assert patience[3000, 500, 1.0] > 1.5 * patience[3000, 5, 1.0]
 
 
+def test_patience_counts_steps_which_are_several_passes_over_few_rows():
+    problem = MulticlassSVM(*blobs(100, 5, 3, seed=0), C=1.0)
+    repeated = MulticlassSVM(*(np.repeat(part, 10, axis=0) for part in blobs(100, 5, 3, seed=0)), C=1.0)
+    few, many = (finisher_of(each, "block_descent").patience for each in (problem, repeated))
+    assert few < many  # ten times as many rows take less than ten times the work, and a step is then a pass
+
+
 def test_with_threads_softmax_hands_over_sooner():
     """Newton's products are divided, the passes of dual descent are not."""
     problem = softmax_problem(*blobs(60, 4, 3, seed=0), penalty=L2(1.0))

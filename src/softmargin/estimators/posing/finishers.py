@@ -72,7 +72,7 @@ def finisher_of(problem: Any, first: str, n_parts: int = 1) -> Finisher | None:
 
 def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
     """Choose the interior point, or for two classes the augmented Lagrangian; both make a matrix of all unknowns."""
-    from softmargin.solvers.linear_svm.block_descent import pass_work
+    from softmargin.solvers.linear_svm.block_descent import pass_work, step_passes
     from softmargin.solvers.linear_svm.interior_point import InteriorPoint
     from softmargin.solvers.linear_svm.interior_work import is_factor_dear, step_work
 
@@ -93,8 +93,8 @@ def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNIN
         steps = tuning.dear_steps if is_factor_dear(problem) else tuning.steps
         whole = steps * (step.multiplications + tuning.pair * n * (k - 1) + tuning.call * k)
         name = "interior_point"
-    patience = whole / pass_work(problem)
-    return Finisher(name, patience, tuning.passes * steepness > patience)
+    passes = whole / pass_work(problem)
+    return Finisher(name, passes / step_passes(problem), tuning.passes * steepness > passes)
 
 
 def _of_dual_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:

@@ -14,7 +14,16 @@ from softmargin.backends.lanes import pointer
 from softmargin.backends.loops import keep_tiles, shuffle, tiles_of
 from softmargin.core.errors import DataError
 
-__all__ = ["BlockDual", "Visits", "choose_active", "demand_finite", "descend", "dual_value", "open_first"]
+__all__ = [
+    "BlockDual",
+    "Visits",
+    "choose_active",
+    "demand_finite",
+    "descend",
+    "dual_value",
+    "full_passes",
+    "open_first",
+]
 
 Array = NDArray[Any]
 
@@ -110,6 +119,35 @@ def descend(
             t += 1
         if total <= target or done >= budget or m == 0 or alarm_[0] != 0:
             return total, m, done
+
+
+@jit
+def full_passes(
+    dual: BlockDual,
+    visits: Visits,
+    work: Any,
+    m: int,
+    target: float,
+    budget: int,
+    share: float,
+    largest: float,
+    alarm: Array,
+) -> tuple[float, int]:
+    """Make full passes over order[:m] until one finds a working set of at most ``largest`` samples.
+
+    These come first in the order: their gap is above a ``share`` of the mean. Without such a set the passes end where
+    their gap is at most ``target``, or where ``budget`` visits are spent. Returns the gap summed over the last pass,
+    and the size of the set, 0 where there is none.
+    """
+    done = 0
+    while True:
+        total, _, visited = descend(dual, visits, work, m, True, np.inf, 0, alarm)
+        done += visited
+        n_active = choose_active(visits.order, m, visits.gaps, share * total / max(m, 1), visits.idle)
+        if n_active <= largest * m:
+            return total, n_active
+        if total <= target or done >= budget or alarm[0] != 0:
+            return total, 0
 
 
 @jit

@@ -42,16 +42,16 @@ from softmargin.solvers.common.span import SpanTuning, due_moves, next_span, not
 from softmargin.solvers.linear_svm._block_loop import (
     BlockDual,
     Visits,
-    choose_active,
     demand_finite,
     descend,
     dual_value,
+    full_passes,
     open_first,
 )
 from softmargin.solvers.linear_svm._set_square import SetSquare
 from softmargin.solvers.linear_svm._span import add_changes, spanned_rows
 
-__all__ = ["DescentState", "DualBlockDescent", "pass_work"]
+__all__ = ["DescentState", "DualBlockDescent", "pass_work", "step_passes"]
 
 Array = NDArray[Any]
 
@@ -64,7 +64,7 @@ class DualBlockDescentTuning(NamedTuple):
     largest_set: float = 0.7
     set_target: float = 0.2  # share of the full pass's gap at which a set is done: maths: linear SVM, section 6
     max_set_passes: int = 40  # over one set: maths: linear SVM, section 6
-    least_visits: int = 1000  # of a step over a set, where rows are few: they take as long as the calls of the step
+    least_visits: int = 1000  # of a step, where rows are few: they take as long as its calls
     patience: int = 2  # visits without a move before a row leaves the set: by hand
     slack: float = 0.1  # a class whose margin is violated by more than -slack stays in play: by hand
     stale: float = 0.8  # gap at the end of a pass, as a share of the gaps added up while W improved: by hand
@@ -235,19 +235,24 @@ class DualBlockDescent(Resumable):
         next_span(state, every, max(gain, 0.0), dual, tuning)
 
     def _full_pass(self, problem: BlockDualProblem, state: DescentState) -> None:
-        """Visit every row that can move, and choose the working set of the passes to come."""
+        """Visit every row that can move, and choose the working set of the passes to come.
+
+        Where rows are few and no set is much smaller, further passes follow until the gap has clearly fallen.
+        """
         tuning = self.tuning
-        state.gap, _, _ = descend(*state.loop, state.n_open, True, math.inf, 0, alarm())
+        target, budget = tuning.set_target * state.full_gap, tuning.least_visits
+        # Where tiles are left out, passes over a set are cheaper whatever its size.
+        largest = tuning.largest_set if len(state.live) == 0 else 1.0
+        if self.working_set:
+            share = tuning.active_share
+            state.gap, m = full_passes(*state.loop, state.n_open, target, budget, share, largest, alarm())
+            state.n_active, state.visits_left = m, tuning.max_set_passes * m
+        else:
+            state.gap, _, _ = descend(*state.loop, state.n_open, True, math.inf, 0, alarm())
         state.full_gap = state.gap
         if self.screening and state.gap <= tuning.screen_again * state.screened:
             self._screen(problem, state)
-        if self.working_set:
-            threshold = tuning.active_share * state.full_gap / max(state.n_open, 1)
-            m = choose_active(state.order, state.n_open, state.gaps, threshold, state.idle)
-            # Where tiles are left out, passes over a set are cheaper whatever its size.
-            largest = tuning.largest_set if len(state.live) == 0 else 1.0
-            state.n_active = m if m <= largest * state.n_open else 0
-            state.visits_left = tuning.max_set_passes * state.n_active
+            state.n_active = 0  # rows of the set may be fixed now
 
     def point(self, problem: BlockDualProblem, state: DescentState) -> Any:
         """Return the dual rows and the weights; the certificate recomputes X' alpha, which the weights drift from."""
@@ -281,6 +286,11 @@ class DualBlockDescent(Resumable):
         state.order[: state.n_open] = np.concatenate([inside[~is_fixed], inside[is_fixed]])
         state.n_open -= int(is_fixed.sum())
         state.moves, state.n_spans = state.moves[:0], 0  # these rows have moved
+
+
+def step_passes(problem: BlockDualProblem) -> float:
+    """Return how many passes a step makes at most, where rows are few."""
+    return max(1.0, DualBlockDescentTuning().least_visits / max(len(problem.y), 1))
 
 
 def pass_work(problem: BlockDualProblem) -> float:
