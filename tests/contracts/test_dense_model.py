@@ -14,6 +14,7 @@ from softmargin.penalties import L1, MCP, Box, ElasticNet, Group, Nonnegative
 from softmargin.problems import softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers import MMDescent, ProxNewton
+from softmargin.solvers.softmax._feature_pairs import pairs_of
 from softmargin.solvers.softmax._losses import SoftmaxLosses
 from softmargin.solvers.softmax.prox_newton import ProxNewtonTuning
 from softmargin.solvers.softmax.quadratic_model.by_samples import AndersonTuning, EntryModel, LossExpansion
@@ -31,7 +32,6 @@ from softmargin.solvers.softmax.quadratic_model.samples import (
     Samples,
     SampleTuning,
     density,
-    pairs_of,
     with_constant,
 )
 

@@ -15,6 +15,7 @@ from softmargin.problems import CompositePoint, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers.common.rotation import find_rotation
 from softmargin.solvers.hand_over import HandOver
+from softmargin.solvers.softmax import _ridge_objective
 from softmargin.solvers.softmax import newton as softmax_newton
 from softmargin.solvers.softmax._losses import logistic_along
 from softmargin.solvers.softmax._ridge_objective import Damping, RidgeObjective, RidgeState
@@ -60,15 +61,19 @@ def test_losses_far_below_one_keep_their_digits(score):
 @pytest.mark.parametrize("block", [1, softmax_newton.BLOCK], ids=["many blocks", "one block"])
 @pytest.mark.parametrize("k", [2, 3, 5])
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("pays", [0, np.inf], ids=["pairs of features", "scaled rows"])
 @with_and_without_intercept
-def test_hessian_is_the_one_that_products_with_it_tell(k, form, fit_intercept, block, monkeypatch):
+def test_hessian_is_the_one_that_products_with_it_tell(k, form, fit_intercept, pays, block, monkeypatch):
     monkeypatch.setattr(softmax_newton, "BLOCK", block)
+    monkeypatch.setattr(_ridge_objective, "PAIRS_PAY", pays)
     problem = make(k, C=PRICES["vector"], form=form, fit_intercept=fit_intercept)
     rng, columns = np.random.default_rng(0), problem.n_columns
     objective = RidgeObjective(problem)
     point = CompositePoint(rng.standard_normal((6, columns)), rng.standard_normal(columns))
     objective.begin(RidgeState, problem.checked_point(point))
     size = 6 + int(fit_intercept)
+    has_pairs = k > 3 and pays == 0 and isinstance(objective.X, np.ndarray)
+    assert (objective.pairs is not None) == has_pairs
     H = np.full((columns * size, columns * size), np.nan)
     fill_hessian(objective, H)
     H = np.triu(H) + np.triu(H, 1).T
@@ -190,3 +195,10 @@ def test_default_for_few_features_is_the_dual_where_C_is_modest(C, kind, form):
 
 def test_default_without_a_ridge_is_damped_conjugate_gradients():
     assert isinstance(find_solver("auto", make(2, ridge=0.0)), NewtonCG)
+
+
+@pytest.mark.parametrize(("share", "is_array"), [(1.0, True), (0.2, False)])
+def test_a_small_sparse_matrix_without_many_zeros_becomes_an_array(share, is_array):
+    X = random_array((60, 5), density=share, rng=np.random.default_rng(0), format="csr")
+    objective = RidgeObjective(softmax_problem(csr_matrix(X), np.arange(60) % 3, penalty=L2(1.0)))
+    assert isinstance(objective.X, np.ndarray) == is_array

@@ -26,11 +26,12 @@ from softmargin.backends.lanes import zeros
 from softmargin.core.deadline import check_time
 from softmargin.core.protocols import RidgeProblem
 from softmargin.core.threads import row_shares, spread
-from softmargin.matrices.operator import row_blocks
+from softmargin.matrices.operator import laid_out, row_blocks
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.common.rotation import Rotation
+from softmargin.solvers.softmax._feature_pairs import has_few_pairs, pairs_of
 from softmargin.solvers.softmax._losses import SoftmaxLosses
 
 __all__ = ["Damping", "NewtonSearch", "RidgeObjective", "RidgeSolver", "RidgeState", "WeightedRows", "class_squares"]
@@ -39,6 +40,10 @@ Array = NDArray[Any]
 State = TypeVar("State", bound="RidgeState")
 ROUNDING = 1e-14  # share of F by which it may rise through rounding
 REFRESH = 20  # steps after which scores are recomputed: rounding accumulates in the sums
+FULL = 0.5  # share of nonzeros above which a small X becomes an array: on made-up rows it is as fast from 0.3 on
+PAIRED = 32  # features whose products are kept, as prox-Newton keeps them
+PAIRED_CLASSES = 4  # at least: with three (dna, 32 features) a fit took 1.2 to 1.3 times as long
+PAIRS_PAY = 1 << 22  # multiplications of a Hessian from which on they are worth their calls; by timings
 CACHED = 1 << 15  # numbers of X squared at once: they stay in the cache
 
 
@@ -66,7 +71,7 @@ class RidgeObjective:
     """F of one problem, its derivatives, and scratch."""
 
     def __init__(self, problem: RidgeProblem, rotation: Rotation | None = None) -> None:
-        self.problem, self.rotation = problem, rotation or Rotation(problem.X)
+        self.problem, self.rotation = problem, rotation or Rotation(laid_out(problem.X, share=FULL))
         self.X, self.ridge = self.rotation.A, problem.ridge  # a solver may have it fall to that of the problem
         self.n, d = self.X.shape
         self.losses = SoftmaxLosses(problem, self.X, is_compact=True)
@@ -93,6 +98,14 @@ class RidgeObjective:
         squares = class_squares(self.X, quarter)[:, 0] + self.problem.ridge
         squares = np.append(squares, self.problem.bias * quarter.sum())
         return np.repeat(np.where(squares > 0.0, squares, 1.0), self.k)
+
+    @cached_property
+    def pairs(self) -> Array | None:
+        """(n_pairs, n) all products of two features, the constant one included, where there are few; else None."""
+        k, unknowns = self.problem.n_columns, self.problem.n_columns * (self.X.shape[1] + 1)
+        if k < PAIRED_CLASSES or self.n * unknowns**2 < PAIRS_PAY or not has_few_pairs(self.X, PAIRED):
+            return None
+        return pairs_of(np.vstack([self.X.T, np.ones((int(self.problem.fit_intercept), self.n))]))
 
     @property
     def all_rows(self) -> WeightedRows:

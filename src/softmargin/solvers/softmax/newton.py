@@ -11,6 +11,7 @@ H[c size + j, c' size + j'] goes class after class, the intercept last in every 
 
     two classes     A' diag(C p (1 - p)) A, entry by entry where rows are thin, else by BLAS
     more            blocks of B_c' A, minus B'B;   A with rows sqrt(C_i) a_i,  B_c = diag(p_c) A,  B = [B_1 ... B_k]
+    few features    products of two features, kept, times those of two classes: a quarter of the multiplications
 
 A common shift of the intercepts of more than two classes leaves F unchanged: H gets a curvature in that direction, to
 which the gradient is orthogonal.
@@ -33,6 +34,7 @@ from softmargin.matrices.products import adjoint
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.rotation import find_rotation
+from softmargin.solvers.softmax._feature_pairs import fill_from_pairs
 from softmargin.solvers.softmax._ridge_objective import Damping, NewtonSearch, RidgeObjective, RidgeSolver, RidgeState
 
 __all__ = ["SoftmaxNewton", "SoftmaxNewtonState", "SoftmaxNewtonTuning", "fill_hessian"]
@@ -149,6 +151,9 @@ def _add_two(objective: RidgeObjective, H: Array) -> None:
 def _add_many(objective: RidgeObjective, H: Array) -> None:
     """Add the curvature of more than two classes."""
     X, r, k = objective.X, objective.X.shape[1], objective.problem.n_columns
+    if objective.pairs is not None:
+        fill_from_pairs(objective.pairs, objective.P, objective.problem.C, objective.k, k, H)
+        return
     size, roots = len(H) // k, np.sqrt(objective.problem.C)
     P = np.ascontiguousarray(objective.matrix(objective.P).T)
     blocks = np.einsum("cjcl->cjl", H.reshape(k, size, k, size))  # a view

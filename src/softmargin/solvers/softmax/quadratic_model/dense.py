@@ -29,8 +29,9 @@ from softmargin.backends.jit import jit
 from softmargin.backends.lanes import keep, pointer
 from softmargin.core.deadline import check_time, is_time_up
 from softmargin.matrices.rows import as_rows
+from softmargin.solvers.softmax._feature_pairs import fill_class_pairs, n_pairs, scatter
 from softmargin.solvers.softmax.quadratic_model.by_samples import LossExpansion, QuadraticModel
-from softmargin.solvers.softmax.quadratic_model.samples import Layout, Samples, density, n_pairs
+from softmargin.solvers.softmax.quadratic_model.samples import Layout, Samples, density
 
 __all__ = ["DenseModel", "DenseTuning", "affords_all", "forming_cost", "is_looped", "is_needed", "is_worth_while"]
 
@@ -128,8 +129,8 @@ class DenseModel(QuadraticModel):
             return np.asarray(Z @ Z.T)
         if samples.pairs is not None:
             products, H = np.empty((n, n_pairs(k))), np.empty((m, m))
-            _fill_class_pairs(samples.P, samples.C, samples.damping, self.losses.k, k, products)
-            _scatter(samples.pairs @ products, self.features, self.classes, d + problem.fit_intercept, k, H)
+            fill_class_pairs(samples.P, samples.C, samples.damping, self.losses.k, k, products)
+            scatter(samples.pairs @ products, self.features, self.classes, d + problem.fit_intercept, k, H)
             return H
         row_of = np.searchsorted(self.rows, self.features)
         if self.is_large:
@@ -273,31 +274,6 @@ def _fill_from_rows(rows: Any, place: Array, prices: Array, H: Array) -> None:
         for b in range(a, m):
             H[a, b] = H[b, a] = sums_[a * (m + 1) + b]
     keep(sums)
-
-
-@jit
-def _fill_class_pairs(P: Array, C: Array, damping: Array, k: int, n_columns: int, out: Array) -> None:
-    """Write B_i[c, e] of all classes c <= e, one sample after the other; out is (n, n_pairs), P is (n * k,)."""
-    for i in range(C.shape[0]):
-        b = 0
-        for c in range(n_columns):
-            p = C[i] * P[i * k + c]
-            out[i, b] = p + C[i] * damping[i] - p * P[i * k + c]
-            b += 1
-            for e in range(c + 1, n_columns):
-                out[i, b] = -p * P[i * k + e]
-                b += 1
-
-
-@jit
-def _scatter(sums: Array, features: Array, classes: Array, d: int, k: int, H: Array) -> None:
-    """Write the sums, over pairs of d features and of k classes, to their places in H."""
-    for a in range(H.shape[0]):
-        for b in range(a + 1):
-            i, j = min(features[a], features[b]), max(features[a], features[b])
-            c, e = min(classes[a], classes[b]), max(classes[a], classes[b])
-            H[a, b] = sums[i * d - i * (i - 1) // 2 + j - i, c * k - c * (c - 1) // 2 + e - c]
-            H[b, a] = H[a, b]
 
 
 def _by_classes(X: Array, row_of: Array, classes: Array, P: Array, samples: Samples) -> Array:

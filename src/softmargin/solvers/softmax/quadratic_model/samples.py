@@ -19,11 +19,12 @@ from scipy.sparse import csr_matrix, vstack
 
 from softmargin.backends.jit import jit
 from softmargin.core.protocols import CompositeProblem
-from softmargin.matrices.operator import FEW, laid_out
+from softmargin.matrices.operator import laid_out
 from softmargin.matrices.rows import DenseRows, as_rows, transposed, weighted_squares
+from softmargin.solvers.softmax._feature_pairs import has_few_pairs, pairs_of
 from softmargin.solvers.softmax._losses import SoftmaxLosses
 
-__all__ = ["Layout", "SampleTuning", "Samples", "density", "draw", "n_pairs", "pairs_of", "with_constant"]
+__all__ = ["Layout", "SampleTuning", "Samples", "density", "draw", "with_constant"]
 
 Array = NDArray[Any]
 TINY = 1e-300  # the curvature of a feature that is zero everywhere
@@ -54,17 +55,6 @@ def with_constant(X: Any, has_constant: bool) -> Any:
         is_array = isinstance(X, np.ndarray)
         columns = np.concatenate([columns, one]) if is_array else vstack([columns, csr_matrix(one)], format="csr")
     return as_rows(columns)
-
-
-def n_pairs(size: int) -> int:
-    """Return the number of pairs a <= b < size."""
-    return size * (size + 1) // 2
-
-
-def pairs_of(columns: Array) -> Array:
-    """Return x_ij x_il for all features j <= l; (n_pairs, n) of (d, n)."""
-    first, second = np.triu_indices(len(columns))
-    return np.asarray(columns[first] * columns[second], dtype=np.float64)
 
 
 @dataclass
@@ -129,8 +119,7 @@ class Layout:
         X = problem.X
         self.X = laid_out(X, share=tuning.thin)
         self.has_constant = bool(problem.fit_intercept)
-        few_pairs = X.shape[1] <= tuning.paired and X.shape[0] * n_pairs(X.shape[1] + 1) <= FEW
-        self.has_pairs = problem.n_columns > 1 and isinstance(self.X, np.ndarray) and few_pairs
+        self.has_pairs = problem.n_columns > 1 and has_few_pairs(self.X, tuning.paired)
 
     @cached_property
     def columns(self) -> Any:
