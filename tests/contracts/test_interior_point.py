@@ -345,27 +345,6 @@ def test_the_product_is_one_with_the_newton_matrix(multiclass):
     np.testing.assert_allclose(found, double._solution(right), rtol=1e-6, atol=1e-8 * np.abs(found).max())
 
 
-@both_losses
-def test_a_factor_of_float32_that_is_near_needs_one_product(multiclass, monkeypatch):
-    problem, solver, calls = wide_problem(multiclass), InteriorPoint(), {"_product": 0, "_metric": 0}
-
-    def counted(name):
-        method = getattr(NewtonSystem, name)
-
-        def call(system, argument):
-            calls[name] += 1
-            return method(system, argument)
-
-        return call
-
-    for name in calls:
-        monkeypatch.setattr(NewtonSystem, name, counted(name))
-    state = solver.step(problem, solver.start(problem, None, None))
-    assert state.is_single
-    assert calls["_product"] == 1
-    assert calls["_metric"] >= 4  # two for the product; a predictor, and what follows it
-
-
 def test_numbers_beyond_float32_are_factored_in_float64():
     problem = wide_problem("weston_watkins")
     huge = MulticlassSVM(1e40 * problem.X, problem.y, C=1e-80, bias=1.0)

@@ -4,9 +4,8 @@
 
 H is scaled to a diagonal of ones and factored by Cholesky's method. Where the factor is most of a step, squares and
 factor are of float32, which takes half as long, and the factor is the metric of conjugate gradients with products of
-float64: a sum over all samples each. Where the first solution of a factor needs one product, the factor is near enough
-to H for all others to be direct. Late in a run H is so near to singular that a second product is needed: from then on
-everything is of float64.
+float64: a sum over all samples each. Late in a run H is so near to singular that these need many products. From then on
+everything is of float64, and solutions are direct.
 """
 
 from typing import Any
@@ -46,7 +45,6 @@ class NewtonSystem:
             joint_stiffness(self.now, self.stiffness, self.slope)
         else:
             separate_stiffness(self.now, self.stiffness)
-        self.is_near = False  # the factor of float32 is so near to H that its solutions need no products
         self._factor()
 
     def _factor(self) -> None:
@@ -95,7 +93,7 @@ class NewtonSystem:
 
     def _solution(self, right: Array) -> Array:
         """Return H^-1 right, (D, columns): directly, or by products with H and the factor of float32."""
-        if not self.state.is_single or self.is_near:
+        if not self.state.is_single:
             return self._metric(right)
         tuning, shape, count = self.tuning, right.shape, 0
 
@@ -114,7 +112,6 @@ class NewtonSystem:
             self.state.is_single = False
             self._factor()
             return self._metric(right)
-        self.is_near = count == 1
         return found.x.reshape(shape)
 
     def _metric(self, right: Array) -> Array:
