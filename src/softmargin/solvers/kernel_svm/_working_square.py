@@ -15,6 +15,8 @@ from softmargin.core.protocols import KernelBlockProblem
 from softmargin.core.threads import n_threads, row_shares, spread
 from softmargin.matrices.row_store import gather
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
+from softmargin.solvers.kernel_svm._class_squares import ClassSquares, near_entries
+from softmargin.solvers.kernel_svm._dual_rows import gap_of
 from softmargin.solvers.kernel_svm._face import FaceRows, face_step, face_work, free_classes
 from softmargin.solvers.kernel_svm._piece_loop import SetRows, add_rows, sweep_piece
 
@@ -65,6 +67,16 @@ class KernelBlockDescentTuning(NamedTuple):
     price_rise: float = 2.0  # of alpha, at least; where its multiple is smaller, C gets its own value: by hand
     # Rows that momentum leads out of their bounds: above this share, half of the entries would leave a face; measured.
     settled: float = 0.04
+    near_entry: float = 0.05  # a margin this far from being violated has its entry visited; 0.03 to 0.1 are as good
+    few_classes: int = 3  # up to which a step of a row moves the scores of nearly all entries
+    # The squares of all classes are at most so many times that of a set; of one that is a piece, which stays in the
+    # cache, so many times for each class, and in all: measured.
+    entries: float = 0.5
+    entries_of_class: float = 0.25
+    entries_alone: float = 3.0
+    entry_end: float = 0.1  # share of the gap for which a round aims that they go down to: half takes a round more
+    entry_target: float = 0.1  # share of the gap that sweeps over entries leave: 0.03 and 0.3 take longer
+    entry_sweeps: int = 100  # at most, before margins are looked at again: by hand; most need fewer
     pace: float = 25.0  # multiplications of BLAS in the time that a visit takes per row of the piece: by hand
 
 
@@ -112,10 +124,21 @@ class WorkingSquare:
         self.first = self.last = self.alpha.copy(), self.scores.copy()
         self.momentum, self.gain = 1.0, 0.0
         self.sent_back = 0.0  # share of the rows that momentum led out of their bounds
+        is_stiff = (self.C * self.diagonal > self.tuning.stiff).any()
+        self.by_entries = not is_stiff and self.k > self.tuning.few_classes
+        self.work_done = 0.0  # multiplications of BLAS in the time of the last epoch
         self.random, self.damping = state.random.copy(), state.damping
 
-    def epoch(self, rng: np.random.Generator, *, is_single: bool) -> float:
-        """Visit every row as part of a random piece; return the gap found on first visits."""
+    def epoch(self, rng: np.random.Generator, *, is_single: bool, target: float = 0.0) -> float:
+        """Descend on the entries that may move, where these are few; else visit every row as part of a random piece.
+
+        Returns the gap at first, or found on first visits. ``target`` is the gap for which the round aims.
+        """
+        self.work_done = self.epoch_work
+        if self.by_entries and not is_single:
+            found = self._entry_epoch(target)
+            if found is not None:
+                return found
         t, is_alone = self.tuning, self.n_pieces == 1
         sweeps = (t.sweep_target_alone, t.max_sweeps_alone) if is_alone else (t.sweep_target, t.max_sweeps)
         sweeps = (1.0, 1) if is_single else sweeps
@@ -134,6 +157,27 @@ class WorkingSquare:
                     return found
         return found
 
+    def _entry_epoch(self, target: float) -> float | None:
+        """Descend on the entries that may move; return the gap at first, or None where they are too many."""
+        t = self.tuning
+        is_near = near_entries(self.alpha, self.scores, self.y, t.near_entry)
+        n_values = int((is_near.sum(axis=1) ** 2).sum())
+        share = t.entries if self.n_pieces > 1 else min(t.entries_alone, t.entries_of_class * self.k)
+        # Beside K, and a copy of half its length.
+        room = self.most_free**2 - 1.5 * self.m**2
+        if not 0 < n_values <= min(share * self.m**2, room):
+            return None
+        squares = ClassSquares(is_near, self.y)
+        found = gap_of(self.multiclass, self.alpha, self.scores.T, self.y, self.C)
+        most = self.C if self.multiclass == "crammer_singer" else np.full(self.m, np.inf)
+        part, how = squares.filled(self.fast_K, self.diagonal, self.C, most), (self.block, self.work, self.random)
+        aim = max(t.entry_target * found, t.entry_end * target)
+        alpha, n_sweeps = squares.descend(part, self.alpha, self.scores, how, aim, t.entry_sweeps)
+        n_changed = self._add_change(alpha - self.alpha)
+        self.alpha, self.momentum = alpha, 1.0
+        self.work_done = t.pace * n_sweeps * n_values + ADDED * n_changed * self.m
+        return found
+
     def _gather(self, rows: Array, out: Array) -> None:
         """Write the square of a piece into ``out``."""
         gather(self.fast_K.reshape(-1), self.m, rows, rows, out)
@@ -149,10 +193,8 @@ class WorkingSquare:
             self.alpha = self.loss.project(wanted, self.y, self.C)
             back = self.alpha - wanted
             back[np.abs(back) <= ROUNDING * self.C[:, None]] = 0.0
-            rows = np.flatnonzero(back.any(axis=1))
-            self.sent_back = len(rows) / self.m
-            some = back[rows].reshape(-1).astype(self.change.dtype, copy=False)
-            self._add(rows, some, int(np.count_nonzero(some)))
+            self.sent_back = np.count_nonzero(back.any(axis=1)) / self.m
+            self._add_change(back)
         self.last, self.momentum = now, following
 
     def turn_back(self) -> None:
@@ -208,6 +250,14 @@ class WorkingSquare:
         met, n_changed = sweep_piece(whole, rows, K, *how, self.piece_alpha, change)
         self._add(rows, change, n_changed)
         return float(met)
+
+    def _add_change(self, change: Array) -> int:
+        """Add what a change of alpha, (m, k), means for the scores of the set; return how many entries changed."""
+        rows = np.flatnonzero(change.any(axis=1))
+        some = change[rows].reshape(-1).astype(self.change.dtype, copy=False)
+        n_changed = int(np.count_nonzero(some))
+        self._add(rows, some, n_changed)
+        return n_changed
 
     def _add(self, rows: Array, change: Array, n_changed: int) -> None:
         """Add what changes of some rows, so many of them not zero, mean for the scores of the set; they are flat."""

@@ -10,6 +10,9 @@ Three levels of memory, because a kernel value costs far more than its use:
     piece           a few hundred rows whose square of K fits into the processor's cache: a few sweeps of visits, then
                     the scores of the rest of the working set are updated. A small set is one piece
 
+Where few entries of alpha can move, as there are many classes, sweeps go over these alone, with a small square of K for
+every class in the place of pieces (``_class_squares``)                                    maths: kernel SVM, section 12
+
 Updating all n scores takes n kernel values for every row that moves for the first time. So the set starts small, and
 where it is small beside n a round goes deep: rows that need not move are then back where they were.
 
@@ -258,8 +261,8 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         every = self.tuning.patience_alone if part.n_pieces == 1 else patience
         with self._time_of_epochs(problem, rows):
             for n_epochs in range(1, epochs + 1):
-                state.credit += part.epoch_work
-                found = part.epoch(rng, is_single=is_single)
+                found = part.epoch(rng, is_single=is_single, target=target)
+                state.credit += part.work_done
                 part.turn_back()
                 if found <= target or n_epochs == epochs or is_time_up():
                     break
@@ -269,7 +272,7 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
                 if n_epochs == 1:
                     before = found
                 elif n_epochs % every == 0:
-                    left = _steps_left(before, found, target) * every * part.epoch_work
+                    left = _steps_left(before, found, target) * every * part.work_done
                     state.credit -= part.face_step(min(state.credit, left))
                     before = found
                 part.push_on()

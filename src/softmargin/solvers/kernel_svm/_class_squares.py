@@ -1,0 +1,74 @@
+"""The entries of a working set that may move, with a square of K for every class, and descent on them.
+
+See ``_entry_loop.py``; maths: kernel SVM, section 12.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.core.deadline import alarm
+from softmargin.solvers.kernel_svm._entry_loop import EntryRows, descend_on_entries, fill_squares
+
+__all__ = ["ClassSquares", "near_entries"]
+
+Array = NDArray[Any]
+
+
+def near_entries(alpha: Array, scores: Array, y: Array, near: float) -> Array:
+    """Say which entries are nonzero, or have a margin that is violated or nearly; by class, (k, m), as the scores are.
+
+    The label's is one of them where there is another one in its row.
+    """
+    rows = np.arange(len(y))
+    is_near = scores > scores[y, rows] - (1.0 + near)
+    is_near |= alpha.T != 0.0
+    is_near[y, rows] = is_near.sum(axis=0) > 1  # its own score is always near
+    return np.asarray(is_near)
+
+
+class ClassSquares:
+    """Some entries of alpha, those of each class beside each other.
+
+    Parameters
+    ----------
+    is_near : array of shape (k, m)
+        Which entries; of a row all that are not zero, the label's among them.
+    y : array of shape (m,)
+    """
+
+    def __init__(self, is_near: Array, y: Array) -> None:
+        # Compiled loops read them one after the other: those of ``nonzero`` lie in pairs.
+        self.classes, self.rows = (np.ascontiguousarray(part) for part in np.nonzero(is_near))
+        self.sizes, self.y = is_near.sum(axis=1, dtype=np.int64), y
+
+    @property
+    def n_values(self) -> int:
+        """Numbers in the squares of all classes."""
+        return int((self.sizes**2).sum())
+
+    def filled(self, K: Array, diagonal: Array, C: Array, most: Array) -> EntryRows:
+        """Return the squares and what sweeps need; K is (m, m), the others (m,)."""
+        ends = np.concatenate([[0], np.cumsum(self.sizes)])
+        values, place = np.empty(self.n_values, K.dtype), np.empty(len(self.rows), np.int64)
+        fill_squares(K.reshape(-1), len(K), self.rows, ends, values, place)
+        order = np.lexsort((self.classes != self.y[self.rows], self.rows))  # by row, the label first
+        counts = np.bincount(self.rows, minlength=len(K))
+        some = counts > 0
+        row_ends = np.concatenate([[0], np.cumsum(counts[some])])
+        own = (diagonal[some], C[some], most[some])
+        return EntryRows(values, place, ends[self.classes], self.sizes[self.classes], row_ends, order, *own)
+
+    def descend(
+        self, part: EntryRows, alpha: Array, scores: Array, how: tuple[Any, Any, Array], target: float, most: int
+    ) -> tuple[Array, int]:
+        """Return alpha, (m, k), after sweeps that lead to this gap, and how many there were; scores are (k, m).
+
+        ``how`` has the block, its workspace and the state of the shuffles.
+        """
+        values, F = alpha[self.rows, self.classes], scores[self.classes, self.rows]
+        n_sweeps = descend_on_entries(part, values, F, *how, target, most, alarm())
+        moved = alpha.copy()
+        moved[self.rows, self.classes] = values
+        return moved, int(n_sweeps)

@@ -1,0 +1,113 @@
+"""Descent on the entries of alpha that may move: the same optimum as over whole rows, and no entry forgotten."""
+
+import numpy as np
+import pytest
+
+from helpers import LOSS_NAMES
+from softmargin.blocks import find_block, new_workspace
+from softmargin.data import blobs
+from softmargin.kernels import make_kernel
+from softmargin.matrices.gram import Gram
+from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM
+from softmargin.run import Status, Stop, solve
+from softmargin.solvers.kernel_svm._class_squares import ClassSquares, near_entries
+from softmargin.solvers.kernel_svm._dual_rows import gap_of
+from softmargin.solvers.kernel_svm._working_square import WorkingSquare
+from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent, KernelBlockDescentTuning
+
+both_losses = pytest.mark.parametrize("multiclass", LOSS_NAMES)
+K_CLASSES = 6
+BY_ROWS = KernelBlockDescentTuning(few_classes=K_CLASSES)
+BY_ENTRIES = KernelBlockDescentTuning(entries=K_CLASSES, entries_of_class=1.0, entries_alone=K_CLASSES)
+
+
+def some_problem(multiclass, C=3.0):
+    X, y = blobs(150, 3, K_CLASSES, seed=2)
+    return KernelMulticlassSVM(Gram(make_kernel("rbf", gamma=0.3), X), y, C=C, multiclass=multiclass)
+
+
+@pytest.fixture
+def squares_filled(monkeypatch):
+    """Return a list to which every descent on entries adds how many of them there are."""
+    found, filled = [], ClassSquares.filled
+
+    def seen(self, *args):
+        found.append(len(self.rows))
+        return filled(self, *args)
+
+    monkeypatch.setattr(ClassSquares, "filled", seen)
+    return found
+
+
+def test_near_entries_are_those_in_use_or_nearly_violated_with_their_labels():
+    y = np.array([0, 1, 2])
+    scores = np.array([[2.0, 0.97, 0.5], [0.0, 3.0, 0.0], [0.0, 0.0, 2.0]])  # margins 1 + F_ij - F_iy
+    alpha = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-0.5, 0.0, 0.5]])
+    expected = [[True, True, False], [False, False, False], [True, False, True]]
+    np.testing.assert_array_equal(near_entries(alpha, scores.T, y, 0.05).T, expected)
+
+
+def test_every_class_has_the_square_of_its_samples():
+    rng = np.random.default_rng(0)
+    y, K = rng.integers(0, 4, 20), rng.random((20, 20))
+    squares = ClassSquares(near_entries(np.zeros((20, 4)), rng.standard_normal((4, 20)), y, 0.0), y)
+    part = squares.filled(K, K.diagonal(), np.ones(20), np.ones(20))
+    assert len(part.K) == squares.n_values
+    for e, (i, c) in enumerate(zip(squares.rows, squares.classes, strict=True)):
+        same = squares.rows[squares.classes == c]
+        np.testing.assert_array_equal(part.K[part.place[e] : part.place[e] + part.size[e]], K[i, same])
+        np.testing.assert_array_equal(squares.rows[part.first[e] : part.first[e] + part.size[e]], same)
+    for begin, end in zip(part.ends, part.ends[1:], strict=False):
+        own = part.order[begin:end]
+        assert len(set(squares.rows[own])) == 1
+        assert squares.classes[own[0]] == y[squares.rows[own[0]]]
+
+
+@both_losses
+def test_sweeps_over_all_entries_end_at_the_optimum(multiclass):
+    problem = some_problem(multiclass)
+    n, y, C, K = len(problem.y), problem.y, problem.C, problem.gram.square(np.arange(len(problem.y)))
+    alpha, scores = np.zeros((n, K_CLASSES)), np.zeros((K_CLASSES, n))
+    squares = ClassSquares(near_entries(alpha, scores, y, 0.0), y)
+    part = squares.filled(K, problem.gram.diagonal, C, C if multiclass == "crammer_singer" else np.full(n, np.inf))
+    how = (find_block(multiclass, "auto"), new_workspace(K_CLASSES), np.array([7], dtype=np.uint64))
+    found, n_sweeps = squares.descend(part, alpha, scores, how, 1e-5, 5000)
+    assert n_sweeps < 5000
+    assert not alpha.any()
+    assert gap_of(multiclass, found, K @ found, y, C) < 1e-4
+    np.testing.assert_allclose(problem.feasible(found), found, rtol=0.0, atol=1e-12)
+
+
+@both_losses
+@pytest.mark.parametrize("is_narrow", [False, True])
+def test_an_epoch_on_entries_raises_the_dual_value_and_keeps_the_scores(multiclass, is_narrow):
+    problem, solver = some_problem(multiclass), KernelBlockDescent(tuning=BY_ENTRIES)
+    rng = np.random.default_rng(0)
+    rows = np.arange(len(problem.y))
+    part = WorkingSquare(problem, solver.start(problem, None, rng), rows, solver, is_narrow=is_narrow)
+    gaps = [part.epoch(rng, is_single=False) for _ in range(4)]
+    assert gaps[0] == pytest.approx((1 if multiclass == "crammer_singer" else K_CLASSES - 1) * problem.C.sum())
+    assert gaps[-1] < 0.1 * gaps[0]
+    assert part.gain_with(part.scores) > 0.0
+    np.testing.assert_allclose(part.scores.T, problem.gram.scores(part.alpha), rtol=0.0, atol=1e-4)
+
+
+@both_losses
+@pytest.mark.parametrize("tol", [1e-3, 1e-9])
+def test_entries_and_rows_have_the_same_optimum(multiclass, tol, squares_filled):
+    values = []
+    for tuning, uses_entries in ((BY_ROWS, False), (BY_ENTRIES, True), (BY_ENTRIES._replace(alone=5, piece=20), True)):
+        squares_filled.clear()
+        result = solve(some_problem(multiclass), KernelBlockDescent(tuning=tuning), stop=Stop(tol), rng=0)
+        assert result.status is Status.CONVERGED
+        assert bool(squares_filled) == uses_entries
+        values.append(result.certificate.bound)
+    np.testing.assert_allclose(values, values[0], rtol=2 * tol)
+
+
+@both_losses
+def test_stiff_rows_and_few_classes_are_left_to_rows(multiclass, squares_filled):
+    solve(some_problem(multiclass, C=200.0), KernelBlockDescent(tuning=BY_ENTRIES), stop=Stop(1e-2), rng=0)
+    solver = KernelBlockDescent(tuning=BY_ENTRIES._replace(few_classes=K_CLASSES))
+    solve(some_problem(multiclass), solver, stop=Stop(1e-2), rng=0)
+    assert squares_filled == []
