@@ -251,6 +251,8 @@ def _aimed(system: NewtonSystem, move: Pairs, target: float, corrections: int, t
         recentre(now.upper, now.t, move.upper, move.t, tried, *rest, high, more_high)
         low, high = more_low, more_high
         V, move = system.solve(low, high)
+        if not np.isfinite(sum(float(each.sum()) for each in move)):  # aims that diverge
+            break
         reached_by = _longest(now, move)
         idle = 0 if reached_by >= a + tuning.gain else idle + 1
         if not idle:
