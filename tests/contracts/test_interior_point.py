@@ -1,5 +1,7 @@
 """The interior point against references, in every form of X, and where data are as they come."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
@@ -14,8 +16,8 @@ from softmargin.problems import DualPoint, MulticlassSVM, OneVsRest
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers import DualBlockDescent, InteriorPoint
 from softmargin.solvers.linear_svm._label_groups import LabelGroups
-from softmargin.solvers.linear_svm._newton_system import NewtonSystem
-from softmargin.solvers.linear_svm.interior_point import InteriorPointTuning
+from softmargin.solvers.linear_svm._newton_system import NewtonSystem, Pairs
+from softmargin.solvers.linear_svm.interior_point import InteriorPointTuning, _aimed
 from softmargin.solvers.linear_svm.interior_work import (
     count_corrections,
     is_factor_dear,
@@ -352,3 +354,15 @@ def test_numbers_beyond_float32_are_factored_in_float64():
     assert state.is_single
     assert not InteriorPoint().step(huge, state).is_single
     assert fit(huge, tol=1e-3).status is Status.CONVERGED
+
+
+def test_corrections_end_where_a_move_is_not_finite():
+    def pairs(value):
+        return Pairs(*(np.full(6, value) for _ in Pairs._fields))
+
+    moves, tuning = [pairs(-2.0), pairs(np.nan)], InteriorPointTuning()
+    system = SimpleNamespace(now=pairs(1.0), solve=lambda low, high: (np.zeros(4), moves.pop(0)))
+    step = _aimed(system, pairs(0.0), 0.1, 5, tuning)
+    assert moves == []
+    assert step.a == tuning.boundary * 0.5
+    assert np.isfinite(step.move).all()
