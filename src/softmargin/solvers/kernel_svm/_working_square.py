@@ -75,7 +75,7 @@ class KernelBlockDescentTuning(NamedTuple):
     entries_of_class: float = 0.25
     entries_alone: float = 3.0
     entry_end: float = 0.1  # share of the gap for which a round aims that they go down to: half takes a round more
-    entry_target: float = 0.1  # share of the gap that sweeps over entries leave: 0.03 and 0.3 take longer
+    entry_target: float = 0.1  # share of the gap that sweeps over entries leave: 0.03 is as good, 0.3 takes longer
     entry_sweeps: int = 100  # at most, before margins are looked at again: by hand; most need fewer
     pace: float = 25.0  # multiplications of BLAS in the time that a visit takes per row of the piece: by hand
 
