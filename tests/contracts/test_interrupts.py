@@ -62,9 +62,11 @@ def test_a_search_of_several_fits_stops(solver):
     assert solver.steps == 3
 
 
+@pytest.mark.parametrize("at", [1, 2, 3, 4])  # of these, one is the last step of a fold
 @pytest.mark.parametrize("least", [0, len(y)], ids=["in a fold", "in the last fit"])
-def test_a_search_of_ours_stops(solver, monkeypatch, least):
+def test_a_search_of_ours_stops(solver, monkeypatch, least, at):
     monkeypatch.setattr(Interrupted, "least", least)
+    monkeypatch.setattr(Interrupted, "at", at)
     search = LinearSVCCV(Cs=[1.0, 10.0], cv=2, solver=solver, tol=1e-12, coarse_tol=0.5, early_end=False)
     with pytest.raises(KeyboardInterrupt) as caught:
         search.fit(X, y)

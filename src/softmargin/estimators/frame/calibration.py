@@ -22,7 +22,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import StratifiedKFold
 
 from softmargin.core.errors import DataError
-from softmargin.core.threads import spread
+from softmargin.core.threads import shared_interruption, spread
 from softmargin.losses.multinomial import softmax
 from softmargin.run import Result, Status
 
@@ -63,8 +63,9 @@ def held_out_scores(codes: Array, scores_by: Callable[[Array, Array], tuple[Arra
         )
     splitter = StratifiedKFold(min(TUNING.folds, least))
     folds = list(splitter.split(np.zeros(len(codes)), codes))
-    found = spread(lambda fold: scores_by(*fold), folds)
-    if any(result.status is Status.INTERRUPTED for _, result in found):
+    with shared_interruption() as interrupted:
+        found = spread(lambda fold: scores_by(*fold), folds)
+    if interrupted.is_set() or any(result.status is Status.INTERRUPTED for _, result in found):
         raise KeyboardInterrupt
     scores = np.empty((len(codes), found[0][0].shape[1]))
     for (_, test), (own, _) in zip(folds, found, strict=True):

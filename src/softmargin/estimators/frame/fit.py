@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from softmargin.backends.arrays import is_dask, is_foreign, on_host
 from softmargin.core.certificate import Certificate
 from softmargin.core.parameters import check_all
-from softmargin.core.threads import threads
+from softmargin.core.threads import shared_interruption, threads
 from softmargin.core.warn import warn_caller
 from softmargin.estimators.frame.callbacks import CallbackBridge, CallbackSupportMixin, with_callbacks
 from softmargin.estimators.frame.checkpoint import resumed
@@ -289,18 +289,20 @@ class CertifiedEstimator(Looks, FoldStarts, CallbackSupportMixin, BaseEstimator)
         if checkpoint is not None:
             solver, watcher, state = resumed(checkpoint, solver, posed.problem)
             watchers.append(watcher)
-        result = fit_problem(
-            posed.problem,
-            solver=solver,
-            stop=stop,
-            seed=self._seed(),
-            init=init,
-            watchers=watchers,
-            resume=state,
-        )
+        with shared_interruption() as interrupted:
+            result = fit_problem(
+                posed.problem,
+                solver=solver,
+                stop=stop,
+                seed=self._seed(),
+                init=init,
+                watchers=watchers,
+                resume=state,
+            )
         result = result._replace(certificate=posed.named(result.certificate))
         self._keep(result, attributes(result.point), int(data.X.shape[0]))
-        if result.status is Status.INTERRUPTED:
+        # Also where the last step was the one: what comes after this fit must not begin.
+        if result.status is Status.INTERRUPTED or interrupted.is_set():
             raise KeyboardInterrupt
         return result
 
