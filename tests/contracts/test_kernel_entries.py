@@ -10,8 +10,8 @@ from softmargin.kernels import make_kernel
 from softmargin.matrices.gram import Gram
 from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM
 from softmargin.run import Status, Stop, solve
-from softmargin.solvers.kernel_svm._class_squares import ClassSquares, near_entries
 from softmargin.solvers.kernel_svm._dual_rows import gap_of
+from softmargin.solvers.kernel_svm._entry_squares import EntrySquares, near_entries
 from softmargin.solvers.kernel_svm._working_square import WorkingSquare
 from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent, KernelBlockDescentTuning
 
@@ -29,13 +29,13 @@ def some_problem(multiclass, C=3.0):
 @pytest.fixture
 def squares_filled(monkeypatch):
     """Return a list to which every descent on entries adds how many of them there are."""
-    found, filled = [], ClassSquares.filled
+    found, filled = [], EntrySquares.filled
 
     def seen(self, *args):
         found.append(len(self.rows))
         return filled(self, *args)
 
-    monkeypatch.setattr(ClassSquares, "filled", seen)
+    monkeypatch.setattr(EntrySquares, "filled", seen)
     return found
 
 
@@ -50,7 +50,7 @@ def test_near_entries_are_those_in_use_or_nearly_violated_with_their_labels():
 def test_every_class_has_the_square_of_its_samples():
     rng = np.random.default_rng(0)
     y, K = rng.integers(0, 4, 20), rng.random((20, 20))
-    squares = ClassSquares(near_entries(np.zeros((20, 4)), rng.standard_normal((4, 20)), y, 0.0), y)
+    squares = EntrySquares(near_entries(np.zeros((20, 4)), rng.standard_normal((4, 20)), y, 0.0), y)
     part = squares.filled(K, K.diagonal(), np.ones(20), np.ones(20))
     assert len(part.K) == squares.n_values
     for e, (i, c) in enumerate(zip(squares.rows, squares.classes, strict=True)):
@@ -68,7 +68,7 @@ def test_sweeps_over_all_entries_end_at_the_optimum(multiclass):
     problem = some_problem(multiclass)
     n, y, C, K = len(problem.y), problem.y, problem.C, problem.gram.square(np.arange(len(problem.y)))
     alpha, scores = np.zeros((n, K_CLASSES)), np.zeros((K_CLASSES, n))
-    squares = ClassSquares(near_entries(alpha, scores, y, 0.0), y)
+    squares = EntrySquares(near_entries(alpha, scores, y, 0.0), y)
     part = squares.filled(K, problem.gram.diagonal, C, C if multiclass == "crammer_singer" else np.full(n, np.inf))
     how = (find_block(multiclass, "auto"), new_workspace(K_CLASSES), np.array([7], dtype=np.uint64))
     found, n_sweeps = squares.descend(part, alpha, scores, how, 1e-5, 5000)

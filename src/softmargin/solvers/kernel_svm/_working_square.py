@@ -15,8 +15,8 @@ from softmargin.core.protocols import KernelBlockProblem
 from softmargin.core.threads import n_threads, row_shares, spread
 from softmargin.matrices.row_store import gather
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
-from softmargin.solvers.kernel_svm._class_squares import ClassSquares, near_entries
 from softmargin.solvers.kernel_svm._dual_rows import gap_of
+from softmargin.solvers.kernel_svm._entry_squares import EntrySquares, near_entries
 from softmargin.solvers.kernel_svm._face import FaceRows, face_step, face_work, free_classes
 from softmargin.solvers.kernel_svm._piece_loop import SetRows, add_rows, sweep_piece
 
@@ -160,14 +160,12 @@ class WorkingSquare:
     def _entry_epoch(self, target: float) -> float | None:
         """Descend on the entries that may move; return the gap at first, or None where they are too many."""
         t = self.tuning
-        is_near = near_entries(self.alpha, self.scores, self.y, t.near_entry)
-        n_values = int((is_near.sum(axis=1) ** 2).sum())
+        squares = EntrySquares(near_entries(self.alpha, self.scores, self.y, t.near_entry), self.y)
         share = t.entries if self.n_pieces > 1 else min(t.entries_alone, t.entries_of_class * self.k)
         # Beside K, and a copy of half its length.
         room = self.most_free**2 - 1.5 * self.m**2
-        if not 0 < n_values <= min(share * self.m**2, room):
+        if not 0 < squares.n_values <= min(share * self.m**2, room):
             return None
-        squares = ClassSquares(is_near, self.y)
         found = gap_of(self.multiclass, self.alpha, self.scores.T, self.y, self.C)
         most = self.C if self.multiclass == "crammer_singer" else np.full(self.m, np.inf)
         part, how = squares.filled(self.fast_K, self.diagonal, self.C, most), (self.block, self.work, self.random)
@@ -175,7 +173,7 @@ class WorkingSquare:
         alpha, n_sweeps = squares.descend(part, self.alpha, self.scores, how, aim, t.entry_sweeps)
         n_changed = self._add_change(alpha - self.alpha)
         self.alpha, self.momentum = alpha, 1.0
-        self.work_done = t.pace * n_sweeps * n_values + ADDED * n_changed * self.m
+        self.work_done = t.pace * n_sweeps * squares.n_values + ADDED * n_changed * self.m
         return found
 
     def _gather(self, rows: Array, out: Array) -> None:

@@ -11,7 +11,7 @@ Three levels of memory, because a kernel value costs far more than its use:
                     the scores of the rest of the working set are updated. A small set is one piece
 
 Where few entries of alpha can move, as there are many classes, sweeps go over these alone, with a small square of K for
-every class in the place of pieces (``_class_squares``)                                    maths: kernel SVM, section 12
+every class in the place of pieces (``_entry_squares``)                                    maths: kernel SVM, section 12
 
 Updating all n scores takes n kernel values for every row that moves for the first time. So the set starts small, and
 where it is small beside n a round goes deep: rows that need not move are then back where they were.

@@ -3,6 +3,7 @@
 See ``_entry_loop.py``; maths: kernel SVM, section 12.
 """
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from softmargin.core.deadline import alarm
 from softmargin.solvers.kernel_svm._entry_loop import EntryRows, descend_on_entries, fill_squares
 
-__all__ = ["ClassSquares", "near_entries"]
+__all__ = ["EntrySquares", "near_entries"]
 
 Array = NDArray[Any]
 
@@ -28,7 +29,7 @@ def near_entries(alpha: Array, scores: Array, y: Array, near: float) -> Array:
     return np.asarray(is_near)
 
 
-class ClassSquares:
+class EntrySquares:
     """Some entries of alpha, those of each class beside each other.
 
     Parameters
@@ -39,9 +40,23 @@ class ClassSquares:
     """
 
     def __init__(self, is_near: Array, y: Array) -> None:
+        self.is_near, self.y = is_near, y
+        self.sizes = is_near.sum(axis=1, dtype=np.int64)  # of the classes
+
+    @cached_property
+    def _places(self) -> tuple[Array, ...]:
         # Compiled loops read them one after the other: those of ``nonzero`` lie in pairs.
-        self.classes, self.rows = (np.ascontiguousarray(part) for part in np.nonzero(is_near))
-        self.sizes, self.y = is_near.sum(axis=1, dtype=np.int64), y
+        return tuple(np.ascontiguousarray(part) for part in np.nonzero(self.is_near))
+
+    @property
+    def classes(self) -> Array:
+        """The class of every entry."""
+        return self._places[0]
+
+    @property
+    def rows(self) -> Array:
+        """The row of every entry."""
+        return self._places[1]
 
     @property
     def n_values(self) -> int:
