@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
+from softmargin.core import threads as core_threads
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.threads import threads
 from softmargin.kernels import (
@@ -308,6 +309,26 @@ def test_a_change_of_some_rows_is_added_to_all_scores(kernel, cache_size):
     gram.square(index)
     gram.add_change(scores, index, change)
     np.testing.assert_allclose(scores, wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.05, 1.0], ids=["few entries", "all entries"])
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_a_change_of_few_entries_is_added_as_one_of_all_is(share, n_jobs, monkeypatch):
+    """Sums skip zeros where most entries are zero; threads have columns of their own, and change no bit."""
+    monkeypatch.setattr(core_threads, "WORTH", 1)
+    n, m, k = 600, 300, 12
+    rng = np.random.default_rng(0)
+    K, place, scores = rng.standard_normal((400, n)), rng.permutation(400)[:m], rng.standard_normal((n, k))
+    change = np.where(rng.random((m, k)) < share, rng.standard_normal((m, k)), 0.0)
+    dense = []
+    monkeypatch.setattr(row_store, "sum_rows", lambda *own: (dense.append(1), K[own[1]].T @ own[2])[1])
+    alone, found = scores.copy(), scores.copy()
+    row_store.add_change(alone, K, place, change)
+    with threads(n_jobs):
+        row_store.add_change(found, K, place, change)
+    assert len(dense) == (0 if share < 1.0 else 2)
+    np.testing.assert_array_equal(found, alone)
+    np.testing.assert_allclose(found, scores + K[place].T @ change, atol=1e-11)
 
 
 @pytest.mark.parametrize("cache_size", [1000.0, 0.03], ids=["stored", "some rows kept"])

@@ -7,10 +7,10 @@ from helpers import LOSS_NAMES
 from softmargin.data import blobs
 from softmargin.kernels import make_kernel
 from softmargin.matrices.gram import Gram
+from softmargin.matrices.row_store import add_rows
 from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers.kernel_svm import block_descent
-from softmargin.solvers.kernel_svm._piece_loop import add_rows
 from softmargin.solvers.kernel_svm._working_square import WorkingSquare
 from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent, KernelBlockDescentTuning
 

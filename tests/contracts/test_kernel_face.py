@@ -12,12 +12,12 @@ from softmargin.core.threads import threads
 from softmargin.data import blobs
 from softmargin.kernels import make_kernel
 from softmargin.matrices.gram import Gram
+from softmargin.matrices.row_store import add_rows
 from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers.kernel_svm._dual_rows import corner_weights
 from softmargin.solvers.kernel_svm._face import FaceRows, FaceTuning, face_step, face_work, free_classes
-from softmargin.solvers.kernel_svm._piece_loop import add_rows
 from softmargin.solvers.kernel_svm.block_descent import (
     KernelBlockDescent,
     KernelBlockDescentTuning,

@@ -39,7 +39,7 @@ from softmargin.core.threads import n_threads
 from softmargin.kernels.points import add_product
 from softmargin.matrices.kernel_matrix import GramMemory, Judged, Moment, check_finite
 from softmargin.matrices.operator import matmul, rmatmul, score_roundings, sum_roundings
-from softmargin.matrices.row_store import RowStore, row_roundings, submatrix, sum_rows
+from softmargin.matrices.row_store import RowStore, add_change, row_roundings, submatrix, sum_rows
 from softmargin.matrices.tiles import TiledMatrix
 
 __all__ = ["Gram", "GramMemory", "GramTuning", "Judged"]
@@ -323,7 +323,7 @@ class Gram(TiledMatrix):
         self.keep(index[is_moved])
         is_kept = self._store.has(index)
         kept, left = is_moved & is_kept, is_moved & ~is_kept
-        scores += self._kept_sums(index[kept], change[kept])
+        add_change(scores, self._store.values, self._store.place[index[kept]], change[kept])
         if left.any():
             outside = np.delete(np.arange(self.n), index)
             inside = np.zeros_like(change)

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
-from softmargin.backends.lanes import WIDTH, keep, pointer
+from softmargin.backends.lanes import WIDTH, pointer
 from softmargin.backends.loops import shuffle
 
-__all__ = ["KernelPiece", "SetRows", "add_rows", "sweep", "sweep_piece"]
+__all__ = ["KernelPiece", "SetRows", "sweep", "sweep_piece"]
 
 Array = NDArray[Any]
-ROWS, COLUMNS = 128, 256  # of a tile of K that all classes use: a quarter of a megabyte stays in the second cache
 
 
 class KernelPiece(NamedTuple):
@@ -123,58 +122,3 @@ def sweep_piece(
             n_changed += step != 0.0
             whole.alpha[rows[i], c] = alpha[i * size + c]
     return met, n_changed
-
-
-@jit
-def add_rows(K: Array, stride: int, index: Array, change: Array, k: int, scores: Array, begin: int, end: int) -> None:
-    """Add change' K[index] to the columns begin .. end of scores.
-
-    K is (stride, stride), change (len(index), k) and scores (k, stride), all flat. Most entries of change are zero: a
-    row moves in a few classes only. Four rows that move in the same class are added at once, so that scores are read
-    and written a quarter as often, and all classes take their turn at a tile of K before the next one is read.
-    """
-    n = index.shape[0]
-    n_tiles = (n + ROWS - 1) // ROWS
-    ends, places, steps = np.empty(n_tiles * k + 1, np.int64), np.empty(n * k, np.int64), np.empty(n * k, change.dtype)
-    sums = np.empty(k * COLUMNS, change.dtype)
-    K_, index_, change_, F_ = pointer(K), pointer(index), pointer(change), pointer(scores)
-    ends_, places_, steps_, sums_ = pointer(ends), pointer(places), pointer(steps), pointer(sums)
-    ends_[0] = met = 0
-    for tile in range(n_tiles):
-        for c in range(k):
-            for r in range(tile * ROWS, min((tile + 1) * ROWS, n)):
-                step = change_[r * k + c]
-                if step != 0.0:
-                    places_[met] = index_[r] * stride
-                    steps_[met] = step
-                    met += 1
-            ends_[tile * k + c + 1] = met
-    for first in range(begin, end, COLUMNS):
-        m = min(COLUMNS, end - first)
-        for j in range(k * COLUMNS):
-            sums_[j] = 0
-        for part in range(n_tiles * k):
-            p, stop, out = ends_[part], ends_[part + 1], part % k * COLUMNS
-            while p + 4 <= stop:
-                r0, r1, r2, r3 = places_[p], places_[p + 1], places_[p + 2], places_[p + 3]
-                s0, s1, s2, s3 = steps_[p], steps_[p + 1], steps_[p + 2], steps_[p + 3]
-                for j in range(m):
-                    sums_[out + j] += (
-                        s0 * K_[r0 + first + j]
-                        + s1 * K_[r1 + first + j]
-                        + s2 * K_[r2 + first + j]
-                        + s3 * K_[r3 + first + j]
-                    )
-                p += 4
-            while p < stop:
-                row, step = places_[p] + first, steps_[p]
-                for j in range(m):
-                    sums_[out + j] += step * K_[row + j]
-                p += 1
-        for c in range(k):
-            for j in range(m):
-                F_[c * stride + first + j] += sums_[c * COLUMNS + j]
-    keep(ends)
-    keep(places)
-    keep(steps)
-    keep(sums)

@@ -13,17 +13,16 @@ from softmargin.blocks import find_block, new_workspace
 from softmargin.core.deadline import OutOfTime, alarm, is_time_up
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.core.threads import n_threads, row_shares, spread
-from softmargin.matrices.row_store import gather
+from softmargin.matrices.row_store import ADDED, add_rows, gather
 from softmargin.solvers.common.momentum import extrapolate, next_momentum
 from softmargin.solvers.kernel_svm._dual_rows import gap_of
 from softmargin.solvers.kernel_svm._entry_squares import EntrySquares, near_entries
 from softmargin.solvers.kernel_svm._face import FaceRows, face_step, face_work, free_classes
-from softmargin.solvers.kernel_svm._piece_loop import SetRows, add_rows, sweep_piece
+from softmargin.solvers.kernel_svm._piece_loop import SetRows, sweep_piece
 
 __all__ = ["KernelBlockDescentTuning", "WorkingSquare", "epoch_work"]
 
 Array = NDArray[Any]
-ADDED = 5.0  # multiplications of BLAS in the time of one in ``add_rows``, which waits for memory; 4.6 to 6.6 by timings
 ROUNDING = 1e-15  # a share of C that rounding leaves
 
 
