@@ -21,6 +21,7 @@ from softmargin.solvers.softmax.quadratic_model.by_samples import AndersonTuning
 from softmargin.solvers.softmax.quadratic_model.dense import (
     DenseModel,
     DenseTuning,
+    _by_classes,
     affords_all,
     forming_cost,
     is_looped,
@@ -314,8 +315,8 @@ def test_rows_called_shifted_are_those_that_a_shift_improves(penalty):
 @pytest.mark.parametrize("is_coupled", [True, False])
 def test_the_hessian_by_pairs_of_classes_is_the_same_and_less_without_faint_samples(is_coupled):
     usual, _ = make_models(4, share=0.7, is_coupled=is_coupled)
-    whole, _ = make_models(4, share=0.7, is_coupled=is_coupled, most_entries=0, faint=0.0)
-    some, _ = make_models(4, share=0.7, is_coupled=is_coupled, most_entries=0, faint=0.3)
+    whole, _ = make_models(4, share=0.7, is_coupled=is_coupled, most_entries=0, faint=0.0, pair=0.0)
+    some, _ = make_models(4, share=0.7, is_coupled=is_coupled, most_entries=0, faint=0.3, pair=0.0)
     np.testing.assert_allclose(whole.H, usual.H, atol=1e-6 * usual.H.max())
     assert whole.H.dtype == np.float32
     assert np.linalg.eigvalsh(whole.H - some.H).min() >= -1e-6 * usual.H.max()
@@ -329,8 +330,26 @@ def test_the_hessian_by_pairs_of_classes_keeps_its_range_in_other_units(unit):
         return X
 
     usual, _ = make_models(4, form=in_units)
-    whole, _ = make_models(4, form=in_units, most_entries=0, faint=0.0)
+    whole, _ = make_models(4, form=in_units, most_entries=0, faint=0.0, pair=0.0)
     np.testing.assert_allclose(whole.H, usual.H, rtol=1e-9, atol=0.0)
+
+
+@pytest.mark.parametrize("is_coupled", [True, False])
+def test_the_hessian_of_many_entries_and_classes_is_one_product_in_single_precision(is_coupled):
+    usual, _ = make_models(4, share=0.7, is_coupled=is_coupled)
+    whole, _ = make_models(4, share=0.7, is_coupled=is_coupled, most_entries=0, pair=np.inf)
+    np.testing.assert_allclose(whole.H, usual.H, atol=1e-6 * usual.H.max())
+    assert whole.H.dtype == np.float32
+    assert whole.is_large
+    assert not whole.goes_by_pairs
+
+
+def test_the_hessian_keeps_the_curvature_of_classes_that_are_next_to_certain():
+    """P (1 - p) = 1e-9 is below the rounding of p in single precision."""
+    X, P = np.ones((1, 5), dtype=np.float32), np.tile([1.0 - 1e-9, 1e-9], (5, 1))
+    samples = Samples(X.T, np.ones(5), P.ravel(), np.zeros(5), np.zeros(2))
+    H = _by_classes(X, np.zeros(2, dtype=int), np.arange(2), P, samples)
+    np.testing.assert_allclose(H, [[5e-9, -5e-9], [-5e-9, 5e-9]], rtol=1e-6)
 
 
 def test_models_that_passes_do_not_minimise_are_written_out_whole():

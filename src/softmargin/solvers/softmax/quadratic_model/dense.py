@@ -9,9 +9,10 @@ The same q as by samples. H is formed
     one column                  as Z Z', with Z the columns times sqrt(B_i)
     few features                as one product of all products of two features, which are cached from one model to the
                                 next, with all products of two classes
-    many entries                pair of classes by pair, from the samples that may confuse the two, in single
-                                precision: it is a model, G and the search along D are exact
+    many entries, few classes   pair of classes by pair, from the samples that may confuse the two
     else                        as one product for what couples the classes, and one per class for the rest
+
+H of many entries has single precision: it is a model, G and the search along D are exact.
 
 After that no sample is visited: a pass keeps the gradient of the model up to date, and an entry that does not move
 costs nothing. When some passes have left the zeros unchanged, a jump goes to the least q over the other entries, by
@@ -58,6 +59,7 @@ class DenseTuning(NamedTuple):
     most_needed: int = 3000  # entries of an H of all samples where passes over samples do not end: 72 MB; by hand
     most_numbers: float = 5e7  # in the columns of these entries: 400 MB; by hand
     faint: float = 1e-4  # share of the largest weight of a pair of classes below which H leaves a sample out; by hand
+    pair: float = 3e6  # multiply-adds of one product in the time that a pair of classes takes beside its own; by timing
     ridge: float = 1e-6  # share of its diagonal added to H for a jump: all classes may be shifted alike; by hand
 
 
@@ -106,7 +108,9 @@ class DenseModel(QuadraticModel):
         self.is_free = features == self.problem.X.shape[1]
         self.table: Array | None = None  # (m, n) the columns, where H is made of them
         self.is_large = len(features) > tuning.most_entries
-        check_time(len(self.samples.C) * len(features) ** 2.0 * (LITTLE if self.is_large else 1.0))
+        work = len(self.samples.C) * len(features) ** 2.0
+        self.goes_by_pairs = self.is_large and n_pairs(self.problem.n_columns) * tuning.pair <= work / 2.0
+        check_time(work * (LITTLE if self.goes_by_pairs else 1.0))
         self.H = self.hessian()
         self.curvature = self.samples.floored(self.H.diagonal(), features)
         self.slopes, self.start = self.G[self.at], self.W[self.at]
@@ -133,9 +137,14 @@ class DenseModel(QuadraticModel):
             scatter(samples.pairs @ products, self.features, self.classes, d + problem.fit_intercept, k, H)
             return H
         row_of = np.searchsorted(self.rows, self.features)
-        if self.is_large:
+        if self.goes_by_pairs:
             return _by_pairs(samples.rows_at(self.rows), row_of, self.classes, P, samples, self.tuning.faint)
-        return _by_classes(samples.table(self.rows), row_of, self.classes, P, samples)
+        X = (
+            np.ascontiguousarray(samples.rows_at(self.rows).T)
+            if self.is_large
+            else samples.table(self.rows).astype(np.float64, copy=False)
+        )
+        return _by_classes(X, row_of, self.classes, P, samples)
 
     def minimise(self, accuracy: float, max_passes: int) -> bool:
         """Pass over the entries until a pass changes less than ``accuracy`` times the first; return whether cut off."""
@@ -277,21 +286,29 @@ def _fill_from_rows(rows: Any, place: Array, prices: Array, H: Array) -> None:
 
 
 def _by_classes(X: Array, row_of: Array, classes: Array, P: Array, samples: Samples) -> Array:
-    """Return H of the entries (row_of, classes), ordered by class; X is (r, n), P is (n, k)."""
+    """Return H of the entries (row_of, classes), ordered by class, in the precision of X, (r, n); P is (n, k).
+
+    The squares of single classes are made of p (1 - p): a difference of sums would lose the digits of p next to 1.
+    """
     m, root = len(classes), np.sqrt(samples.C)
     P = np.ascontiguousarray(P.T)
-    coupling, roots = P * root, np.sqrt(P + samples.damping) * root
-    bounds = np.searchsorted(classes, np.arange(len(P) + 1)).tolist()
-    H, size = np.zeros((m, m)), max(BLOCK // m, 1)
+    coupling, roots = (W.astype(X.dtype) for W in (P * root, np.sqrt(P * (1.0 - P) + samples.damping) * root))
+    ends = np.searchsorted(classes, np.arange(len(P) + 1)).tolist()
+    parts = [slice(*pair) for pair in pairwise(ends)]
+    H, squares = np.zeros((m, m), dtype=X.dtype), [np.zeros((1, 1), dtype=X.dtype)] * len(parts)
+    size = max(BLOCK // m, m)  # no fewer numbers than H has, as each block adds to all of it
     for begin in range(0, len(root), size):
-        part = slice(begin, begin + size)
-        some = X[row_of, part]
+        check_time()
+        block = slice(begin, begin + size)
+        some = X[row_of, block]
+        for c, part in enumerate(parts):
+            Z = some[part] * roots[c, block]
+            squares[c] = squares[c] + Z @ Z.T
         if samples.is_coupled:
-            Z = some * coupling[classes, part]
-            H -= Z @ Z.T
-        for c, (first, end) in enumerate(pairwise(bounds)):
-            Z = some[first:end] * roots[c, part]
-            H[first:end, first:end] += Z @ Z.T
+            some *= coupling[classes, block]
+            H -= some @ some.T
+    for part, square in zip(parts, squares, strict=True):
+        H[part, part] = square
     return H
 
 
