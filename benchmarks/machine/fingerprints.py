@@ -77,7 +77,7 @@ def fits() -> Iterator[Fit]:
     for solver in ("auto", "newton", "dual_descent"):
         yield _fit("softmax", sm.SoftmaxRegression, True, solver=solver)
         yield _fit("softmax", sm.SoftmaxRegression, True, two=True, solver=solver)
-    for solver in any_penalty:
+    for solver in (*any_penalty, "interior_point"):
         yield _fit("softmax", sm.SoftmaxRegression, solver=solver, l1_ratio=1.0, C=0.1)
     for two in both:
         yield _fit("softmax", sm.SoftmaxRegression, True, two=two, l1_ratio=0.5)

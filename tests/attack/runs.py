@@ -94,6 +94,8 @@ def draw(kind, name, seed):
             return split(lambda mine: KernelHinge(kernel, X, 2.0 * mine - 1.0, lam=1e-2, bias=float(has_bias)))
         if kind == "softmax ridge":
             return softmax_problem(X, y, penalty=L2(0.5), C=C, fit_intercept=has_bias)
+        if kind == "softmax l1":
+            return softmax_problem(X, y, penalty=L1(0.5), C=C, fit_intercept=has_bias)
         if kind == "softmax":
             return softmax_problem(X, y, penalty=penalty, C=C, fit_intercept=has_bias)
         if kind.startswith("summed"):

@@ -193,6 +193,7 @@ SOLVERS = {
     "AcceleratedGradient": ({}, sm.SoftmaxRegression, Y),
     "BlockProxGradient": ({}, sm.SoftmaxRegression, Y),
     "Lbfgs": ({}, sm.SoftmaxRegression, Y),
+    "L1InteriorPoint": ({"l1_ratio": 1.0}, sm.SoftmaxRegression, Y),
     "MMDescent": ({}, sm.SoftmaxRegression, Y),
     "NewtonCG": ({}, sm.SoftmaxRegression, Y),
     "PrimalDualNewton": ({}, sm.SoftmaxRegression, Y),

@@ -112,7 +112,7 @@ def test_a_quadratic_penalty_makes_a_smooth_problem():
     X, y, _ = small(3)
     assert isinstance(softmax_problem(X, y, penalty=L2(2.0)), RidgeComposite)
     assert softmax_problem(X, y, penalty=L2(2.0)).ridge == 2.0
-    assert type(softmax_problem(X, y, penalty=L1(2.0))) is Composite
+    assert type(softmax_problem(X, y, penalty=ElasticNet(2.0, 1.0))) is Composite
 
 
 def test_zero_has_the_best_intercept_of_zero_weights():

@@ -28,6 +28,7 @@ from softmargin.data import blobs
 from softmargin.estimators.posing.auto import find_solver
 from softmargin.estimators.posing.softmax import convex_relative, described, read_penalty
 from softmargin.problems import softmax_problem
+from softmargin.solvers import HandOver
 from softmargin.solvers.names import SOLVERS, choices
 
 EVERY_PENALTY = [
@@ -204,7 +205,7 @@ def test_what_makes_no_sense_is_refused_with_a_way_out(three):
         ({"C": -1.0}, "C must be"),
         ({"C": np.nan}, "C must be"),
         ({"solver": "walrus"}, "solves linear hinge problems, not softmax ridge ones; choose one of auto, lbfgs"),
-        ({"solver": "lbfgs", "l1_ratio": 1.0}, "solves softmax ridge problems, not softmax ones"),
+        ({"solver": "lbfgs", "l1_ratio": 1.0}, "solves softmax ridge problems, not softmax l1 ones"),
         ({"solver": "magic"}, "is unknown; choose one of auto"),
         ({"tol": -1.0}, "tol must be"),
     ]
@@ -220,11 +221,10 @@ def test_what_makes_no_sense_is_refused_with_a_way_out(three):
 # --- solvers ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["softmax ridge", "softmax"])
+@pytest.mark.parametrize(("kind", "l1_ratio"), [("softmax ridge", 0.0), ("softmax l1", 1.0), ("softmax", 0.5)])
 @pytest.mark.parametrize("k", [2, 3])
-def test_every_solver_by_name_reaches_the_optimum(kind, k):
+def test_every_solver_by_name_reaches_the_optimum(kind, l1_ratio, k):
     X, y = blobs(90, 5, k, seed=0, separation=0.7)
-    l1_ratio = 0.0 if kind == "softmax ridge" else 0.5
     optimum = SoftmaxRegression(C=0.3, l1_ratio=l1_ratio, tol=1e-9).fit(X, y).certificate_
     for solver in choices(kind):
         clf = SoftmaxRegression(C=0.3, l1_ratio=l1_ratio, solver=solver, tol=1e-4, random_state=0).fit(X, y)
@@ -239,8 +239,10 @@ def test_auto_names_a_solver_that_serves_the_problem(penalty):
         problem = softmax_problem(X, np.arange(6) % 3, penalty=penalty)
         table = SOLVERS[problem.kind]
         chosen = find_solver("auto", problem)
-        assert problem.kind == ("softmax ridge" if hasattr(problem, "ridge") else "softmax")
-        assert chosen in [find_solver(name, problem) for name in table]
+        kinds = {penalties.L1(): "softmax l1", penalties.MCP(): "softmax"}
+        assert problem.kind == kinds.get(penalty, "softmax ridge")
+        all_chosen = (chosen.first, chosen.then) if isinstance(chosen, HandOver) else (chosen,)
+        assert all(each in [find_solver(name, problem) for name in table] for each in all_chosen)
         assert all(isinstance(problem, needed) for needed in chosen.needs)
         if penalty == penalties.L2(0.0):
             assert chosen != find_solver("dual_descent", problem)  # without a ridge there is no dual of that form

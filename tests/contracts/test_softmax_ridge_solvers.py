@@ -22,7 +22,7 @@ from softmargin.solvers.softmax._ridge_objective import RidgeObjective, RidgeSta
 from softmargin.solvers.softmax.lbfgs import Lbfgs, LbfgsTuning
 from softmargin.solvers.softmax.newton import SoftmaxNewton
 from softmargin.solvers.softmax.newton_cg import NewtonCG, NewtonCGTuning
-from softmargin.solvers.softmax.primal_dual_newton import PrimalDualNewton, PrimalDualNewtonTuning, _followed
+from softmargin.solvers.softmax.primal_dual_newton import PrimalDualNewton, PrimalDualNewtonTuning, followed
 from softmargin.solvers.softmax.trust_newton import TrustNewton
 
 SOLVERS = {
@@ -477,8 +477,8 @@ def test_probabilities_follow_the_whole_step_where_the_search_cuts_it():
     objective = state.objective
     end, short = (objective.matrix(flat) for flat in (scores + objective.T, state.scores))
     found = state.logs.reshape(len(data.y), -1)
-    np.testing.assert_allclose(found, _followed(logs, np.exp(logs), end, solver.tuning.floor), atol=1e-8)
-    assert np.abs(found - _followed(logs, np.exp(logs), short, solver.tuning.floor)).max() > 1e-3
+    np.testing.assert_allclose(found, followed(logs, np.exp(logs), end, solver.tuning.floor), atol=1e-8)
+    assert np.abs(found - followed(logs, np.exp(logs), short, solver.tuning.floor)).max() > 1e-3
 
 
 def test_the_ridge_falls_to_that_of_the_problem_and_the_weights_remain_those_of_q():

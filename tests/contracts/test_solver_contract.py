@@ -57,6 +57,7 @@ from softmargin.solvers import (
     InteriorPoint,
     KernelBlockDescent,
     KernelPairDescent,
+    L1InteriorPoint,
     Lbfgs,
     LowRankGradient,
     LowRankNewton,
@@ -287,6 +288,10 @@ for solver in PROX_SOLVERS:
             case(solver, lambda k=k, f=form: softmax(L1(0.7), k, f), f"l1-{k} classes-{form.__name__}")
     case(solver, lambda: softmax(Group(0.7), C=0.5, fit_intercept=False), "group")
 case(BlockProxGradient(blocks="classes"), lambda: softmax(L1(0.7)), "l1")
+for k in (2, 3, 26):
+    for form in (np.asarray, csr_matrix):
+        make = lambda k=k, f=form: softmax(L1(0.7), k, f, C=2.0, fit_intercept=f is np.asarray)  # noqa: E731
+        case(L1InteriorPoint(), make, f"l1-{k} classes-{form.__name__}", tol=1e-8, steps=9)
 for solver in (ProxNewton(), MMDescent()):
     for penalty in (ElasticNet(0.5, 0.5), Box(-0.5, 0.5)):
         case(solver, lambda p=penalty: softmax(p), repr(penalty))

@@ -164,7 +164,7 @@ def test_labels_unseen_in_training_have_no_log_loss(from_json, data):
     assert from_json("train", data, *SOFTMAX, "--test", data.parent / "newer.libsvm")["log_loss"] is None
 
 
-@pytest.mark.parametrize("kind", ["softmax ridge", "softmax"])
+@pytest.mark.parametrize("kind", ["softmax ridge", "softmax l1"])
 def test_every_solver_by_name_meets_the_tolerance(from_json, data, kind):
     for name in SOLVERS[kind]:
         ratio = "0" if kind == "softmax ridge" else "1"
@@ -219,7 +219,7 @@ def test_a_fit_may_end_at_a_share_of_its_first_gap(from_json, data):
         ((*SOFTMAX, "--solver", "walrus"), "--solver walrus solves linear hinge problems, not softmax ridge ones"),
         (
             (*SOFTMAX, "--l1-ratio", "1", "--solver", "lbfgs"),
-            "--solver lbfgs solves softmax ridge problems, not softmax ones",
+            "--solver lbfgs solves softmax ridge problems, not softmax l1 ones",
         ),
         ((*SOFTMAX, "-o", "m", "--format", "liblinear"), "a softmax model has probabilities"),
         (("--penalty", "group:1"), "--penalty is an option of softmax models"),

@@ -31,7 +31,7 @@ _NAMED = {
     "linear ovr": ("interior_point", "augmented_lagrangian"),
     "linear squared": ("newton",),
     "softmax l2": ("newton", "newton_cg", "trust_newton", "primal_dual_newton"),
-    "softmax l1": ("prox_newton",),
+    "softmax l1": ("prox_newton", "interior_point"),
 }
 FITS = [
     *((name, "auto") for name in ESTIMATORS),

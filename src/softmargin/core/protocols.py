@@ -239,6 +239,16 @@ class RidgeProblem(CompositeProblem, Protocol):
 
 
 @runtime_checkable
+class L1Problem(CompositeProblem, Protocol):
+    """Softmax regression with the penalty strength |W|_1."""
+
+    strength: float
+
+    def with_penalty(self, penalty: Any) -> Any:
+        """Return the problem of the same data with another penalty."""
+
+
+@runtime_checkable
 class ConstrainedProblem(Problem, Protocol):
     """An entrywise loss of linear scores over a convex set: weights (d, k), scores (n, k), intercepts (k,)."""
 

@@ -50,7 +50,8 @@ class SoftmaxRegression(LinearStreamClassifier):
     solver : str or solver object, default="auto"
         "auto" is the fastest for the penalty and the shape of X. Any penalty: "prox_newton", "mm_descent",
         "accelerated_gradient", "block_prox_gradient", "svrg". Ridge only: "newton", "newton_cg", "lbfgs",
-        "trust_newton", "dual_descent", "primal_dual_newton"; not with ``pinned``. Or a solver object.
+        "trust_newton", "dual_descent", "primal_dual_newton". l1 only: "interior_point". Neither with ``pinned``. Or a
+        solver object.
     tol : float, default=1e-3
         Relative duality gap, (primal - bound) / primal, at which the fit is done. Without any penalty, and with one
         that is not convex, no gap can be proven: it is then the largest violation of stationarity, relative to the

@@ -1,6 +1,6 @@
 """Problems: data + loss + penalty. They own the objective, and they alone certify a point."""
 
-from softmargin.problems.composite import Composite, CompositePoint, RidgeComposite, softmax_problem
+from softmargin.problems.composite import Composite, CompositePoint, L1Composite, RidgeComposite, softmax_problem
 from softmargin.problems.constrained import BallPoint, Constrained
 from softmargin.problems.free_bias import BiasPoint
 from softmargin.problems.hinge_svm import HingeSVM
@@ -30,6 +30,7 @@ __all__ = [
     "KernelMulticlassSVM",
     "KernelOneVsOne",
     "KernelPoint",
+    "L1Composite",
     "MulticlassSVM",
     "OneVsRest",
     "Penalized",

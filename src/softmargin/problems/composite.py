@@ -30,12 +30,12 @@ from softmargin.losses.multinomial import loss_errors, losses_and_softmax, off_l
 from softmargin.matrices.operator import canonical, longest_row, product, rmatmul, row_norms, sum_roundings
 from softmargin.models import LinearModel
 from softmargin.models.shapes import dense
-from softmargin.penalties import Pinned, checked
+from softmargin.penalties import ElasticNet, Pinned, checked
 from softmargin.penalties.rounding import OPERATIONS, rounded_value
 from softmargin.problems.checks import checked_codes, checked_prices, digest_of
 from softmargin.problems.softmax_bound import SoftmaxBound
 
-__all__ = ["Composite", "CompositePoint", "RidgeComposite", "softmax_problem"]
+__all__ = ["Composite", "CompositePoint", "L1Composite", "RidgeComposite", "softmax_problem"]
 
 Array = NDArray[Any]
 _ENTRY = 1300.0  # multiplications of BLAS in the time that a score takes beside its own; by timings
@@ -298,8 +298,25 @@ class RidgeComposite(Composite):
         return np.zeros(self.shape)
 
 
+class L1Composite(Composite):
+    """The same with the penalty strength |W|_1, for which there is an interior point."""
+
+    kind: ClassVar[str] = "softmax l1"
+
+    @property
+    def strength(self) -> float:
+        """The strength of the penalty."""
+        return float(self.penalty.l1)
+
+    @property
+    def largest_strength(self) -> float:
+        """The strength from which on all weights are zero."""
+        gradient, _ = self._gradient(softmax(self.scores(self.zero())))
+        return float(np.abs(gradient).max(initial=0.0))
+
+
 def softmax_problem(X: Any, y: Array, *, penalty: Any, **settings: Any) -> Composite:
-    """Build a ``Composite``, or a ``RidgeComposite`` where the penalty is ridge / 2 |W|^2.
+    """Build a ``Composite``; a ``RidgeComposite`` or a ``L1Composite`` where the penalty is a ridge or l1 alone.
 
     Examples
     --------
@@ -311,4 +328,6 @@ def softmax_problem(X: Any, y: Array, *, penalty: Any, **settings: Any) -> Compo
     'converged'
     """
     kind = Composite if getattr(penalty, "ridge", None) is None else RidgeComposite
+    if isinstance(penalty, ElasticNet) and penalty.l1 > 0.0 and penalty.l2 == 0.0:
+        kind = L1Composite
     return kind(X, y, penalty=penalty, **settings)

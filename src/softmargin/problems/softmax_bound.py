@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import rel_entr
 
 from softmargin.core.deadline import OutOfTime, check_time, leaving, time_left
-from softmargin.core.rounding import SLACK, Rounded, column_roundings, column_sums, gamma, norms, total
+from softmargin.core.rounding import SLACK, TINY, Rounded, column_roundings, column_sums, gamma, norms, total
 from softmargin.losses.labels import at_labels
 from softmargin.losses.multinomial import balanced, best_intercept, entropy, off_label
 from softmargin.matrices.operator import adjoint_product, column_norms, sum_roundings
@@ -46,10 +46,11 @@ class SoftmaxBound:
     ) -> Rounded:
         """Return D at the dual point of a solver or at that of the weights, ``proven``: the larger, if it takes both.
 
-        By eq. 6 the gap of q is at least its divergence from P, and more where q is not balanced.
+        By eq. 6 the gap of q is at least its divergence from P, and more where q is not balanced. An entry of P that
+        is zero by underflow leaves less of the divergence, not all of it.
         """
         bound = Rounded(-np.inf)
-        divergence = math.inf if q is None else float(self.C @ rel_entr(q, P).sum(axis=1))
+        divergence = math.inf if q is None else float(self.C @ rel_entr(q, np.maximum(P, TINY)).sum(axis=1))
         is_near = divergence <= _NEAR * primal.value
         try:
             if q is not None and is_near and not time_left() < needed:

@@ -40,6 +40,7 @@ from softmargin.solvers.sampled_kernel.wolfe import Wolfe as Wolfe
 from softmargin.solvers.softmax.accelerated_gradient import AcceleratedGradient as AcceleratedGradient
 from softmargin.solvers.softmax.block_prox_gradient import BlockProxGradient as BlockProxGradient
 from softmargin.solvers.softmax.dual_descent import SoftmaxDualDescent as SoftmaxDualDescent
+from softmargin.solvers.softmax.l1_interior_point import L1InteriorPoint as L1InteriorPoint
 from softmargin.solvers.softmax.lbfgs import Lbfgs as Lbfgs
 from softmargin.solvers.softmax.mm_descent import MMDescent as MMDescent
 from softmargin.solvers.softmax.newton import SoftmaxNewton as SoftmaxNewton

@@ -99,6 +99,7 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
         "primal_dual_newton": SolverName("PrimalDualNewton"),
         **_ANY_PENALTY,
     },
+    "softmax l1": {**_ANY_PENALTY, "interior_point": SolverName("L1InteriorPoint")},
     "softmax": _ANY_PENALTY,
     "l1 ball": {
         "dual_descent": SolverName("BallDualDescent"),

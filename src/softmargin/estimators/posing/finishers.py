@@ -6,6 +6,7 @@
     linear squared  dual descent     Newton's method, by samples where products with X would take more work
     softmax ridge   dual descent     Newton's method by conjugate gradients, where X is dense, or has no more features
                                      than rows and three classes or more
+    softmax l1      proximal Newton  the interior point, where there is room for a matrix per class
     trace ball      gradient steps   Newton's method: for one column, or with a matrix per class, where the loss charges
                                      every score by itself
 
@@ -43,6 +44,16 @@ class FinisherTuning(NamedTuple):
     # Passes of softmax dual descent in the time of newton_cg: 55 to 250 on mnist and isolet. With p threads it takes
     # about 1 / sqrt(p) of that: 1 / 1.6, 1 / 2.3 and 1 / 3.3 with 2, 4 and 16 on mnist, without their queue.
     newton_cg: float = 100.0
+    # Of an interior point for l1 to 1e-3, in 6 to 31 steps (maths: softmax, section 8): what its products with X and X'
+    # take in each step, in products of BLAS; and factors of a whole H, of this share of the entries.
+    l1_products: float = 15.0
+    l1_factors: float = 4.0
+    l1_entries: float = 0.5
+    # Passes in a step of proximal Newton; and how many it needs, where H is not written out, per unit of the strength
+    # at which all weights are zero over that of the penalty: mnist as 0 to 255 has 3e5, and no end of them; isolet
+    # has 26,000 at C = 100, and is done after 18 steps.
+    model_passes: float = 50.0
+    l1_passes: float = 0.02
     models: float = 15.0  # of Newton's method over a ball to 1e-3: 5 to 15 on the data sets of benchmarks/hard
     # Newton steps over a trace ball with more columns: 6 to 28 on isolet, segment, vehicle, letter and mnist; and the
     # share of samples with curvature in a class, of losses with flat parts: 0.05 to 0.15 on the same.
@@ -116,6 +127,25 @@ def _of_softmax_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUN
     return Finisher("newton_cg", patience, is_hopeless=False) if is_narrow else None
 
 
+def _of_prox_newton(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
+    """Choose the interior point; where more entries than H is written out for are in play, it may start at once."""
+    from softmargin.solvers.softmax._class_grams import ClassGramTuning, affords_class_grams
+    from softmargin.solvers.softmax.prox_newton import ProxNewton
+
+    X, k = problem.X, problem.n_columns
+    d, entries = X.shape[1], X.shape[1] * k
+    if not affords_class_grams(d, k, ClassGramTuning()):
+        return None
+    product = 2.0 * k * float(X.size)  # of an array or the nonzeros
+    whole = tuning.steps * (tuning.l1_products * product + tuning.call * k)
+    if k > 1:
+        whole += tuning.l1_factors * (tuning.l1_entries * entries) ** 3.0 / 6.0
+    patience = max(whole / (tuning.model_passes * product), tuning.steps)
+    is_large = entries > ProxNewton().tuning.dense.most_needed
+    passes = tuning.l1_passes * problem.largest_strength / problem.strength if is_large else 0.0
+    return Finisher("interior_point", patience, passes > tuning.model_passes * patience)
+
+
 def _of_gradient_steps(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
     """Choose Newton's method: for one column of weights, or with one matrix per class."""
     from softmargin.solvers.ball import low_rank_newton, newton
@@ -138,5 +168,6 @@ FINISHERS: dict[tuple[str, str], Callable[[Any, int], Finisher | None]] = {
     ("linear hinge", "block_descent"): _of_block_descent,
     ("linear squared_hinge", "dual_descent"): _of_dual_descent,
     ("softmax ridge", "dual_descent"): _of_softmax_descent,
+    ("softmax l1", "prox_newton"): _of_prox_newton,
     ("trace ball", "accelerated_gradient"): _of_gradient_steps,
 }

@@ -1,6 +1,8 @@
 """A preconditioner with one Gram matrix per class, each of the rows that matter to its class.
 
-    A_c = sum_i w_ic x_i x_i' + ridge ,     w_ic = C_i p_ic (1 - p_ic)                    x_i with the constant feature
+    A_c = sum_i w_ic x_i x_i' + bend_c ,    w_ic = C_i p_ic (1 - p_ic)                    x_i with the constant feature
+
+bend_c is the diagonal that the penalty adds: a ridge, or that of a barrier.
 
 Row i is kept for class c with probability min(1, per_feature l_ic), and then counts 1 / probability times, with
 
@@ -28,7 +30,7 @@ from softmargin.solvers.common.conjugate_gradients import Metric
 from softmargin.solvers.softmax._preconditioner import apart, factored, scaled_rows, unit_roots
 from softmargin.solvers.softmax._ridge_objective import RidgeObjective, WeightedRows, class_squares
 
-__all__ = ["ClassGramTuning", "MadeMetric", "affords_class_grams", "class_grams"]
+__all__ = ["ClassGramTuning", "MadeMetric", "affords_class_grams", "class_grams", "each_class"]
 
 Array = NDArray[Any]
 SOLVED = 5.0  # multiplications of BLAS in the time that a number of a factor takes in a solution: 0.4 ms for 616,000
@@ -50,9 +52,8 @@ class MadeMetric(NamedTuple):
     work: float
 
 
-def affords_class_grams(objective: RidgeObjective, tuning: ClassGramTuning) -> bool:
-    """Return whether one matrix per class is small enough."""
-    d, k = objective.X.shape[1], objective.problem.n_columns
+def affords_class_grams(d: int, k: int, tuning: ClassGramTuning) -> bool:
+    """Return whether one matrix of d features for each of k classes is small enough."""
     return bool(d <= tuning.max_features and k * (d + 1.0) ** 2 <= tuning.most_numbers)
 
 
@@ -60,6 +61,21 @@ def class_grams(
     objective: RidgeObjective, rows: WeightedRows, per_feature: float, rng: np.random.Generator, tuning: ClassGramTuning
 ) -> MadeMetric:
     """Build the preconditioner from rows with their probabilities, about ``per_feature`` of them for every feature."""
+    bend = np.full((rows.X.shape[1] + 1, objective.k), objective.ridge)
+    bend[-1] = 0.0
+    made = each_class(objective, rows, bend, per_feature, rng, tuning)
+    return made._replace(solve=apart(made.solve, objective))
+
+
+def each_class(
+    objective: RidgeObjective,
+    rows: WeightedRows,
+    bend: Array,
+    per_feature: float,
+    rng: np.random.Generator,
+    tuning: ClassGramTuning,
+) -> MadeMetric:
+    """Build the same without regard to what all classes share; ``bend`` is (d + 1, k)."""
     problem, X, k = objective.problem, rows.X, objective.k
     d = X.shape[1]
     P = rows.P.reshape(-1, k)
@@ -75,14 +91,12 @@ def class_grams(
         check_time()
         keep = kept[c]
         weights = curvature[keep, c] / np.minimum(shares[keep, c], 1.0)
-        diagonal = sums[:, c].copy()
-        diagonal[:-1] += objective.ridge
-        scales[:, c] = unit_roots(diagonal)
+        scales[:, c] = unit_roots(sums[:, c] + bend[:, c])
         A = scaled_rows(X, keep, np.sqrt(weights), 1.0 / scales[:, c], problem.bias)
         with wide_blas(A.size * float(d)):
             H = A.T @ A
         entries = np.einsum("jj->j", H)  # a view
-        entries[:-1] += objective.ridge / np.square(scales[:-1, c])
+        entries += bend[:, c] / np.square(scales[:, c])
         np.maximum(entries, 1.0, out=entries)
         return np.asarray(factored(H).T)
 
@@ -91,7 +105,7 @@ def class_grams(
     is_spread = float(sizes.sum()) * d <= tuning.most_numbers
     factors = spread(factor_of, range(len(kept))) if is_spread else [factor_of(c) for c in range(len(kept))]
     work = float((0.5 * sizes + d / 6.0).sum()) * d**2
-    return MadeMetric(apart(partial(_solve, factors, scales), objective), work)
+    return MadeMetric(partial(_solve, factors, scales), work)
 
 
 def _solve(factors: list[Array], scales: Array, V: Array) -> Array:

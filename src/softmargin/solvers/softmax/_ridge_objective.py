@@ -16,7 +16,7 @@ Rows are compact (_losses): two classes have one column, k = 1, without padding.
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +79,11 @@ class RidgeObjective:
         self.P, self.T, self.trial = (zeros(self.n * self.k) for _ in range(3))
         self.size = (d + 1) * self.k
         self.n_penalised = self.size - self.k  # all but the intercept
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, k) of the weights, rotated where X is, without padding."""
+        return self.X.shape[1], self.problem.n_columns
 
     def begin(self, state_type: type[State], init: CompositePoint | None, **more: Any) -> State:
         """Return the state of ``init``, or of zero; ``more`` are the fields that a solver adds."""
@@ -187,6 +192,23 @@ class RidgeLine(NamedTuple):
         self.state.n_steps += 1
 
 
+class Line(Protocol):
+    """A function along a step from the point of a state, as a search sees it."""
+
+    @property
+    def state(self) -> RidgeState:
+        """The state, with the value at its point."""
+
+    def evaluate(self, length: float) -> tuple[float, float, float]:
+        """Return the value at a length, its slope and its curvature."""
+
+    def accept(self, length: float, value: float) -> None:
+        """Move to the last trial, at ``length``."""
+
+    def reject(self) -> None:
+        """Stay at the start."""
+
+
 class NewtonSearch(NamedTuple):
     """Newton's method along a line, within a bracket of the minimum; a trial costs no product with X."""
 
@@ -194,17 +216,18 @@ class NewtonSearch(NamedTuple):
     max_growth: float = 10.0  # a trial is at most this many times as long as the one before; by hand
     max_trials: int = 40  # by hand: bisection has then reached 1e-12 of the bracket
 
-    def minimise(self, line: RidgeLine, slope: float, first: float = 1.0) -> float:
+    def minimise(self, line: Line, slope: float, first: float = 1.0, longest: float = math.inf) -> float:
         """Go along the line, from a first trial, and return the length of the step; ``slope`` < 0 is f'(0).
 
-        The length is 0 where rounding hides every decrease.
+        The length is 0 where rounding hides every decrease, and at most ``longest``.
         """
-        low, high, length = 0.0, math.inf, first if first < math.inf else 1.0
+        low, high, length = 0.0, math.inf, min(first if first < math.inf else 1.0, longest)
         highest = line.state.value + ROUNDING * abs(line.state.value)
         for _ in range(self.max_trials):
             check_time()
             value, rise, curvature = line.evaluate(length)
-            if abs(rise) <= -self.flat * slope and value <= highest:
+            is_end = abs(rise) <= -self.flat * slope or (rise < 0.0 and length == longest)
+            if is_end and value <= highest:
                 break
             if rise < 0.0 and value < math.inf:
                 low = length
@@ -213,7 +236,7 @@ class NewtonSearch(NamedTuple):
             new = length - rise / curvature if curvature > 0.0 else math.inf
             if not low < new < high:
                 new = 0.5 * (low + high) if high < math.inf else math.inf
-            length = min(new, self.max_growth * length)
+            length = min(new, self.max_growth * length, longest)
         else:
             length = low
             value, _, _ = line.evaluate(length)

@@ -36,7 +36,7 @@ Source: primal-dual methods as in Wright (1997), chapter 1, for the entropy; the
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,9 +64,18 @@ from softmargin.solvers.softmax._ridge_objective import (
     WeightedRows,
 )
 
-__all__ = ["PrimalDualNewton", "PrimalDualNewtonState", "PrimalDualNewtonTuning"]
+__all__ = [
+    "PrimalDualNewton",
+    "PrimalDualNewtonState",
+    "PrimalDualNewtonTuning",
+    "PrimalDualPath",
+    "all_scores",
+    "bent_rows",
+    "followed",
+]
 
 Array = NDArray[Any]
+State = TypeVar("State", bound="PrimalDualNewtonState")
 
 
 class PrimalDualNewtonTuning(NamedTuple):
@@ -119,16 +128,14 @@ class PrimalDualNewtonState(RidgeState):
 
 
 @dataclass(frozen=True)
-class PrimalDualNewton(RidgeSolver[PrimalDualNewtonState]):
-    """Newton's method on weights and probabilities together; it has no settings. One step is one linear system."""
+class PrimalDualPath(RidgeSolver[State]):
+    """The path of ridges, step by step: with a ridge the whole run, with l1 its beginning."""
 
     tuning: PrimalDualNewtonTuning = PrimalDualNewtonTuning()
 
-    state_type: ClassVar[type[Any]] = PrimalDualNewtonState
+    state_type: ClassVar[type[Any]]
 
-    def start(
-        self, problem: RidgeProblem, init: CompositePoint | None, rng: np.random.Generator
-    ) -> PrimalDualNewtonState:
+    def start(self, problem: RidgeProblem, init: CompositePoint | None, rng: np.random.Generator) -> State:
         """Begin at zero, or at ``init``, with its probabilities; those of labels are at least the floor.
 
         From ``init`` on the ridge is that of the problem.
@@ -137,8 +144,8 @@ class PrimalDualNewton(RidgeSolver[PrimalDualNewtonState]):
         if init is None and problem.ridge > 0.0:
             steepness = float(problem.C @ row_squares(problem.X)) / max(objective.n, 1)
             objective.ridge = max(self.tuning.first_ridge * steepness, problem.ridge)
-        state = objective.begin(
-            PrimalDualNewtonState,
+        state: State = objective.begin(
+            self.state_type,
             init,
             logs=np.empty(objective.n * problem.n_classes),
             anchor=zeros(objective.n * objective.k),
@@ -146,12 +153,12 @@ class PrimalDualNewton(RidgeSolver[PrimalDualNewtonState]):
             ridge=objective.ridge,
             exact=self.tuning.least_exact,
         )
-        logs, labels = _log_softmax(_all_scores(objective, state.scores)), (np.arange(objective.n), problem.y)
+        logs, labels = _log_softmax(all_scores(objective, state.scores)), (np.arange(objective.n), problem.y)
         logs[labels] = np.maximum(logs[labels], math.log(self.tuning.floor))
         state.logs[:] = _log_softmax(logs).ravel()
         return state
 
-    def step(self, problem: RidgeProblem, state: PrimalDualNewtonState) -> PrimalDualNewtonState:
+    def step(self, problem: RidgeProblem, state: State) -> State:
         """Solve for a direction; minimise F along it; move q."""
         objective, tuning = self._objective(problem, state), self.tuning
         if state.cut >= tuning.near and state.ridge > problem.ridge:
@@ -170,7 +177,7 @@ class PrimalDualNewton(RidgeSolver[PrimalDualNewtonState]):
         size = float(right @ state.metric(right))
         if not state.first_size > 0.0:
             state.first_size = size
-        bent, n_products, ahead = _bent_rows(rows, objective.k, tuning), 0, state.scores
+        bent, n_products, ahead = bent_rows(rows, objective.k, tuning.faint, tuning.most_kept), 0, state.scores
         scratch = objective.trial[: len(bent.P)]
 
         def product(V: Array, out: Array) -> None:
@@ -194,10 +201,10 @@ class PrimalDualNewton(RidgeSolver[PrimalDualNewtonState]):
         work = n_products * self._product_work(objective, bent)
         state.first = state.first if state.spent > 0.0 else work
         state.spent += work
-        logs[:] = _followed(logs, q, _all_scores(objective, ahead), tuning.floor)
+        logs[:] = followed(logs, q, all_scores(objective, ahead), tuning.floor)
         return state
 
-    def _lower_ridge(self, problem: RidgeProblem, objective: RidgeObjective, state: PrimalDualNewtonState) -> None:
+    def _lower_ridge(self, problem: RidgeProblem, objective: RidgeObjective, state: State) -> None:
         """Lower the ridge, and with it q off the labels: W remains the weights of q."""
         W = state.weights[: objective.n_penalised]
         is_light = 0.5 * state.ridge * float(W @ W) <= self.tuning.light * state.value
@@ -210,9 +217,9 @@ class PrimalDualNewton(RidgeSolver[PrimalDualNewtonState]):
         state.gradient[: objective.n_penalised] += (new - state.ridge) * W
         state.ridge = objective.ridge = new
 
-    def _right(self, objective: RidgeObjective, state: PrimalDualNewtonState, logs: Array, q: Array) -> Array:
+    def _right(self, objective: RidgeObjective, state: State, logs: Array, q: Array) -> Array:
         """Return -(ridge W + X' C (q + J(q) (s - log q) - Y))."""
-        delta = _log_step(logs, q, _all_scores(objective, state.scores))
+        delta = _log_step(logs, q, all_scores(objective, state.scores))
         U, right = zeros(len(objective.trial)), zeros(objective.size)
         objective.matrix(U)[:] = (q + q * delta)[:, -objective.problem.n_columns :]
         objective.losses.fill_residuals(U, U)
@@ -221,7 +228,7 @@ class PrimalDualNewton(RidgeSolver[PrimalDualNewtonState]):
         np.negative(right, out=right)
         return right
 
-    def _renew(self, state: PrimalDualNewtonState, rows: WeightedRows) -> None:
+    def _renew(self, state: State, rows: WeightedRows) -> None:
         """Have the next preconditioner made at these rows, and choose how many of them it has."""
         least, most = self.tuning.first_rows, float(len(rows.C))
         if state.first > state.made:
@@ -232,11 +239,11 @@ class PrimalDualNewton(RidgeSolver[PrimalDualNewtonState]):
         state.anchor, state.anchor_ridge = rows.P, state.ridge
         state.n_metrics, state.metric, state.spent = state.n_metrics + 1, None, 0.0
 
-    def _metric(self, objective: RidgeObjective, rows: WeightedRows, state: PrimalDualNewtonState) -> MadeMetric:
+    def _metric(self, objective: RidgeObjective, rows: WeightedRows, state: State) -> MadeMetric:
         """Make the preconditioner at the anchor of the state."""
         tuning, rng = self.tuning, np.random.default_rng((state.seed, state.n_metrics))
-        bent = _bent_rows(rows, objective.k, tuning)
-        if affords_class_grams(objective, tuning.grams):
+        bent = bent_rows(rows, objective.k, tuning.faint, tuning.most_kept)
+        if affords_class_grams(*objective.shape, tuning.grams):
             grams = class_grams(objective, bent, state.per_feature, rng, tuning.grams)
         else:
             grams = MadeMetric(make_metric("diagonal", objective, bent, rng, tuning.diagonal), 0.0)
@@ -246,7 +253,7 @@ class PrimalDualNewton(RidgeSolver[PrimalDualNewtonState]):
         """Return the work of one product with H and one solution with its preconditioner: multiplications in BLAS."""
         X, k, tuning = rows.X, objective.k, self.tuning
         products = tuning.thin * X.size if isinstance(X, np.ndarray) else SCATTERED * X.nnz
-        solved = tuning.solved * X.shape[1] ** 2 if affords_class_grams(objective, tuning.grams) else 0.0
+        solved = tuning.solved * X.shape[1] ** 2 if affords_class_grams(*objective.shape, tuning.grams) else 0.0
         return float(k * (2.0 * products + solved))
 
     def _new_objective(self, problem: RidgeProblem) -> RidgeObjective:
@@ -254,22 +261,29 @@ class PrimalDualNewton(RidgeSolver[PrimalDualNewtonState]):
         is_rotated = n < d and n <= self.tuning.grams.max_features
         return RidgeObjective(problem, find_rotation(problem.X) if is_rotated else Rotation(laid_out(problem.X)))
 
-    def _rebuilt(self, problem: RidgeProblem, state: PrimalDualNewtonState) -> RidgeObjective:
+    def _rebuilt(self, problem: RidgeProblem, state: State) -> RidgeObjective:
         objective = self._new_objective(problem)
         objective.ridge = state.ridge
         return objective
 
 
-def _bent_rows(rows: WeightedRows, k: int, tuning: PrimalDualNewtonTuning) -> WeightedRows:
+@dataclass(frozen=True)
+class PrimalDualNewton(PrimalDualPath[PrimalDualNewtonState]):
+    """Newton's method on weights and probabilities together; it has no settings. One step is one linear system."""
+
+    state_type: ClassVar[type[Any]] = PrimalDualNewtonState
+
+
+def bent_rows(rows: WeightedRows, k: int, faint: float, most_kept: float) -> WeightedRows:
     """Return the rows whose losses bend; near the optimum of classes that can be separated these are few."""
     curvature = curvatures(rows, k)
-    keep = np.flatnonzero(curvature > tuning.faint * curvature.max())
-    if len(keep) == 0 or len(keep) > tuning.most_kept * len(curvature):
+    keep = np.flatnonzero(curvature > faint * curvature.max())
+    if len(keep) == 0 or len(keep) > most_kept * len(curvature):
         return rows
     return WeightedRows(rows.X[keep], rows.P.reshape(-1, k)[keep].ravel(), rows.C[keep])
 
 
-def _all_scores(objective: RidgeObjective, flat: Array) -> Array:
+def all_scores(objective: RidgeObjective, flat: Array) -> Array:
     """Return scores of all classes, the pinned one included; shape (n, n_classes)."""
     scores = objective.matrix(flat)
     return np.hstack([np.zeros_like(scores), scores]) if objective.problem.is_pinned else scores
@@ -289,7 +303,7 @@ def _log_step(logs: Array, q: Array, scores: Array) -> Array:
     return np.asarray(delta)
 
 
-def _followed(logs: Array, q: Array, scores: Array, floor: float) -> Array:
+def followed(logs: Array, q: Array, scores: Array, floor: float) -> Array:
     """Return log q after a step towards these scores."""
     delta = _log_step(logs, q, scores)
     fall = np.minimum(delta, 0.0)

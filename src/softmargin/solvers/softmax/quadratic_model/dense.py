@@ -34,7 +34,16 @@ from softmargin.solvers.softmax._feature_pairs import fill_class_pairs, n_pairs,
 from softmargin.solvers.softmax.quadratic_model.by_samples import LossExpansion, QuadraticModel
 from softmargin.solvers.softmax.quadratic_model.samples import Layout, Samples, density
 
-__all__ = ["DenseModel", "DenseTuning", "affords_all", "forming_cost", "is_looped", "is_needed", "is_worth_while"]
+__all__ = [
+    "DenseModel",
+    "DenseTuning",
+    "affords_all",
+    "forming_cost",
+    "hessian_by_pairs",
+    "is_looped",
+    "is_needed",
+    "is_worth_while",
+]
 
 Array = NDArray[Any]
 FAST = 10.0  # multiply-adds of a matrix product in the time of one in a loop over samples
@@ -138,7 +147,7 @@ class DenseModel(QuadraticModel):
             return H
         row_of = np.searchsorted(self.rows, self.features)
         if self.goes_by_pairs:
-            return _by_pairs(samples.rows_at(self.rows), row_of, self.classes, P, samples, self.tuning.faint)
+            return hessian_by_pairs(samples.rows_at(self.rows), row_of, self.classes, P, samples, self.tuning.faint)
         X = (
             np.ascontiguousarray(samples.rows_at(self.rows).T)
             if self.is_large
@@ -312,7 +321,7 @@ def _by_classes(X: Array, row_of: Array, classes: Array, P: Array, samples: Samp
     return H
 
 
-def _by_pairs(X: Array, row_of: Array, classes: Array, P: Array, samples: Samples, faint: float) -> Array:
+def hessian_by_pairs(X: Array, row_of: Array, classes: Array, P: Array, samples: Samples, faint: float) -> Array:
     """Return the same where there are many entries, in the precision of X, which is (n, r) here.
 
     diag p - p p' is the sum over pairs of classes of p_c p_e (e_c - e_e) (e_c - e_e)'. Near the optimum few samples
