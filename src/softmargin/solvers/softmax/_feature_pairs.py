@@ -27,7 +27,7 @@ def n_pairs(size: int) -> int:
 
 def pairs_of(columns: Array) -> Array:
     """Return x_ij x_il for all features j <= l; (n_pairs, n) of (d, n)."""
-    pairs, begin = np.empty((n_pairs(len(columns)), columns.shape[1])), 0
+    pairs, begin = np.empty((n_pairs(len(columns)), columns.shape[1]), dtype=columns.dtype), 0
     for j in range(len(columns)):
         end = begin + len(columns) - j
         np.multiply(columns[j], columns[j:], out=pairs[begin:end])
@@ -43,11 +43,11 @@ def has_few_pairs(X: Any, most: int) -> bool:
 def fill_from_pairs(pairs: Array, P: Array, C: Array, k: int, n_columns: int, H: Array) -> None:
     """Write the Hessian of all weights to H, class after class; P is (n * k,)."""
     products, size = np.empty((len(C), n_pairs(n_columns))), len(H) // n_columns
-    fill_class_pairs(P, C, np.zeros(len(C)), k, n_columns, products)
+    fill_class_pairs(P.astype(np.float64, copy=False), C, np.zeros(len(C)), k, n_columns, products)
     features, classes = np.tile(np.arange(size), n_columns), np.repeat(np.arange(n_columns), size)
     with wide_blas(pairs.size * float(products.shape[1])):
-        sums = pairs @ products
-    scatter(sums, features, classes, size, n_columns, H)
+        sums = pairs @ products.astype(pairs.dtype, copy=False)
+    scatter(sums.astype(np.float64, copy=False), features, classes, size, n_columns, H)
 
 
 @jit

@@ -43,7 +43,10 @@ REFRESH = 20  # steps after which scores are recomputed: rounding accumulates in
 FULL = 0.5  # share of nonzeros above which a small X becomes an array: on made-up rows it is as fast from 0.3 on
 PAIRED = 32  # features whose products are kept, as prox-Newton keeps them
 PAIRED_CLASSES = 4  # at least: with three (dna, 32 features) a fit took 1.2 to 1.3 times as long
-PAIRS_PAY = 1 << 22  # multiplications of a Hessian from which on they are worth their calls; by timings
+PAY = 1 << 22  # multiplications of a Hessian from which on these, and single precision, pay; by timings
+ROUGH = 0.1  # share of the ridge by which the rounding of a Hessian in single precision may change it; by hand
+FAINT = 1e-10  # share of the largest factor below which one is zero there: products of subnormal numbers are slow
+IN_RANGE = 1e15  # of squares that single precision has
 CACHED = 1 << 15  # numbers of X squared at once: they stay in the cache
 
 
@@ -105,12 +108,38 @@ class RidgeObjective:
         return np.repeat(np.where(squares > 0.0, squares, 1.0), self.k)
 
     @cached_property
+    def rows(self) -> Array | None:
+        """(n, r) [X, 1], or X without intercept, as whole Hessians are made of it, where X is an array; else None.
+
+        In single precision where there is much to sum and its rounding does not matter: it moves the eigenvalues by
+        about 2^-22 of the largest entry, and none is below the ridge.
+        """
+        X, n_constant = self.X, int(self.problem.fit_intercept)
+        if not isinstance(X, np.ndarray):
+            return None
+        rows = np.ones((self.n, X.shape[1] + n_constant), dtype=np.float32 if self._is_rough(X) else np.float64)
+        rows[:, : X.shape[1]] = X
+        return rows
+
+    def narrowed(self, factors: Array) -> Array:
+        """Return factors of the rows, not negative, in their precision."""
+        if self.rows is None or self.rows.dtype == np.float64:
+            return factors
+        return np.where(factors > FAINT * factors.max(initial=0.0), factors, 0.0).astype(np.float32)
+
+    def _is_rough(self, X: Array) -> bool:
+        if self.n * self.problem.n_columns**2 * X.shape[1] ** 2 < PAY or self.ridge < 1.0 / IN_RANGE:
+            return False
+        square = max(float(np.einsum("ij,ij->j", X, X).max(initial=0.0)), self.n)
+        return square < IN_RANGE and 2.0**-22 * square * float(self.problem.C.max()) <= ROUGH * self.ridge
+
+    @cached_property
     def pairs(self) -> Array | None:
         """(n_pairs, n) all products of two features, the constant one included, where there are few; else None."""
         k, unknowns = self.problem.n_columns, self.problem.n_columns * (self.X.shape[1] + 1)
-        if k < PAIRED_CLASSES or self.n * unknowns**2 < PAIRS_PAY or not has_few_pairs(self.X, PAIRED):
+        if k < PAIRED_CLASSES or self.n * unknowns**2 < PAY or not has_few_pairs(self.X, PAIRED):
             return None
-        return pairs_of(np.vstack([self.X.T, np.ones((int(self.problem.fit_intercept), self.n))]))
+        return None if self.rows is None else pairs_of(np.ascontiguousarray(self.rows.T))
 
     @property
     def all_rows(self) -> WeightedRows:

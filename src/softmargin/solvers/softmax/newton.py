@@ -132,36 +132,37 @@ def fill_hessian(objective: RidgeObjective, H: Array) -> None:
 
 def _add_two(objective: RidgeObjective, H: Array) -> None:
     """Add the curvature of two classes."""
-    X, r = objective.X, objective.X.shape[1]
     curvature = objective.problem.C * objective.P * (1.0 - objective.P)
-    if isinstance(X, np.ndarray):
-        roots = np.sqrt(curvature)
+    if objective.rows is not None:
+        roots = objective.narrowed(np.sqrt(curvature))
         for part in _slices(objective, H):
-            scaled = X[part] * roots[part, None]
-            with wide_blas(scaled.size * float(r)):
-                H[:r, :r] += scaled.T @ scaled
-    else:
-        add_squares(as_rows(X), curvature, H)
+            scaled = objective.rows[part] * roots[part, None]
+            with wide_blas(scaled.size * float(len(H))):
+                H += scaled.T @ scaled
+        return
+    add_squares(as_rows(objective.X), curvature, H)
     if objective.problem.fit_intercept:
-        sums = np.empty(r + 1)
-        adjoint(X, curvature, 1.0, 1, sums)
-        H[:, r] = sums
+        sums = np.empty(len(H))
+        adjoint(objective.X, curvature, 1.0, 1, sums)
+        H[:, -1] = sums
 
 
 def _add_many(objective: RidgeObjective, H: Array) -> None:
     """Add the curvature of more than two classes."""
     X, r, k = objective.X, objective.X.shape[1], objective.problem.n_columns
     if objective.pairs is not None:
-        fill_from_pairs(objective.pairs, objective.P, objective.problem.C, objective.k, k, H)
+        fill_from_pairs(objective.pairs, objective.narrowed(objective.P), objective.problem.C, objective.k, k, H)
         return
-    size, roots = len(H) // k, np.sqrt(objective.problem.C)
-    P = np.ascontiguousarray(objective.matrix(objective.P).T)
+    size, roots = len(H) // k, objective.narrowed(np.sqrt(objective.problem.C))
+    P = np.ascontiguousarray(objective.narrowed(objective.matrix(objective.P).T))
     blocks = np.einsum("cjcl->cjl", H.reshape(k, size, k, size))  # a view
     for part in _slices(objective, H):
         check_time()
-        A = np.empty((size, part.stop - part.start))  # samples along its rows, as in P
-        A[:r] = (X[part] if isinstance(X, np.ndarray) else X[part].toarray()).T
-        A[r:] = 1.0
+        if objective.rows is None:
+            A = np.ones((size, part.stop - part.start))  # samples along its rows, as in P
+            A[:r] = X[part].toarray().T
+        else:
+            A = np.ascontiguousarray(objective.rows[part].T)
         A *= roots[part]
         B = (P[:, None, part] * A).reshape(len(H), -1)
         with wide_blas(B.size * float(len(H))):
