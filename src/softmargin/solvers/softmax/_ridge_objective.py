@@ -43,7 +43,8 @@ REFRESH = 20  # steps after which scores are recomputed: rounding accumulates in
 FULL = 0.5  # share of nonzeros above which a small X becomes an array: on made-up rows it is as fast from 0.3 on
 PAIRED = 32  # features whose products are kept, as prox-Newton keeps them
 PAIRED_CLASSES = 4  # at least: with three (dna, 32 features) a fit took 1.2 to 1.3 times as long
-PAY = 1 << 22  # multiplications of a Hessian from which on these, and single precision, pay; by timings
+PAIRS_PAY = 1 << 22  # multiplications of a Hessian from which on they are worth their calls; by timings
+ROUGH_PAYS = 1 << 20  # the same of single precision
 ROUGH = 0.1  # share of the ridge by which the rounding of a Hessian in single precision may change it; by hand
 FAINT = 1e-10  # share of the largest factor below which one is zero there: products of subnormal numbers are slow
 IN_RANGE = 1e15  # of squares that single precision has
@@ -128,7 +129,7 @@ class RidgeObjective:
         return np.where(factors > FAINT * factors.max(initial=0.0), factors, 0.0).astype(np.float32)
 
     def _is_rough(self, X: Array) -> bool:
-        if self.n * self.problem.n_columns**2 * X.shape[1] ** 2 < PAY or self.ridge < 1.0 / IN_RANGE:
+        if self.n * self._unknowns**2 < ROUGH_PAYS or self.ridge < 1.0 / IN_RANGE:
             return False
         square = max(float(np.einsum("ij,ij->j", X, X).max(initial=0.0)), self.n)
         return square < IN_RANGE and 2.0**-22 * square * float(self.problem.C.max()) <= ROUGH * self.ridge
@@ -136,10 +137,14 @@ class RidgeObjective:
     @cached_property
     def pairs(self) -> Array | None:
         """(n_pairs, n) all products of two features, the constant one included, where there are few; else None."""
-        k, unknowns = self.problem.n_columns, self.problem.n_columns * (self.X.shape[1] + 1)
-        if k < PAIRED_CLASSES or self.n * unknowns**2 < PAY or not has_few_pairs(self.X, PAIRED):
+        is_small = self.problem.n_columns < PAIRED_CLASSES or self.n * self._unknowns**2 < PAIRS_PAY
+        if is_small or self.rows is None or not has_few_pairs(self.X, PAIRED):
             return None
-        return None if self.rows is None else pairs_of(np.ascontiguousarray(self.rows.T))
+        return pairs_of(np.ascontiguousarray(self.rows.T))
+
+    @property
+    def _unknowns(self) -> int:
+        return int(self.problem.n_columns * (self.X.shape[1] + 1))
 
     @property
     def all_rows(self) -> WeightedRows:
