@@ -132,7 +132,7 @@ class RidgeObjective:
         if self.n * self._unknowns**2 < ROUGH_PAYS or self.ridge < 1.0 / IN_RANGE:
             return False
         square = max(float(np.einsum("ij,ij->j", X, X).max(initial=0.0)), self.n)
-        return square < IN_RANGE and 2.0**-22 * square * float(self.problem.C.max()) <= ROUGH * self.ridge
+        return bool(square < IN_RANGE and 2.0**-22 * square * self.problem.C.max() <= ROUGH * self.ridge)
 
     @cached_property
     def pairs(self) -> Array | None:
