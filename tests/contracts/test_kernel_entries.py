@@ -79,6 +79,24 @@ def test_sweeps_over_all_entries_end_at_the_optimum(multiclass):
 
 
 @both_losses
+@pytest.mark.parametrize(
+    ("margin", "b"), [(0.5, 0.25 / 0.7), (8.0, 2.0), (-0.3, 0.0), (-0.3, 2.0), (0.2, 1.0), (-4.0, 1.0)]
+)
+def test_one_visit_ends_at_the_optimum_of_a_row_with_one_entry(multiclass, margin, b):
+    """Its margin is zero then, or its entry is at a bound; where it is there already it stays."""
+    y, C, K = np.array([1]), np.array([2.0]), np.array([[0.7]])
+    alpha, scores = np.array([[-b, b, 0.0]]), np.array([[margin - 1.0], [0.0], [-9.0]])
+    squares = EntrySquares(np.array([[True], [True], [False]]), y)
+    part = squares.filled(K, K.diagonal(), C, C)
+    how = (find_block(multiclass, "auto"), new_workspace(3), np.array([7], dtype=np.uint64))
+    found, _ = squares.descend(part, alpha, scores, how, 0.0, 1)
+    at_end = scores.T + K @ (found - alpha)
+    assert gap_of(multiclass, found, at_end, y, C) == pytest.approx(0.0, abs=1e-14)
+    np.testing.assert_array_equal(found, [[-found[0, 1], found[0, 1], 0.0]])
+    np.testing.assert_allclose(found[0, 1], np.clip(b + margin / 1.4, 0.0, 2.0), rtol=1e-14)
+
+
+@both_losses
 @pytest.mark.parametrize("is_narrow", [False, True])
 def test_an_epoch_on_entries_raises_the_dual_value_and_keeps_the_scores(multiclass, is_narrow):
     problem, solver = some_problem(multiclass), KernelBlockDescent(tuning=BY_ENTRIES)

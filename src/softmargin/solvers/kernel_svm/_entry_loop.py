@@ -58,6 +58,21 @@ def _add_entry(part: Any, K_: Any, moved_: Any, e: int, step: Any) -> None:
         moved_[first + j] += step * K_[at + j]
 
 
+@inline
+def _step_of_one(G: Any, q: float, C: float, row: Any) -> tuple[float, int]:
+    """Minimise over a row of one entry beside the label's, which comes first; return its gap, and whether it moved.
+
+    All losses have this block there.                                                    maths: kernel SVM, eq. 12
+    """
+    b, h = row[0], G[1] - G[0]
+    gap = C * max(h, 0.0) - b * h
+    if gap <= ROUNDING * b:
+        return gap, 0
+    b = min(max(b + 0.5 * h / q, 0.0), C)
+    row[0], row[1] = b, -b
+    return gap, 1
+
+
 @jit
 def _sweep(
     part: EntryRows, alpha: Array, F: Array, moved: Array, order: Array, block: Any, work: Any, random: Array
@@ -77,11 +92,14 @@ def _sweep(
             e = entry_[begin + s]
             w.G[s] = F_[e] + moved_[e]
             row_[s] = alpha_[e]
-        for s in range(m, n_tiles * WIDTH):
-            w.G[s] = NEVER
-            row_[s] = 0.0
         w.G[0] -= 1.0
-        gap, n_changed, _ = block.block_step(w.G, 0, part.diagonal[i], part.C[i], row_, 0, w.tiles, n_tiles, w, 0.0)
+        if m == 2:
+            gap, n_changed = _step_of_one(w.G, part.diagonal[i], part.C[i], row_)
+        else:
+            for s in range(m, n_tiles * WIDTH):
+                w.G[s] = NEVER
+                row_[s] = 0.0
+            gap, n_changed, _ = block.block_step(w.G, 0, part.diagonal[i], part.C[i], row_, 0, w.tiles, n_tiles, w, 0.0)
         found += gap
         if n_changed > 0:
             for s in range(m):
