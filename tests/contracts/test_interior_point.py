@@ -347,6 +347,53 @@ def test_the_product_is_one_with_the_newton_matrix(multiclass):
     np.testing.assert_allclose(found, double._solution(right), rtol=1e-6, atol=1e-8 * np.abs(found).max())
 
 
+def thin_problem(multiclass):
+    wide = wide_problem(multiclass)
+    return MulticlassSVM(csr_matrix(np.maximum(wide.X - 45.0, 0.0)), wide.y, multiclass=multiclass, bias=1.0)
+
+
+@both_losses
+def test_a_solution_does_not_depend_on_the_one_before(multiclass):
+    """Few aims that change add to the last sum over the samples; numbers that are not finite do not stay in it."""
+    problem, solver = thin_problem(multiclass), InteriorPoint()
+    state = solver.step(problem, solver.start(problem, None, None))
+    assert not isinstance(state.groups.X, np.ndarray)
+    state.is_single, here, tuning = False, solver._evaluate(problem, state), solver.tuning
+    rng, now, joint = np.random.default_rng(0), state.pairs(), is_joint(problem)
+    low, high = rng.random(now.lower.size), rng.random(now.upper.size)
+    some_low, endless = low.copy(), low.copy()
+    some_low[::7] += 1.0
+    endless[3] = np.inf
+    system = NewtonSystem(state, here, joint, tuning)
+    for aims in (low, some_low, low + 1.0, endless, some_low + 1.0):
+        with np.errstate(invalid="ignore"):
+            found = system.solve(aims, high)
+        if aims is endless:
+            assert not np.isfinite(found[0]).all()
+            continue
+        alone = NewtonSystem(state, here, joint, tuning).solve(aims, high)
+        np.testing.assert_allclose(found[0], alone[0], rtol=1e-7, atol=1e-9 * np.abs(alone[0]).max())
+        for mine, other in zip(found[1], alone[1], strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-7, atol=1e-9 * np.abs(other).max())
+
+
+@both_losses
+def test_corrections_add_only_what_changes(multiclass, monkeypatch):
+    problem, solver, seen = thin_problem(multiclass), InteriorPoint(), []
+    adjoint = LabelGroups.adjoint
+    monkeypatch.setattr(LabelGroups, "adjoint", lambda groups, U: seen.append(U) or adjoint(groups, U))
+    state = solver.start(problem, None, None)
+    state.is_single = False
+    here, now = solver._evaluate(problem, state), state.pairs()
+    system = NewtonSystem(state, here, is_joint(problem), solver.tuning)
+    low, high = np.full_like(now.lower, 3.0), np.ones_like(now.upper)
+    system.solve(low, high)
+    assert seen[-1].all()
+    low[5] += 1.0
+    system.solve(low, high)
+    assert np.count_nonzero(seen[-1].any(axis=1)) == 1
+
+
 def test_numbers_beyond_float32_are_factored_in_float64():
     problem = wide_problem("weston_watkins")
     huge = MulticlassSVM(1e40 * problem.X, problem.y, C=1e-80, bias=1.0)

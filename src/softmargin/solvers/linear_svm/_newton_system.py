@@ -45,6 +45,8 @@ class NewtonSystem:
             joint_stiffness(self.now, self.stiffness, self.slope)
         else:
             separate_stiffness(self.now, self.stiffness)
+        self.pull: Array | None = None  # of the last solution
+        self.drawn: Any = 0.0  # by it
         self._factor()
 
     def _factor(self) -> None:
@@ -82,14 +84,23 @@ class NewtonSystem:
             joint_pull(now, self.stiffness, self.slope, low, high, self.excess, pull, rise)
         else:
             separate_pull(now, self.stiffness, low, high, self.excess, pull)
-        right = groups.adjoint(pull.reshape(state.lower.shape)) + self.here.implied - state.V
-        V = self._solution(right)
+        V = self._solution(self._drawn_by(pull) + self.here.implied - state.V)
         dh = groups.margins(V).reshape(-1)
         if self.is_joint:
             joint_moves(self.stiffness, self.slope, self.excess, pull, rise, dh, move)
         else:
             separate_moves(now, self.stiffness, low, high, self.excess, pull, dh, move)
         return V, move
+
+    def _drawn_by(self, pull: Array) -> Array:
+        """Return sum_i x_i (E q_i)'. A correction changes few pairs: of sparse rows only these add to the last sum."""
+        groups, change, last = self.state.groups, pull, 0.0
+        if self.pull is not None and not isinstance(groups.X, np.ndarray):
+            moved = pull - self.pull
+            if 2 * np.count_nonzero(moved) < moved.size:
+                change, last = moved, self.drawn
+        self.pull, self.drawn = pull, last + groups.adjoint(change.reshape(self.state.lower.shape))
+        return np.asarray(self.drawn)
 
     def _solution(self, right: Array) -> Array:
         """Return H^-1 right, (D, columns): directly, or by products with H and the factor of float32."""
