@@ -21,12 +21,12 @@ from softmargin.solvers.softmax.quadratic_model.by_samples import AndersonTuning
 from softmargin.solvers.softmax.quadratic_model.dense import (
     DenseModel,
     DenseTuning,
-    _by_classes,
     affords_all,
     forming_cost,
     is_looped,
     is_worth_while,
 )
+from softmargin.solvers.softmax.quadratic_model.hessians import hessian_by_classes
 from softmargin.solvers.softmax.quadratic_model.row_shifts import best_shifts, shifted_rows
 from softmargin.solvers.softmax.quadratic_model.samples import (
     Layout,
@@ -85,7 +85,7 @@ forms = pytest.mark.parametrize("form", [np.asarray, np.float32, csr_matrix], id
 @pytest.mark.parametrize("is_coupled", [True, False])
 @pytest.mark.parametrize("k", [2, 3, 6])
 def test_hessian_is_the_sum_over_samples(k, is_coupled, share, block, form, monkeypatch):
-    monkeypatch.setattr("softmargin.solvers.softmax.quadratic_model.dense.BLOCK", block)
+    monkeypatch.setattr("softmargin.solvers.softmax.quadratic_model.hessians.BLOCK", block)
     dense, _ = make_models(k, form=form, share=share, is_coupled=is_coupled)
     np.testing.assert_allclose(dense.H, hessian_by_samples(dense), atol=1e-12)
 
@@ -348,7 +348,7 @@ def test_the_hessian_keeps_the_curvature_of_classes_that_are_next_to_certain():
     """P (1 - p) = 1e-9 is below the rounding of p in single precision."""
     X, P = np.ones((1, 5), dtype=np.float32), np.tile([1.0 - 1e-9, 1e-9], (5, 1))
     samples = Samples(X.T, np.ones(5), P.ravel(), np.zeros(5), np.zeros(2))
-    H = _by_classes(X, np.zeros(2, dtype=int), np.arange(2), P, samples)
+    H = hessian_by_classes(X, np.zeros(2, dtype=int), np.arange(2), P, samples)
     np.testing.assert_allclose(H, [[5e-9, -5e-9], [-5e-9, 5e-9]], rtol=1e-6)
 
 

@@ -21,7 +21,7 @@ from softmargin.solvers.common.conjugate_gradients import Metric
 from softmargin.solvers.softmax._class_grams import ClassGramTuning, MadeMetric, affords_class_grams, each_class
 from softmargin.solvers.softmax._preconditioner import factored, unit_roots
 from softmargin.solvers.softmax._ridge_objective import RidgeObjective, WeightedRows, class_squares
-from softmargin.solvers.softmax.quadratic_model.dense import LITTLE, hessian_by_pairs
+from softmargin.solvers.softmax.quadratic_model.hessians import LITTLE, hessian_by_pairs
 from softmargin.solvers.softmax.quadratic_model.samples import Samples
 
 __all__ = ["WholeTuning", "class_metric", "whole_metric"]
@@ -34,9 +34,7 @@ class WholeTuning(NamedTuple):
 
     most_entries: int = 10_000  # 400 MB, and as much for its factor; by hand
     held: float = 100.0  # theta over the curvature of the losses from which on an entry is solved by itself; by hand
-    faint: float = (
-        1e-4  # share of the largest weight of a pair of classes below which a sample is left out; as DenseTuning
-    )
+    faint: float = 1e-4  # share of a pair's largest weight below which H leaves a sample out; as DenseTuning
 
 
 def class_metric(

@@ -148,7 +148,7 @@ class L1InteriorPoint(PrimalDualPath[L1InteriorPointState]):
     def _new_objective(self, problem: Any) -> RidgeObjective:
         return RidgeObjective(problem)  # |W|_1 is not that of rotated weights
 
-    def _begins(self, problem: Any, objective: RidgeObjective, state: L1InteriorPointState) -> bool:
+    def _begins(self, problem: L1Problem, objective: RidgeObjective, state: L1InteriorPointState) -> bool:
         """Let the barrier take over where the ridge is light; return whether it did."""
         W, tuning = objective.matrix(state.weights)[:-1], self.barrier
         size = float(np.abs(W).sum())
@@ -163,7 +163,7 @@ class L1InteriorPoint(PrimalDualPath[L1InteriorPointState]):
         state.spent = math.inf
         return True
 
-    def _barrier_step(self, problem: Any, objective: RidgeObjective, state: L1InteriorPointState) -> None:
+    def _barrier_step(self, problem: L1Problem, objective: RidgeObjective, state: L1InteriorPointState) -> None:
         """Solve for a direction; minimise F with its barrier along it; move q and the slopes."""
         system = self._lower_barrier(problem, objective, state)
         metric = state.metric or self._barrier_metric(objective, system.rows._replace(P=state.anchor), state)
@@ -185,7 +185,9 @@ class L1InteriorPoint(PrimalDualPath[L1InteriorPointState]):
             state.exact = max(state.exact / self.tuning.tighten, self.tuning.most_exact)
         state.gap = self._rough_gap(problem, objective, state, np.exp(logs))
 
-    def _lower_barrier(self, problem: Any, objective: RidgeObjective, state: L1InteriorPointState) -> "BarrierSystem":
+    def _lower_barrier(
+        self, problem: L1Problem, objective: RidgeObjective, state: L1InteriorPointState
+    ) -> "BarrierSystem":
         """Lower the width after a step of most of its length; return the system there, and forget a worn metric."""
         tuning, W = self.barrier, objective.matrix(state.weights)[:-1]
         F = state.loss + problem.strength * float(np.abs(W).sum())
@@ -238,7 +240,7 @@ class L1InteriorPoint(PrimalDualPath[L1InteriorPointState]):
             D, _, _ = conjugate_gradients(product, right, metric, eta)
         return D, n_products * (self._product_work(objective, bent) + self.tuning.solved * float(state.entries) ** 2)
 
-    def _rough_gap(self, problem: Any, objective: RidgeObjective, state: L1InteriorPointState, q: Array) -> float:
+    def _rough_gap(self, problem: L1Problem, objective: RidgeObjective, state: L1InteriorPointState, q: Array) -> float:
         """Estimate the residual with q in place of the probabilities of the weights."""
         U, G, W = zeros(len(objective.trial)), zeros(objective.size), objective.matrix(state.weights)[:-1]
         objective.matrix(U)[:] = q[:, -problem.n_columns :]
@@ -291,6 +293,6 @@ class BarrierLine:
         self.state.n_steps += 1
 
 
-def _smooth(problem: Any) -> Any:
+def _smooth(problem: L1Problem) -> Any:
     """Return the problem with next to no ridge in place of the l1 penalty."""
     return problem.with_penalty(L2(LEAST * problem.strength))
