@@ -136,6 +136,23 @@ def test_metrics_are_symmetric_and_positive_and_too_many_entries_have_none():
     assert whole_metric(objective, rows, theta, WholeTuning(most_entries=entries - 1)) == (None, entries)
 
 
+@pytest.mark.parametrize("max_features", [3000, 3], ids=["a matrix per class", "diagonal"])
+def test_what_all_classes_share_is_solved_exactly_by_every_metric(max_features):
+    """H maps W + v 1' to theta v 1', whatever the preconditioner knows of the rest."""
+    X, y = blobs(60, 5, 3, seed=0)
+    problem = softmax_problem(X, y, penalty=L2(1e-9))
+    objective, rng = RidgeObjective(problem), np.random.default_rng(0)
+    objective.ridge = 0.0
+    objective.matrix(objective.P)[:] = rng.dirichlet(np.ones(3), len(y))
+    theta, shared = np.zeros((6, objective.k)), rng.standard_normal((5, 1))
+    theta[:-1, :3] = 10.0 ** rng.uniform(-2, 1, (5, 3))
+    made = class_metric(objective, objective.all_rows, theta, 4.0, rng, ClassGramTuning(max_features=max_features))
+    V = theta.copy()
+    V[:-1] *= shared
+    found = objective.matrix(made.solve(V.ravel()))
+    np.testing.assert_allclose(found[:-1, :3], np.tile(shared, 3), rtol=1e-9)
+
+
 # --- runs ------------------------------------------------------------------------------------------------------------
 
 
