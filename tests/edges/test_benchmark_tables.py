@@ -97,6 +97,13 @@ def test_peer_table_without_its_file_is_one_line(tmp_path):
     assert "does not exist; measure it first" in done.stderr
 
 
+@pytest.mark.parametrize(("seconds", "counted"), [([0.05, 0.02], 0.02), ([3.0, 0.02], 3.0)])
+def test_the_second_of_two_short_runs_counts_and_a_long_one_is_not_repeated(script, seconds, counted):
+    pytest.importorskip("benchopt", reason="the solvers that race need benchopt")
+    runs = iter(seconds)
+    assert script("problems.shared.racing").settled(lambda: next(runs), lambda found: found) == counted
+
+
 def test_samples_of_a_profile_count_for_the_innermost_line_of_the_library(script, tmp_path):
     fold_stacks = script("machine.profiles").fold_stacks
     inside = tmp_path / "run" / "solve.py"

@@ -3,11 +3,12 @@
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from benchopt import BaseSolver
 
-from benchmark_utils.racing import CONVERGED, OVER_CAP, STOPPED_SHORT, Lap
+from benchmark_utils.racing import CONVERGED, OVER_CAP, STOPPED_SHORT, Lap, settled
 from softmargin.run import Result, Status, Stop, solve
 
 ENDLESS = 10**9  # passes: seconds are the only budget
@@ -81,7 +82,7 @@ class SoftmarginSolver(BaseSolver):
     ) -> Iterator[Lap]:
         """Solve afresh for every tolerance; the certificate in the result is the objective's own."""
         for tol in tols:
-            result = self._solve(tol, max_seconds=cap, seed=repeat)
+            result = settled(lambda tol=tol: self._solve(tol, max_seconds=cap, seed=repeat), attrgetter("seconds"))
             status = _STATUS.get(result.status, OVER_CAP)
             yield Lap(tol, result.seconds, result.certificate.residual, tol, status)
             if status != CONVERGED:

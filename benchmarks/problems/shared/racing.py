@@ -4,10 +4,11 @@ Every solver of these benchmarks has one more verb than benchopt asks for:
 
     laps(tols, objective=objective, cap=seconds, repeat=r, settings={tol: setting}) -> iterator of Lap
 
-It runs once for each tolerance, loosest first, and gives up after the first one it misses. ``seconds`` is the solver's
-own clock; the objective decides whether the tolerance was met. ``settings`` holds what an earlier repeat found out (the
-eps at which LIBLINEAR meets a tolerance), so that it is not searched for again. ``leans_on_bound`` says whether the
-objective needs the proven bound for this solver's answers, ``is_peer`` whether it is another library's.
+It runs for each tolerance, loosest first, and gives up after the first one it misses. ``seconds`` is the solver's own
+clock, of the second of two equal runs where they are short; the objective decides whether the tolerance was met.
+``settings`` holds what an earlier repeat found out (the eps at which LIBLINEAR meets a tolerance), so that it is not
+searched for again. ``leans_on_bound`` says whether the objective needs the proven bound for this solver's answers,
+``is_peer`` whether it is another library's.
 """
 
 import math
@@ -15,11 +16,12 @@ import multiprocessing
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from benchopt import BaseSolver
 from benchopt.stopping_criterion import StoppingCriterion
 
+T = TypeVar("T")
 CONVERGED = "converged"
 OVER_CAP = "over cap"
 STOPPED_SHORT = "stopped short"
@@ -27,6 +29,7 @@ STOPPED_SHORT = "stopped short"
 # LIBLINEAR's eps has no known relation to the gap: it is tightened along 1, .5, .2, .1, ... until the gap will do.
 EPS_GRID = tuple(digit * 10.0**-power for power in range(1, 8) for digit in (10, 5, 2))
 _PATIENCE = 4  # points of a curve with the very same gap
+SHORT = 0.1  # seconds below which a run is made twice, and the second counts: other contenders leave memory cold
 _LONG = 5.0  # seconds from which on a cold start no longer shows in the time
 _GRACE = 5.0  # seconds a child may need beside the timed call: to start, and to send its answer back
 
@@ -113,10 +116,23 @@ class EpsSolver(BaseSolver):
         return Lap(tol, seconds, residual, eps, CONVERGED if residual <= tol else STOPPED_SHORT)
 
     def _timed(self, eps: float) -> tuple[float, dict[str, Any]]:
+        seconds = settled(lambda: self._seconds(eps), lambda seconds: seconds)
+        return seconds, self.get_result()
+
+    def _seconds(self, eps: float) -> float:
         started = time.perf_counter()
         self.run(eps)
-        seconds = time.perf_counter() - started
-        return seconds, self.get_result()
+        return time.perf_counter() - started
+
+
+def settled(run: Callable[[], T], seconds: Callable[[T], float]) -> T:
+    """Return what a run gives, the second time where it is short.
+
+    Caches hold what the last contender used, and a fork, by which an eps is first tried, leaves every page of the
+    parent to be faulted in when it is next written to: a fit of 2.7 ms touches 1300 of them, and takes 5 ms.
+    """
+    found = run()
+    return run() if seconds(found) < SHORT else found
 
 
 def bounded(function: Callable[[], Any], seconds: float) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmark_utils.descent import WALL_SHARE, Descent
 from benchmark_utils.ours import ENDLESS, SoftmarginSolver, Standstill
-from benchmark_utils.racing import CONVERGED, Lap
+from benchmark_utils.racing import CONVERGED, Lap, settled
 from softmargin.problems import softmax_problem
 from softmargin.run import Stop, solve
 
@@ -41,9 +41,14 @@ class SoftmaxSolver(SoftmarginSolver):
         self, tols: Sequence[float], *, objective: Any, cap: float, repeat: int, settings: Mapping[float, float]
     ) -> Iterator[Lap]:
         """Read all levels off one run."""
-        curve = Descent(objective, least=min(tols), cap=cap)
-        stop = Stop(tol=0.0, max_iter=ENDLESS, max_seconds=WALL_SHARE * cap)
-        solve(self.fresh(), self.method(), stop=stop, rng=repeat, watchers=[curve, Standstill()])
+
+        def run() -> Descent:
+            curve = Descent(objective, least=min(tols), cap=cap)
+            stop = Stop(tol=0.0, max_iter=ENDLESS, max_seconds=WALL_SHARE * cap)
+            solve(self.fresh(), self.method(), stop=stop, rng=repeat, watchers=[curve, Standstill()])
+            return curve
+
+        curve = settled(run, lambda curve: curve.seconds[-1] if curve.seconds else 0.0)
         for tol in tols:
             lap = curve.lap(tol)
             yield lap
