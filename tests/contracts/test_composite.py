@@ -23,6 +23,7 @@ from softmargin.losses.multinomial import (
 )
 from softmargin.penalties import L1, L2, ElasticNet
 from softmargin.problems import Composite, CompositePoint, RidgeComposite, softmax_problem
+from softmargin.problems.softmax_rows import ManyClasses, TwoClasses
 
 CONVEX = {
     "l2": (L2(0.7), lambda W: 0.35 * cp.sum_squares(W)),
@@ -238,3 +239,52 @@ def test_prices_of_zero_leave_the_penalty_alone():
     X, y, _ = small(3)
     problem = softmax_problem(X, y, C=0.0, penalty=L2(1.0))
     assert problem.certificate(problem.zero()).residual <= 1e-12
+
+
+def two_forms(seed, scale):
+    """Return two classes as one number a sample and as any number of classes, one column of scores, and both."""
+    rng = np.random.default_rng(seed)
+    y, C, scores = rng.integers(0, 2, 30).astype(np.int32), rng.random(30), scale * rng.standard_normal((30, 1))
+    y[:2] = 0, 1
+    mass = np.bincount(y, weights=C, minlength=2)
+    return TwoClasses(y, C, mass), ManyClasses(y, C, mass), scores, np.hstack([np.zeros((30, 1)), scores])
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), scale=st.sampled_from([1e-3, 1.0, 10.0]))
+def test_two_classes_by_one_number_a_sample_are_two_of_many_classes(seed, scale):
+    pair, many, column, both = two_forms(seed, scale)
+    (loss, r), (expected, P) = pair.losses(column, np.zeros(30)), many.losses(both, np.zeros(30))
+    assert loss.value == pytest.approx(expected.value, rel=1e-12)
+    assert 0.0 < loss.error <= 2.0 * expected.error
+    best, wanted = pair.at_best_intercept(column, r, loss.value), many.at_best_intercept(both, P, expected.value)
+    assert best == pytest.approx(pair.off_label(wanted)[0], abs=1e-2)
+    assert abs((pair.signed * best).sum()) <= 2e-2 * pair.C.sum()
+    q = np.random.default_rng(seed).dirichlet([1.0, 1.0], 30)
+    assert pair.divergence(q, column, r) == pytest.approx(many.divergence(q, both, P), rel=1e-9)
+    off, rest = many.off_label(q)
+    r, _ = pair.off_label(q)
+    assert pair.pulls(r, r)[:, 0] == pytest.approx(many.pulls(off, rest)[:, 1])
+    assert pair.entropies(r, r).value == pytest.approx(many.entropies(off, rest).value)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_a_balanced_dual_point_of_two_classes_pulls_neither_way(seed):
+    pair, _, _, _ = two_forms(seed, 1.0)
+    r, _ = pair.off_label(np.random.default_rng(seed).dirichlet([0.3, 0.3], 30))
+    balanced, _ = pair.balanced(r, r)
+    assert (balanced >= 0.0).all()
+    assert (balanced <= r).all()
+    assert abs(pair.pulls(balanced, balanced).sum()) <= 1e-14 * pair.C.sum()
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_nothing_above_zero_is_proven_where_one_class_has_all_the_mass(k):
+    """The least objective is 0: weights of 0, and an intercept that goes to infinity."""
+    X, y, C = small(k)
+    problem = softmax_problem(X, y, C=np.where(y == 0, C, 0.0), penalty=L2(0.7), n_classes=k)
+    rng = np.random.default_rng(0)
+    for size in (0.0, 0.1, 3.0):
+        weights, dual = size * rng.standard_normal(problem.shape), rng.dirichlet(np.ones(k), len(y))
+        assert problem.certificate(CompositePoint(weights, np.zeros(problem.shape[1]), dual)).bound <= 0.0

@@ -31,6 +31,7 @@ __all__ = [
     "piece_roundings",
     "pieces",
     "squared_norm",
+    "summed",
     "total",
 ]
 
@@ -95,7 +96,17 @@ def total(terms: Array, errors: Any = 0.0) -> Rounded:
     """
     value, size = float(terms.sum()), float(np.abs(terms).sum())
     before = float(errors.sum()) if isinstance(errors, np.ndarray) else errors
-    return Rounded(value, SLACK * (gamma(terms.size + 1) * size + (terms.size * TINY if size else 0.0) + before))
+    return Rounded(value, _lost(size, terms.size) + SLACK * before)
+
+
+def summed(value: float, error: float, n: int) -> Rounded:
+    """Return a computed sum of n products that are not negative; ``error`` is that of the products before."""
+    return Rounded(value, _lost(value, n) + SLACK * error)
+
+
+def _lost(size: float, n: int) -> float:
+    """Bound the error of n products and their sum, which has this size if none is negative."""
+    return SLACK * SLACK * (gamma(n + 1) * size + (n * TINY if size else 0.0))
 
 
 def squared_norm(V: Array, error: float = 0.0) -> Rounded:

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import Certificate, duality_gap, relative_gap
 from softmargin.core.deadline import is_time_up, time_left
 from softmargin.core.errors import DataError
-from softmargin.core.rounding import SLACK, Rounded, gamma, norms, total
-from softmargin.losses.multinomial import loss_errors, losses_and_softmax, off_label, softmax
+from softmargin.core.rounding import SLACK, Rounded, gamma, norms
+from softmargin.losses.multinomial import softmax
 from softmargin.matrices.operator import canonical, longest_row, product, rmatmul, row_norms, sum_roundings
 from softmargin.models import LinearModel
 from softmargin.models.shapes import dense
@@ -53,8 +53,8 @@ class CompositePoint(NamedTuple):
 
 class _Evaluated(NamedTuple):
     loss: Rounded  # sum_i C_i l_i
-    scores: Array  # (n, n_classes)
-    P: Array  # probabilities, (n, n_classes)
+    scores: Array  # (n, n_columns)
+    P: Array  # probabilities, as ``softmax_rows`` has them
     apart: Array  # how far differences of a sample's scores may be from the exact ones, (n,)
 
 
@@ -120,8 +120,7 @@ class Composite(SoftmaxBound):
         """
         intercept = np.zeros(self.n_columns)
         if self.fit_intercept and self.C.any():
-            mass = np.bincount(self.y, weights=self.C, minlength=self.n_classes)
-            logs = np.log(np.maximum(mass / mass.sum(), _SCARCE))
+            logs = np.log(np.maximum(self._mass / self._mass.sum(), _SCARCE))
             intercept = logs[1:] - logs[:1] if self.is_pinned else logs - logs.mean()
         return CompositePoint(self._nearest_to_zero(), intercept)
 
@@ -147,11 +146,13 @@ class Composite(SoftmaxBound):
 
         In that order NumPy goes along whole columns where it sums the few classes of every row.
         """
-        scores = np.empty((len(self.y), self.n_classes), order="F")
-        scores[:, : -self.n_columns] = 0.0
-        own = scores[:, -self.n_columns :]
-        own[:] = product(self.X, point.weights)
-        own += self.bias * point.intercept
+        own = self._own_scores(point)
+        return np.hstack([np.zeros_like(own), own]) if self.is_pinned else own
+
+    def _own_scores(self, point: CompositePoint) -> Array:
+        """Return the scores of the classes that have weights, in that order; shape (n, n_columns)."""
+        scores = np.asfortranarray(product(self.X, point.weights))
+        scores += self.bias * point.intercept
         return scores
 
     def primal(self, point: CompositePoint) -> Rounded:
@@ -163,13 +164,12 @@ class Composite(SoftmaxBound):
         return self._evaluated(point).loss
 
     def _evaluated(self, point: CompositePoint) -> "_Evaluated":
-        scores = self.scores(point)
-        losses, P = losses_and_softmax(scores, self.y)
+        scores = self._own_scores(point)
         # Two scores, each less the largest: twice the error of one, and as much again for rounding the differences.
         share = 2.0 * gamma(longest_row(self.X) + 8)
         sizes, shift = norms(point.weights, axis=0).max(initial=0.0), np.abs(point.intercept).max(initial=0.0)
         apart = share * (sizes * self._row_norms + self.bias * shift)
-        loss = total(self.C * losses, self.C * loss_errors(losses, apart, self.n_classes))
+        loss, P = self._rows.losses(scores, apart)
         return _Evaluated(loss, scores, P, apart)
 
     def certificate(self, point: CompositePoint) -> Certificate:
@@ -182,7 +182,7 @@ class Composite(SoftmaxBound):
             return Certificate("stationarity", primal.upper, -np.inf, np.nan)
         if not (self.penalty.is_convex and self.penalty.has_bound):
             return self._stationarity(point.weights, primal, P, apart)
-        bound = self._best_bound(point.dual, P, primal, lambda: self._proven(scores, P, loss.value, needed), needed)
+        bound = self._best_bound(point.dual, scores, P, primal, loss.value, needed)
         # q = Y is feasible, with D = -g*(0): zero, where the penalty is least at W = 0.
         is_least = bound.lower < 0.0 and self.penalty.conjugate(np.zeros(self.shape)) == 0.0
         return duality_gap(primal, Rounded(0.0) if is_least else bound)
@@ -197,7 +197,7 @@ class Composite(SoftmaxBound):
 
     def _gradient(self, P: Array) -> tuple[Array, Array]:
         """Return X' C (P - Y), and the same for the intercept: (d, n_columns) and (n_columns,)."""
-        gradient = rmatmul(self.X, self._pulls(*off_label(P, self.y))[:, -self.n_columns :], self.bias)
+        gradient = rmatmul(self.X, self._rows.pulls(*self._rows.off_label(P)), self.bias)
         return gradient[:-1], gradient[-1]
 
     @cached_property
@@ -210,7 +210,7 @@ class Composite(SoftmaxBound):
         """Certify that a point is stationary; nothing is proven of the optimum."""
         if is_time_up():
             return Certificate("stationarity", primal.upper, -np.inf, np.inf)
-        U = self._pulls(*off_label(P, self.y))[:, -self.n_columns :]
+        U = self._rows.pulls(*self._rows.off_label(P))
         gradient = rmatmul(self.X, U, self.bias)
         residual = self._residual(weights, gradient[:-1], gradient[-1])
         # Errors of scores change a probability by the share expm1(2 apart) at most. Besides it has k + 4 ULPS + 4

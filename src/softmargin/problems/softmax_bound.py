@@ -8,21 +8,18 @@ its own mass exactly, and s <= 1 brings -X' C (q - Y) to where g* is finite. All
 """
 
 import math
-from collections.abc import Callable
 from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import rel_entr
 
 from softmargin.core.deadline import OutOfTime, check_time, leaving, time_left
-from softmargin.core.rounding import SLACK, TINY, Rounded, column_roundings, column_sums, gamma, norms, total
-from softmargin.losses.labels import at_labels
-from softmargin.losses.multinomial import balanced, best_intercept, entropy, off_label
+from softmargin.core.rounding import SLACK, Rounded, column_roundings, column_sums, gamma, norms
 from softmargin.matrices.operator import adjoint_product, column_norms, sum_roundings
 from softmargin.penalties.rounding import OPERATIONS, outward, rounded_conjugate
+from softmargin.problems.softmax_rows import ManyClasses, TwoClasses
 
 __all__ = ["SoftmaxBound"]
 
@@ -42,21 +39,20 @@ class SoftmaxBound:
     fit_intercept: bool
 
     def _best_bound(
-        self, q: Array | None, P: Array, primal: Rounded, proven: Callable[[], Rounded], needed: float
+        self, q: Array | None, scores: Array, P: Array, primal: Rounded, loss: float, needed: float
     ) -> Rounded:
-        """Return D at the dual point of a solver or at that of the weights, ``proven``: the larger, if it takes both.
+        """Return D at the dual point of a solver, q, or at that of the weights: the larger, if it takes both.
 
-        By eq. 6 the gap of q is at least its divergence from P, and more where q is not balanced. An entry of P that
-        is zero by underflow leaves less of the divergence, not all of it.
+        By eq. 6 the gap of q is at least its divergence from P, and more where q is not balanced.
         """
         bound = Rounded(-np.inf)
-        divergence = math.inf if q is None else float(self.C @ rel_entr(q, np.maximum(P, TINY)).sum(axis=1))
+        divergence = math.inf if q is None else self._rows.divergence(q, scores, P)
         is_near = divergence <= _NEAR * primal.value
         try:
             if q is not None and is_near and not time_left() < needed:
                 bound = self._dual(q)
             if primal.value - bound.lower > _NEAR * primal.value:
-                bound = max(bound, proven(), key=attrgetter("lower"))
+                bound = max(bound, self._proven(scores, P, loss, needed), key=attrgetter("lower"))
             is_better = not is_near and divergence < primal.value - bound.lower  # perhaps
             if q is not None and is_better and not time_left() < needed:
                 bound = max(bound, self._dual(q), key=attrgetter("lower"))
@@ -73,33 +69,28 @@ class SoftmaxBound:
             raise OutOfTime
         if self.fit_intercept:
             with leaving(needed):
-                _, P = best_intercept(scores, self.y, self.C, P, loss)
+                P = self._rows.at_best_intercept(scores, P, loss)
             check_time()
         return self._dual(P)
 
     def _dual(self, q: Array) -> Rounded:
-        """Return D at these probabilities, balanced where there is an intercept."""
-        off, rest = off_label(q, self.y)
-        if self.fit_intercept:
-            off = balanced(off, self.y, self.C)
-            rest = off.sum(axis=1)
-        return self._bound(off, rest)
-
-    def _bound(self, off: Array, rest: Array) -> Rounded:
         """Return D at the dual point that these probabilities suggest: q = Y + s (P - Y), balanced in real arithmetic.
 
         The entries of P off the label are taken as they are, the label's is 1 less their sum, ``rest``.
         """
-        U, k = self._pulls(off, rest), self.n_columns
+        rows, k = self._rows, self.n_columns
+        off, rest = rows.off_label(q)
+        if self.fit_intercept:
+            off, rest = rows.balanced(off, rest)
+        U = rows.pulls(off, rest)
         check_time()
         lengths = norms(U, axis=0)
-        share, moves = self._unbalanced(U, lengths) if self.fit_intercept else (0.0, np.zeros(self.n_classes))
+        share, moves = self._unbalanced(U, lengths) if self.fit_intercept else (0.0, np.zeros(k))
         # Every entry of U has n_classes + 2 roundings.
-        sizes = SLACK * (moves + gamma(sum_roundings(self.X, k) + self.n_classes + 2) * lengths)[-k:]
-        gradient = adjoint_product(self.X, U[:, -k:])
+        sizes = SLACK * (moves + gamma(sum_roundings(self.X, k) + self.n_classes + 2) * lengths)
+        gradient = adjoint_product(self.X, U)
         scale, conjugate = self._inside(-gradient, self._column_norms[:, None] * sizes, float(rest.max()))
-        values, errors = entropy(off, rest) if scale == 1.0 else entropy(scale * off, scale * rest)
-        entropies = total(self.C * values, self.C * errors)
+        entropies = rows.entropies(off, rest) if scale == 1.0 else rows.entropies(scale * off, scale * rest)
         return entropies.widened(share * entropies.value) - conjugate
 
     def _inside(self, V: Array, error: Array, rest: float) -> tuple[float, Rounded]:
@@ -119,23 +110,25 @@ class SoftmaxBound:
 
         q + share (tau - q) with tau >= 0 the same for all rows; 0 <= tau_c <= 2 mass_c / mass. ``lengths`` are |U_c|.
         """
-        mass = np.bincount(self.y, weights=self.C, minlength=self.n_classes)
-        has_mass = mass > 0.0
-        if not has_mass.any():
-            return 0.0, np.zeros(self.n_classes)
+        mass, k = self._mass, self.n_columns
+        if not mass.any():
+            return 0.0, np.zeros(k)
         roundings = column_roundings(len(U)) + self.n_classes + 4
-        off = np.abs(column_sums(U)) + gamma(roundings) * np.abs(U).sum(axis=0)
-        share = min(SLACK * float((off[has_mass] / mass[has_mass]).max()), 1.0)
+        off = np.abs(column_sums(U)) + gamma(roundings) * np.abs(U).sum(axis=0)  # of two classes, that of both
+        share = min(SLACK * float((off / np.where(mass > 0.0, mass, np.inf)).max()), 1.0)
         # sum_i C_i^2 <= max_i C_i times their sum, of all samples and of those of one class.
-        spread = 2.0 * mass / math.sqrt(mass.sum()) + np.sqrt(mass)
+        spread = (2.0 * mass / math.sqrt(mass.sum()) + np.sqrt(mass))[-k:]
         return share, share * (lengths + math.sqrt(self.C.max()) * spread)
 
-    def _pulls(self, off: Array, rest: Array) -> Array:
-        """Return C (P - Y), given P off the labels; shape (n, n_classes)."""
-        U = off * self.C[:, None]
-        flat, labels = at_labels(U, self.y)
-        flat[labels] = -self.C * rest
-        return U
+    @cached_property
+    def _mass(self) -> Array:
+        """The sum of the prices of every class; (n_classes,)."""
+        return np.bincount(self.y, weights=self.C, minlength=self.n_classes)
+
+    @cached_property
+    def _rows(self) -> ManyClasses | TwoClasses:
+        """What the samples are asked for."""
+        return (TwoClasses if self.n_columns == 1 else ManyClasses)(self.y, self.C, self._mass)
 
     @cached_property
     def _column_norms(self) -> Array:
