@@ -402,6 +402,19 @@ def test_the_store_of_the_whole_matrix_has_every_row_in_its_place():
     np.testing.assert_allclose(gram.stored(index)[[0, 3, 41, 70]], K[[0, 3, 41, 70]], atol=1e-13)
 
 
+@pytest.mark.parametrize("n_kept", [0, 3, 5])
+def test_a_square_in_float32_is_the_rounded_one_and_of_kept_rows_needs_no_other(n_kept, monkeypatch):
+    gram = Gram(make_kernel("rbf", gamma=0.3), np.random.default_rng(0).standard_normal((12, 3)))
+    index = np.array([1, 4, 5, 8, 11])
+    gram.keep(index[:n_kept])
+    expected = Gram(gram.kernel, gram.X).square(index).astype(np.float32)
+    if n_kept == 5:
+        monkeypatch.setattr(Gram, "square", None)
+    values = gram.narrow_square(index)
+    assert values.dtype == np.float32
+    np.testing.assert_allclose(values, expected, rtol=2e-7)
+
+
 def test_the_last_square_is_kept_and_no_other():
     gram = Gram(make_kernel("rbf", gamma=0.3), sample(), cache_size=0.02)
     first = gram.square(np.arange(5))

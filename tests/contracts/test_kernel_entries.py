@@ -61,6 +61,8 @@ def test_every_class_has_the_square_of_its_samples():
         own = part.order[begin:end]
         assert len(set(squares.rows[own])) == 1
         assert squares.classes[own[0]] == y[squares.rows[own[0]]]
+    # A visit reads one piece of memory: the squares lie row by row.
+    np.testing.assert_array_equal(part.place[part.order], np.cumsum(part.size[part.order]) - part.size[part.order])
 
 
 @both_losses
@@ -103,11 +105,50 @@ def test_an_epoch_on_entries_raises_the_dual_value_and_keeps_the_scores(multicla
     rng = np.random.default_rng(0)
     rows = np.arange(len(problem.y))
     part = WorkingSquare(problem, solver.start(problem, None, rng), rows, solver, is_narrow=is_narrow)
+    at_first = (1 if multiclass == "crammer_singer" else K_CLASSES - 1) * problem.C.sum()
     gaps = [part.epoch(rng, is_single=False) for _ in range(4)]
-    assert gaps[0] == pytest.approx((1 if multiclass == "crammer_singer" else K_CLASSES - 1) * problem.C.sum())
-    assert gaps[-1] < 0.1 * gaps[0]
+    assert gaps[-1] < 0.1 * gaps[0] < 0.1 * at_first
+    # What an epoch returns is the gap that it leaves.
+    left = gap_of(multiclass, part.alpha, problem.gram.scores(part.alpha), problem.y, problem.C)
+    assert gaps[-1] == pytest.approx(left, abs=1e-5 * at_first)
     assert part.gain_with(part.scores) > 0.0
     np.testing.assert_allclose(part.scores.T, problem.gram.scores(part.alpha), rtol=0.0, atol=1e-4)
+
+
+@both_losses
+def test_a_round_ends_with_the_epoch_on_entries_that_leaves_its_gap(multiclass):
+    problem, solver = some_problem(multiclass), KernelBlockDescent(tuning=BY_ENTRIES)
+    state = solver.start(problem, None, np.random.default_rng(0))
+    solver.descend(problem, state, np.arange(len(problem.y)), 0.3, 50)
+    assert state.epochs == 1
+    assert problem.gaps(state.alpha, state.scores).sum() <= 0.3 * state.gaps.sum()
+
+
+@both_losses
+@pytest.mark.parametrize(("tuning", "goes_on"), [(BY_ROWS, True), (BY_ENTRIES, False)])
+def test_there_is_no_momentum_before_an_epoch_on_entries(multiclass, tuning, goes_on):
+    """It would lead margins astray, and so make many of few entries."""
+    problem, solver = some_problem(multiclass), KernelBlockDescent(tuning=tuning)
+    rng = np.random.default_rng(0)
+    part = WorkingSquare(problem, solver.start(problem, None, rng), np.arange(len(problem.y)), solver)
+    part.epoch(rng, is_single=True)
+    before, part.momentum = part.alpha.copy(), 3.0
+    part.push_on()
+    assert (part.alpha != before).any() == goes_on
+
+
+@pytest.mark.parametrize(("share", "is_few"), [(1.1, True), (0.9, False)])
+def test_squares_of_few_pieces_may_be_larger(share, is_few):
+    problem, rng = some_problem("weston_watkins"), np.random.default_rng(0)
+    rows = np.arange(len(problem.y))
+    # At zero all entries may move: 6 squares of 150 samples, where the set has one. Pieces are 4.
+    all_of_them = BY_ENTRIES._replace(
+        entries=0.1, entries_alone=4 * share * K_CLASSES, entries_of_class=9.0, alone=5, piece=40
+    )
+    solver = KernelBlockDescent(tuning=all_of_them)
+    part = WorkingSquare(problem, solver.start(problem, None, rng), rows, solver)
+    assert part.n_pieces == 4
+    assert (part._entries() is not None) == is_few
 
 
 @both_losses

@@ -70,6 +70,20 @@ def test_the_last_rounds_of_a_sharp_fit_are_in_float64(multiclass, tuning, preci
 
 
 @both_losses
+def test_a_round_that_begins_near_the_optimum_may_aim_for_less_in_float32(multiclass, precisions):
+    """Moves are small there, and errors in proportion to them: to a tenth of 1e-3 of D, but not to a millionth."""
+    problem, solver = some_problem(multiclass), KernelBlockDescent()
+    found = solve(problem, solver, stop=Stop(1e-3), rng=0)
+    for share, precision in ((0.1, np.float32), (1e-6, np.float64)):
+        state = solver.start(problem, found.point, np.random.default_rng(0))
+        value = found.certificate.bound
+        assert share * state.gaps.sum() < 3.5e-4 * value
+        solver.descend(problem, state, np.arange(len(problem.y)), share, 50)
+        assert precisions[-1] == (precision, precision)
+        assert problem.gaps(state.alpha, state.scores).sum() <= max(share, 0.2) * state.gaps.sum()
+
+
+@both_losses
 def test_rows_in_float32_are_summed_in_float64_near_the_end(multiclass, precisions):
     problem = some_problem(multiclass, dtype=np.float32)
     solve(problem, KernelBlockDescent(), stop=Stop(1e-6), rng=0)

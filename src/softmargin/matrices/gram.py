@@ -237,6 +237,14 @@ class Gram(TiledMatrix):
             self._square_after = len(self._calls)
         return self._last[1]
 
+    def narrow_square(self, index: Array) -> Array:
+        """Return K[index][:, index] in float32: of cached rows in one pass, without a copy in float64."""
+        if self.is_given or self.dtype == np.float32 or not self._store.has(index).all():
+            return self.square(index).astype(np.float32, copy=False)
+        values = np.empty((len(index), len(index)), dtype=np.float32)
+        self._store.square(index, values)
+        return values
+
     def _square(self, index: Array) -> Array:
         all_rows = np.arange(self.n)
         if self.is_stored and not self.is_given and np.array_equal(index, all_rows):

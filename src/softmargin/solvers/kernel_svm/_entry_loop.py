@@ -36,18 +36,20 @@ class EntryRows(NamedTuple):
 
 
 @jit
-def fill_squares(K: Array, stride: int, rows: Array, ends: Array, out: Array, place: Array) -> None:
-    """Write the squares of all classes; ``rows`` has the row of every entry, ``ends`` where classes begin."""
-    K_, rows_, out_ = pointer(K), pointer(rows), pointer(out)
+def fill_squares(K: Array, stride: int, part: Any, rows: Array) -> None:
+    """Write the squares of all classes; ``rows`` has the row of every entry.
+
+    Their rows lie in the order of the samples, so that a visit reads memory in one piece.
+    """
+    K_, rows_, out_ = pointer(K), pointer(rows), pointer(part.K)
     at = 0
-    for c in range(ends.shape[0] - 1):
-        begin, m = ends[c], ends[c + 1] - ends[c]
-        for e in range(begin, begin + m):
-            place[e] = at
-            row = rows_[e] * stride
-            for j in range(m):
-                out_[at + j] = K_[row + rows_[begin + j]]
-            at += m
+    for s in range(part.order.shape[0]):
+        e = part.order[s]
+        part.place[e] = at
+        row, first, m = rows_[e] * stride, part.first[e], part.size[e]
+        for j in range(m):
+            out_[at + j] = K_[row + rows_[first + j]]
+        at += m
 
 
 @inline

@@ -67,13 +67,14 @@ class EntrySquares:
         """Return the squares and what sweeps need; K is (m, m), the others (m,)."""
         ends = np.concatenate([[0], np.cumsum(self.sizes)])
         values, place = np.empty(self.n_values, K.dtype), np.empty(len(self.rows), np.int64)
-        fill_squares(K.reshape(-1), len(K), self.rows, ends, values, place)
         order = np.lexsort((self.classes != self.y[self.rows], self.rows))  # by row, the label first
         counts = np.bincount(self.rows, minlength=len(K))
         some = counts > 0
         row_ends = np.concatenate([[0], np.cumsum(counts[some])])
         own = (diagonal[some], C[some], most[some])
-        return EntryRows(values, place, ends[self.classes], self.sizes[self.classes], row_ends, order, *own)
+        part = EntryRows(values, place, ends[self.classes], self.sizes[self.classes], row_ends, order, *own)
+        fill_squares(K.reshape(-1), len(K), part, self.rows)
+        return part
 
     def descend(
         self, part: EntryRows, alpha: Array, scores: Array, how: tuple[Any, Any, Array], target: float, most: int

@@ -3,6 +3,7 @@
 See ``block_descent.py``; maths: kernel SVM, sections 4 and 10.
 """
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +35,9 @@ class KernelBlockDescentTuning(NamedTuple):
     growth_of_many: int = 8  # the same where most rows of the last set moved: by hand
     most: float = 0.5  # share of a set that moves where many samples are support vectors: by hand
     active_share: float = 0.01  # a gap counts above this share of the mean gap: maths: kernel SVM, section 8
-    narrow: float = 3.5e-4  # relative gap, at least, to which epochs read K in float32: the root of its rounding
+    # Epochs read K in float32 down to this share of D, times the root of the gap at first over D where that is below 1:
+    # maths: kernel SVM, section 10. The root of the rounding of float32.
+    narrow: float = 3.5e-4
     widest: float = 1e12  # kernel values and C in float32: products of two stay far from its ends, 1e-38 and 3e38
     held_gain: float = 0.5  # share of the gain by float32, at least, that a round must have in truth: by hand
     near: float = 0.2  # a margin this far from being violated may be violated after a deep round: by hand
@@ -69,7 +72,7 @@ class KernelBlockDescentTuning(NamedTuple):
     near_entry: float = 0.05  # a margin this far from being violated has its entry visited; 0.03 to 0.1 are as good
     few_classes: int = 3  # up to which a step of a row moves the scores of nearly all entries
     # The squares of all classes are at most so many times that of a set; of one that is a piece, which stays in the
-    # cache, so many times for each class, and in all: measured.
+    # cache, so many times for each class, and in all: measured. Of a few pieces, their share of that.
     entries: float = 0.5
     entries_of_class: float = 0.25
     entries_alone: float = 3.0
@@ -103,11 +106,11 @@ class WorkingSquare:
         self.k, self.m, self.tuning, self.face_tuning = problem.n_classes, len(rows), solver.tuning, solver.face_tuning
         self.multiclass, self.loss, self.most_free = problem.multiclass, problem.loss, problem.gram.largest_square
         self.size = padded(self.k)
-        self.K = problem.gram.square(rows)
+        self.gram, self.rows = problem.gram, rows
         self.y, self.C, self.diagonal = problem.y[rows], problem.C[rows], problem.gram.diagonal[rows]
         is_narrow = is_narrow and 3 * self.m**2 <= 2 * problem.gram.largest_square**2 and self._is_in_range()
         self.is_narrow = is_narrow
-        self.fast_K = self.K.astype(np.float32, copy=False) if is_narrow else self.K  # what epochs read
+        self.fast_K = self.gram.narrow_square(rows) if is_narrow else self.K  # what epochs read
         self.block = find_block(problem.multiclass, solver.block)
         self.alpha = state.alpha[rows]
         self.scores = np.ascontiguousarray(state.scores[rows].T)
@@ -128,16 +131,21 @@ class WorkingSquare:
         self.work_done = 0.0  # multiplications of BLAS in the time of the last epoch
         self.random, self.damping = state.random.copy(), state.damping
 
+    @cached_property
+    def K(self) -> Array:
+        """The square in full precision: where epochs read a copy, Newton steps alone ask for it."""
+        return np.asarray(self.gram.square(self.rows))
+
     def epoch(self, rng: np.random.Generator, *, is_single: bool, target: float = 0.0) -> float:
         """Descend on the entries that may move, where these are few; else visit every row as part of a random piece.
 
-        Returns the gap at first, or found on first visits. ``target`` is the gap for which the round aims.
+        Returns the gap that entries leave, or that was found on first visits: at the end of an epoch over pieces no
+        row has seen the last moves of the others. ``target`` is the gap for which the round aims.
         """
         self.work_done = self.epoch_work
-        if self.by_entries and not is_single:
-            found = self._entry_epoch(target)
-            if found is not None:
-                return found
+        entries = None if is_single else self._entries()
+        if entries is not None:
+            return self._entry_epoch(entries, target)
         t, is_alone = self.tuning, self.n_pieces == 1
         sweeps = (t.sweep_target_alone, t.max_sweeps_alone) if is_alone else (t.sweep_target, t.max_sweeps)
         sweeps = (1.0, 1) if is_single else sweeps
@@ -156,32 +164,45 @@ class WorkingSquare:
                     return found
         return found
 
-    def _entry_epoch(self, target: float) -> float | None:
-        """Descend on the entries that may move; return the gap at first, or None where they are too many."""
+    def _entry_epoch(self, squares: EntrySquares, target: float) -> float:
+        """Descend on some entries; return the gap that is left."""
         t = self.tuning
-        squares = EntrySquares(near_entries(self.alpha, self.scores, self.y, t.near_entry), self.y)
-        share = t.entries if self.n_pieces > 1 else min(t.entries_alone, t.entries_of_class * self.k)
-        # Beside K, and a copy of half its length.
-        room = self.most_free**2 - 1.5 * self.m**2
-        if not 0 < squares.n_values <= min(share * self.m**2, room):
-            return None
-        found = gap_of(self.multiclass, self.alpha, self.scores.T, self.y, self.C)
         most = self.C if self.multiclass == "crammer_singer" else np.full(self.m, np.inf)
         part, how = squares.filled(self.fast_K, self.diagonal, self.C, most), (self.block, self.work, self.random)
-        aim = max(t.entry_target * found, t.entry_end * target)
+        aim = max(t.entry_target * self._gap, t.entry_end * target)
         alpha, n_sweeps = squares.descend(part, self.alpha, self.scores, how, aim, t.entry_sweeps)
         n_changed = self._add_change(alpha - self.alpha)
         self.alpha, self.momentum = alpha, 1.0
         self.work_done = t.pace * n_sweeps * squares.n_values + ADDED * n_changed * self.m
-        return found
+        return self._gap
+
+    def _entries(self) -> EntrySquares | None:
+        """Return the entries that may move, where these are few."""
+        if not self.by_entries:
+            return None
+        t = self.tuning
+        squares = EntrySquares(near_entries(self.alpha, self.scores, self.y, t.near_entry), self.y)
+        share = max(t.entries, min(t.entries_alone, t.entries_of_class * self.k) / self.n_pieces)
+        # Beside K, and a copy of half its length.
+        room = self.most_free**2 - 1.5 * self.m**2
+        return squares if 0 < squares.n_values <= min(share * self.m**2, room) else None
+
+    @property
+    def _gap(self) -> float:
+        return gap_of(self.multiclass, self.alpha, self.scores.T, self.y, self.C)
 
     def _gather(self, rows: Array, out: Array) -> None:
         """Write the square of a piece into ``out``."""
         gather(self.fast_K.reshape(-1), self.m, rows, rows, out)
 
     def push_on(self) -> None:
-        """Go on in the direction of the last epoch: Nesterov's momentum, which ends where the dual value falls."""
+        """Go on in the direction of the last epoch: Nesterov's momentum, which ends where the dual value falls.
+
+        It leads many margins astray. So there is none where few entries can move: the next epoch is on these.
+        """
         now, before = (self.alpha.copy(), self.scores.copy()), self.last
+        if self._entries() is not None:
+            self.momentum = 1.0
         following, beta = next_momentum(self.momentum)
         if beta > 0.0:
             wanted = np.empty_like(self.alpha)

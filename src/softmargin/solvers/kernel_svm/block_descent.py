@@ -251,11 +251,13 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         if len(rows) == 0:
             return 0
         rng = np.random.default_rng(state.random[0])
-        target = share * float(state.gaps[rows].sum())
+        gap, value = float(state.gaps[rows].sum()), max(_dual_value(problem, state), 0.0)
+        target = share * gap
         if state.price < 1.0:
-            target = max(target, 0.5 * self.tuning.price_gap * _dual_value(problem, state))
+            target = max(target, 0.5 * self.tuning.price_gap * value)
         patience, is_single, before = self.tuning.patience, epochs == 1, math.inf
-        is_sharp = is_single or target <= self.tuning.narrow * _dual_value(problem, state)
+        # Errors of float32 are in proportion to the moves, and these to the root of the gap.
+        is_sharp = is_single or target <= self.tuning.narrow * math.sqrt(value * min(gap, value))
         is_narrow = state.may_be_narrow and not is_sharp
         part = WorkingSquare(problem, state, rows, self, is_narrow=is_narrow)
         every = self.tuning.patience_alone if part.n_pieces == 1 else patience
