@@ -35,6 +35,7 @@ from softmargin.solvers.softmax.quadratic_model.samples import (
     density,
     with_constant,
 )
+from softmargin.solvers.softmax.quadratic_model.written_out import JumpTuning
 
 N, D = 30, 5
 
@@ -150,7 +151,7 @@ PENALTIES = [L1(0.3), ElasticNet(0.2, 0.3), Nonnegative(0.1), Box(-0.2, 0.3), MC
 def test_jumps_leave_the_model_lower_after_as_many_passes(penalty):
     values = {}
     for calm in (8, 10**6):
-        dense = stiff(penalty, calm=calm)
+        dense = stiff(penalty, jumps=JumpTuning(calm=calm))
         dense.minimise(1e-30, 64)
         values[calm] = dense.value()
         D = (dense.V - dense.W)[dense.at]

@@ -12,7 +12,7 @@ search. A model is coarser, so it is minimised less exactly.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ class MMDescent(ProxNewton):
 
     max_passes: int = 5
     per_feature: float = np.inf
+
+    is_coupled: ClassVar[bool] = False
 
     def _hessian(self, losses: SoftmaxLosses, P: Array, damping: Array) -> tuple[Array, Array]:
         """Return no probabilities, and c_i for a damping."""

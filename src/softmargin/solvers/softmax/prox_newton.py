@@ -18,6 +18,9 @@ is not convex relies on that, for between W and W + D it may be higher than at b
 exponential, as those of samples that are right already, plain Newton steps are too short, and F falls by 2 (1 - 1 / e)
 = 1.26 times the prediction: the next model then has only a share of H.
 
+With l1 on sparse X, where passes were too few for a good model, H is factored on the support (factored). The
+probabilities of that model are the dual point, and the factor may serve further models of the same step.
+
     maths           here
     XD              state.move              scores of D
     h_jk            quadratic_model/loops   exact second derivative (entries), bound (rows)
@@ -33,8 +36,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.lanes import WIDTH, zeros
+from softmargin.core.aim import wanted_residual
 from softmargin.core.parameters import Number, Whole
-from softmargin.core.protocols import CompositeProblem
+from softmargin.core.protocols import CompositeProblem, L1Problem
 from softmargin.matrices.rows import as_rows, weighted_squares
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.working_set import largest
@@ -54,6 +58,7 @@ from softmargin.solvers.softmax.quadratic_model.dense import (
     is_needed,
     is_worth_while,
 )
+from softmargin.solvers.softmax.quadratic_model.factored import FactoredModel, FactoredTuning, affords_factor
 from softmargin.solvers.softmax.quadratic_model.loops import score_blocks
 from softmargin.solvers.softmax.quadratic_model.row_shifts import centre
 from softmargin.solvers.softmax.quadratic_model.samples import Layout, Samples, SampleTuning, draw
@@ -93,6 +98,7 @@ class ProxNewtonTuning(NamedTuple):
     samples: SampleTuning = SampleTuning()
     anderson: AndersonTuning = AndersonTuning()
     dense: DenseTuning = DenseTuning()
+    factored: FactoredTuning = FactoredTuning()
 
 
 @dataclass
@@ -114,12 +120,15 @@ class ProxNewtonState:
     more: float = 1.0  # times as many samples as usual
     share: float = 1.0  # of the Hessian that models have
     n_steps: int = 0
+    dual: Array = field(default_factory=lambda: np.zeros(0))  # (n * k,) q of a model with a factor; else empty
+    residual: float = math.inf  # about that with q
     losses: Any = field(init=False, repr=False, default=None)  # scratch from here on
     layout: Any = field(init=False, repr=False, default=None)
     move: Array = field(init=False, repr=False)  # (n * k,) scores of D
     trial: Array = field(init=False, repr=False)  # (n * k,) scores at the end of D
 
     fixed: ClassVar[tuple[str, ...]] = ("width",)
+    grows: ClassVar[dict[str, tuple[str, int]]] = {"dual": ("size", 0)}
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""
@@ -145,6 +154,7 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
     allowed: ClassVar = {"max_passes": (Whole(1),), "per_feature": (Number(above=0.0, is_finite=False),)}
     state_type: ClassVar[type[Any]] = ProxNewtonState
     is_compact: ClassVar[bool] = True
+    is_coupled: ClassVar[bool] = True  # whether the Hessian couples classes
 
     def start(
         self, problem: CompositeProblem, init: CompositePoint | None, rng: np.random.Generator
@@ -182,15 +192,28 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
         return state
 
     def step(self, problem: CompositeProblem, state: ProxNewtonState) -> ProxNewtonState:
-        """Choose blocks, minimise a model over them, search along the step, and adapt the next model."""
-        losses = self._losses(problem, state)
+        """Choose blocks, minimise a model over them, search along the step, and adapt the next model.
+
+        A model with a factor is followed by others, as long as the factor serves these.
+        """
+        self._losses(problem, state)
         model = self._model(state, *self._working_set(state))
+        is_cut = self._take(problem, state, model)
+        while isinstance(model, FactoredModel) and not is_cut and self._serves(state, model):
+            before, model = state.residual, self._with_factor(state, model)
+            is_cut = self._take(problem, state, model) or state.residual > self.tuning.factored.stall * before
+        state.n_steps += 1
+        return state
+
+    def _take(self, problem: CompositeProblem, state: ProxNewtonState, model: QuadraticModel) -> bool:
+        """Minimise a model, and go there as far as F falls; return whether its minimum was not found."""
+        losses = state.losses
         if isinstance(model, DenseModel) and model.samples.rows is None:
             accuracy = state.accuracy if model.is_large else self.tuning.dense.accuracy
             is_cut = model.minimise(accuracy, self.tuning.dense.max_passes)
         else:
             is_cut = model.minimise(state.accuracy, state.max_passes)
-        squared = model.squared_length()
+        squared, state.dual = model.squared_length(), model.dual()  # before the probabilities of the model change
         length, ratio = self._search(state, model, squared)
         is_blind = model.samples.rows is not None and self._misses_curvature(state, squared, length, ratio)
         self._adapt(state, model, ratio, is_cut, is_blind)
@@ -199,13 +222,25 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
         elif problem.penalty.is_convex and not problem.is_pinned:
             rows = model.rows[model.own]
             state.penalty -= centre(problem.penalty, state.W, losses.k, problem.n_columns, rows)
-        state.n_steps += 1
+        state.residual = self._residual_at(problem, state, state.dual) if len(state.dual) else math.inf
         losses.fill_gradient(state.probabilities, state.move, state.G)
-        return state
+        return is_cut
+
+    def point(self, problem: CompositeProblem, state: ProxNewtonState) -> CompositePoint:
+        """Return the weights, the intercept, and q where the last model has one."""
+        losses = SoftmaxLosses(problem, is_compact=True)
+        q = losses.matrix(state.dual).copy() if len(state.dual) else None
+        return losses.unpack(state.W)._replace(dual=q)
 
     def estimate(self, problem: CompositeProblem, state: ProxNewtonState) -> float:
-        """Estimate the residual from the cached gradient."""
+        """Estimate the residual from the cached gradient, or that of q."""
         W, G = (SoftmaxLosses(problem, is_compact=True).matrix(flat)[:-1] for flat in (state.W, state.G))
+        return min(problem.rough_residual(W, state.loss + state.penalty, G), state.residual)
+
+    def _residual_at(self, problem: CompositeProblem, state: ProxNewtonState, q: Array) -> float:
+        """Estimate the residual with q in place of the probabilities."""
+        state.losses.fill_gradient(q, state.move, state.G)
+        W, G = (state.losses.matrix(flat)[:-1] for flat in (state.W, state.G))
         return problem.rough_residual(W, state.loss + state.penalty, G)
 
     def _losses(self, problem: CompositeProblem, state: ProxNewtonState) -> SoftmaxLosses:
@@ -247,7 +282,8 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
         takes_all = is_dense and affords_all(cost, X, n_tiles, tuning.dense)
         if k > 1 and state.width == 1 and not is_dense and state.max_passes > self.max_passes:  # too few for a model
             is_dense = takes_all = is_needed(m, len(rows), X.shape[0], tuning.dense)
-        samples = self._samples(state, None if takes_all else own, is_dense)
+        is_factored = not is_dense and not by_rows and self._affords_factor(state, features, classes)
+        samples = self._samples(state, None if takes_all or is_factored else own, is_dense)
         around = LossExpansion(state.losses, state.W, state.G, samples)
         if by_rows and not is_dense:
             return RowModel(around, rows, state.width, tuning.anderson)
@@ -256,7 +292,31 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
             features, classes = features[order], classes[order]
         if is_dense:
             return DenseModel(around, features, classes, tuning.dense)
+        if is_factored:
+            return FactoredModel(around, features, classes, tuning.anderson, tuning.factored)
         return EntryModel(around, features, classes, tuning.anderson)
+
+    def _affords_factor(self, state: ProxNewtonState, features: Array, classes: Array) -> bool:
+        """Say whether H on the nonzero entries is best factored: passes were too few for a model without damping."""
+        problem, tuning = state.losses.problem, self.tuning.factored
+        if not (self.is_coupled and isinstance(problem, L1Problem) and state.max_passes > self.max_passes):
+            return False
+        used = features[state.losses.matrix(state.W)[features, classes] != 0.0]
+        is_sparse = problem.n_columns > 1 and not isinstance(state.layout.X, np.ndarray)
+        is_calm = state.damping < tuning.damping
+        return is_sparse and is_calm and affords_factor(state.layout.columns, used, state.max_passes, tuning)
+
+    def _serves(self, state: ProxNewtonState, model: FactoredModel) -> bool:
+        """Say whether the factor of a model may serve the next one: little is left to do, on its entries."""
+        W, factor = state.losses.matrix(state.W), model.factor
+        is_near = wanted_residual() < state.residual <= self.tuning.factored.near
+        return is_near and factor is not None and np.count_nonzero(W[factor.entries]) == np.count_nonzero(W)
+
+    def _with_factor(self, state: ProxNewtonState, model: FactoredModel) -> FactoredModel:
+        """Return a model around W with the factor of another one."""
+        around = LossExpansion(state.losses, state.W, state.G, self._samples(state, None, False))
+        features, classes = model.every.features, model.classes
+        return FactoredModel(around, features, classes, self.tuning.anderson, self.tuning.factored, model.factor)
 
     def _all_samples(self, state: ProxNewtonState, P: Array) -> Samples:
         """Return all samples, with their Hessians at these probabilities."""

@@ -14,20 +14,15 @@ The same q as by samples. H is formed (hessians, _feature_pairs)
 
 H of many entries has single precision: it is a model, G and the search along D are exact.
 
-After that no sample is visited: a pass keeps the gradient of the model up to date, and an entry that does not move
-costs nothing. When some passes have left the zeros unchanged, a jump goes to the least q over the other entries, by
-Cholesky.
+After that no sample is visited (written_out).
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dposv
 
-from softmargin.backends.jit import jit
-from softmargin.backends.lanes import keep, pointer
-from softmargin.core.deadline import check_time, is_time_up
+from softmargin.core.deadline import check_time
 from softmargin.matrices.rows import as_rows
 from softmargin.solvers.softmax._feature_pairs import fill_class_pairs, n_pairs, scatter
 from softmargin.solvers.softmax.quadratic_model.by_samples import LossExpansion, QuadraticModel
@@ -38,6 +33,7 @@ from softmargin.solvers.softmax.quadratic_model.hessians import (
     hessian_by_pairs,
 )
 from softmargin.solvers.softmax.quadratic_model.samples import Layout, density
+from softmargin.solvers.softmax.quadratic_model.written_out import JumpTuning, WrittenOut
 
 __all__ = [
     "DenseModel",
@@ -51,9 +47,6 @@ __all__ = [
 
 Array = NDArray[Any]
 FAST = 10.0  # multiply-adds of a matrix product in the time of one in a loop over samples
-NEAR, APART = 1e-6, 1e-3  # where differences give the derivatives of a penalty, as shares of an entry
-TINY = 1e-300  # where an entry is zero
-ROUNDING = 1e-12  # share of q that its differences cannot resolve
 
 
 class DenseTuning(NamedTuple):
@@ -65,13 +58,11 @@ class DenseTuning(NamedTuple):
     afforded: float = 5.0  # cost of H of all samples, as a multiple of the rest of a step; by hand
     accuracy: float = 1e-4  # of H of all samples: change of the last pass over the first: passes are cheap; by hand
     max_passes: int = 2000  # over H of all samples; by hand
-    calm: int = 30  # passes that leave the zeros unchanged before a jump; by hand
-    longest: int = 200  # passes from one jump to the next; by hand
     most_needed: int = 3000  # entries of an H of all samples where passes over samples do not end: 72 MB; by hand
     most_numbers: float = 5e7  # in the columns of these entries: 400 MB; by hand
     faint: float = 1e-4  # share of the largest weight of a pair of classes below which H leaves a sample out; by hand
     pair: float = 3e6  # multiply-adds of one product in the time that a pair of classes takes beside its own; by timing
-    ridge: float = 1e-6  # share of its diagonal added to H for a jump: all classes may be shifted alike; by hand
+    jumps: JumpTuning = JumpTuning()
 
 
 def is_looped(X: Any) -> bool:
@@ -109,23 +100,22 @@ def is_needed(m: int, n_rows: int, n: int, tuning: DenseTuning) -> bool:
     return tuning.most_entries < m <= tuning.most_needed and n_rows * n <= tuning.most_numbers
 
 
-class DenseModel(QuadraticModel):
+class DenseModel(QuadraticModel, WrittenOut):
     """A model in the entries (features[e], classes[e]) of W, ordered by class."""
 
     def __init__(self, around: LossExpansion, features: Array, classes: Array, tuning: DenseTuning) -> None:
         super().__init__(around, features if around.losses.problem.n_columns == 1 else np.unique(features))
         self.features, self.classes, self.tuning = features, classes, tuning
         self.at = features * self.losses.k + classes
-        self.is_free = features == self.problem.X.shape[1]
         self.table: Array | None = None  # (m, n) the columns, where H is made of them
         self.is_large = len(features) > tuning.most_entries
         work = len(self.samples.C) * len(features) ** 2.0
         self.goes_by_pairs = self.is_large and n_pairs(self.problem.n_columns) * tuning.pair <= work / 2.0
         check_time(work * (LITTLE if self.goes_by_pairs else 1.0))
-        self.H = self.hessian()
-        self.curvature = self.samples.floored(self.H.diagonal(), features)
-        self.slopes, self.start = self.G[self.at], self.W[self.at]
-        self.point, self.response = self.start.copy(), np.zeros(len(features))  # the entries of V, and H D
+        H, is_free = self.hessian(), features == self.problem.X.shape[1]
+        curvature = self.samples.floored(H.diagonal(), features)
+        entries = self.problem.penalty, H, curvature, self.G[self.at], is_free, self.W[self.at]
+        WrittenOut.__init__(self, *entries, tuning.jumps)
 
     def hessian(self) -> Array:
         """Return H, (m, m)."""
@@ -159,56 +149,9 @@ class DenseModel(QuadraticModel):
 
     def minimise(self, accuracy: float, max_passes: int) -> bool:
         """Pass over the entries until a pass changes less than ``accuracy`` times the first; return whether cut off."""
-        first, n_passes, is_cut = -1.0, 0, True
-        while is_cut and n_passes < max_passes and not is_time_up():
-            budget = min(self.tuning.longest, max_passes - n_passes)
-            system = _System(self.H, self.curvature, self.slopes, self.is_free, self.point, self.response)
-            change, first, made = _dense_passes(self.problem.penalty, system, accuracy, first, budget, self.tuning.calm)
-            n_passes += made
-            is_cut = not change <= accuracy * first
-            if is_cut and n_passes < max_passes:
-                self.jump()
+        is_cut = self.descend(accuracy, max_passes)
         self.V[self.at] = self.point
         return is_cut
-
-    def jump(self) -> None:
-        """Go to the least q over the nonzero entries, as if g were quadratic in each, if that lowers q.
-
-        Entries that would change their sign become zero instead; or the step ends where the first of them is zero.
-        """
-        used = np.flatnonzero(self.is_free | (self.point != 0.0))
-        if len(used) == 0:
-            return
-        v, is_free = self.point[used], self.is_free[used]
-        slope = self._penalty_slope(v)
-        curvature = (self._penalty_slope((1.0 + APART) * v) - slope) / (APART * v + TINY)
-        slope, curvature = np.where(is_free, 0.0, slope), np.where(is_free, 0.0, curvature)
-        H = self.H[np.ix_(used, used)].astype(np.float64, copy=False)
-        H[np.diag_indices(len(used))] += curvature + self.tuning.ridge * self.curvature[used]
-        _, step, trouble = dposv(H, -(self.slopes[used] + self.response[used] + slope), lower=True)
-        if trouble:
-            return
-        crosses = ~is_free & (v * (v + step) < 0.0)
-        share = np.min(-v[crosses] / step[crosses], initial=1.0)
-        before, kept = self._point_value(), (self.point.copy(), self.response.copy())
-        for new in (np.where(crosses, 0.0, v + step), v + share * step):
-            new[crosses & (np.abs(new) <= ROUNDING * np.abs(v))] = 0.0
-            self.point[used] = new
-            self.response = kept[1] + (new - v) @ self.H[used]
-            if self._point_value() < before - ROUNDING * abs(before):
-                return
-        self.point, self.response = kept
-
-    def _penalty_slope(self, v: Array) -> Array:
-        """Return g'(v) where v is not zero: that of its Moreau envelope, (v - prox_t(v)) / t, with a tiny t."""
-        t = NEAR * np.abs(v) + TINY
-        return np.asarray((v - self.problem.penalty.prox(v[:, None], t[:, None])[:, 0]) / t)
-
-    def _point_value(self) -> float:
-        """Return q(D) at ``point``, which V follows only after all passes."""
-        D = self.point - self.start
-        penalty = self.problem.penalty.value(self.point[~self.is_free, None])
-        return float(D @ self.slopes + 0.5 * (D @ self.response) + penalty)
 
     def squared_length(self) -> float:
         """Return <D, H D>."""
@@ -219,52 +162,3 @@ class DenseModel(QuadraticModel):
         if self.table is None or self.samples.rows is not None:
             return None
         return np.asarray(((self.point - self.start) @ self.table)[:, None])
-
-
-class _System(NamedTuple):
-    """The model in its entries, for compiled passes."""
-
-    H: Array  # (m, m)
-    curvature: Array  # (m,) its diagonal, floored
-    slopes: Array  # (m,) G
-    is_free: Array  # (m,) unpenalised
-    point: Array  # (m,) W + D
-    response: Array  # (m,) H D
-
-
-@jit
-def _dense_passes(
-    penalty: Any, system: _System, accuracy: float, first: float, most: int, calm: int
-) -> tuple[float, float, int]:
-    """Minimise q over one entry after the other, for ``most`` passes, or until ``calm`` of them leave the zeros alone.
-
-    Returns sum h step^2 of the last pass and of the ``first`` one, which is unknown if negative, and the number of
-    passes.
-    """
-    H, curvature, slopes, is_free = system.H, system.curvature, system.slopes, system.is_free
-    v, r, entry = pointer(system.point), pointer(system.response), np.empty(1)
-    new = pointer(entry)
-    m = system.point.shape[0]
-    change, n_passes, n_calm = 0.0, 0, 0
-    while n_passes < most and n_calm < calm:
-        change, n_calm = 0.0, n_calm + 1
-        n_passes += 1
-        for e in range(m):
-            old, t = v[e], 1.0 / curvature[e]
-            new[0] = old - t * (slopes[e] + r[e])
-            if not is_free[e]:
-                penalty.prox_row(new, 0, 1, t)
-            step = new[0] - old
-            if step != 0.0:
-                if old == 0.0 or new[0] == 0.0:
-                    n_calm = 0
-                v[e] = new[0]
-                for f in range(m):
-                    r[f] += step * H[e, f]
-                change += curvature[e] * step * step
-        if first < 0.0:
-            first = change
-        if change <= accuracy * first:
-            break
-    keep(entry)
-    return change, first, n_passes

@@ -1,26 +1,27 @@
-"""The Hessian of softmax losses on some entries of W, formed from samples in one of three ways.
+"""The Hessian of softmax losses on some entries of W, formed from samples in one of four ways.
 
     H[(j, c), (l, e)] = sum_i B_i[c, e] x_ij x_il ,      B_i[c, e] = C_i ([c = e] (p_ic + damping_i) - p_ic p_ie)
 
     fill_from_rows       one column of W: from pairs of nonzeros of every row, in a compiled loop
     hessian_by_classes   one product for what couples the classes, and one per class for the rest
     hessian_by_pairs     many entries: pair of classes by pair, from the samples that may confuse the two
+    hessian_by_lists     the same for a sparse X: from pairs of nonzeros of a sample, in a compiled loop
 
-A fourth, from all products of two features, is in _feature_pairs.
+A fifth, from all products of two features, is in _feature_pairs.
 """
 
 from itertools import combinations, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import keep, pointer
-from softmargin.core.deadline import check_time
+from softmargin.core.deadline import alarm, check_time
 from softmargin.solvers.softmax.quadratic_model.samples import Samples
 
-__all__ = ["LITTLE", "fill_from_rows", "hessian_by_classes", "hessian_by_pairs"]
+__all__ = ["LITTLE", "fill_from_rows", "hessian_by_classes", "hessian_by_lists", "hessian_by_pairs"]
 
 Array = NDArray[Any]
 BLOCK = 1 << 19  # numbers of Z at a time: 4 MB
@@ -109,3 +110,76 @@ def hessian_by_pairs(X: Array, row_of: Array, classes: Array, P: Array, samples:
         Z = X[seen][:, columns[c]] * np.sqrt(own[c, seen]).astype(X.dtype)[:, None]
         H[part, part] = Z.T @ Z
     return H
+
+
+def hessian_by_lists(features: Array, classes: Array, places: Array, samples: Samples, faint: float) -> Array:
+    """Return the lower triangle of H without damping, in single precision, of entries that are ordered by class.
+
+    Entry e has row places[e] of H. ``samples`` has the columns of a sparse X. A sample is left out of a pair of classes
+    to which it gives less than the share ``faint`` of the largest weight that either class has with itself.
+    """
+    columns, n, m = samples.columns, len(samples.C), len(classes)
+    k = int(classes[-1]) + 1
+    begins = np.searchsorted(classes, np.arange(k + 1))
+    size = int(np.diff(columns.indptr)[features].sum())
+    lists = SampleLists(np.zeros((k, n + 1), np.int64), np.empty(size, np.int32), np.empty(size, np.float32))
+    _list_samples(columns, features, begins, places, lists)
+    check_time()
+    H = np.zeros((m, m), dtype=np.float32)
+    P = samples.P.reshape(n, -1)
+    largest = (samples.C[:, None] * P[:, :k] * (1.0 - P[:, :k])).max(axis=0)
+    _fill_from_lists(P, samples.C, lists, faint * largest, H, alarm())
+    check_time()
+    return H
+
+
+class SampleLists(NamedTuple):
+    """The entries that samples have in every class: those of i in c are listed from ends[c, i] to ends[c, i + 1]."""
+
+    ends: Array  # (k, n + 1)
+    places: Array  # their rows of H
+    values: Array  # of X
+
+
+@jit
+def _list_samples(columns: Any, features: Array, begins: Array, places: Array, lists: SampleLists) -> None:
+    """Write the lists: entries of class c are those from begins[c] to begins[c + 1]."""
+    ends, listed, values = lists.ends, lists.places, lists.values
+    k, n, first = ends.shape[0], ends.shape[1] - 1, 0
+    for c in range(k):
+        counts = np.zeros(n, dtype=np.int64)
+        for e in range(begins[c], begins[c + 1]):
+            begin, end = columns.entries(features[e])
+            for p in range(begin, end):
+                counts[columns.column(features[e], p)] += 1
+        ends[c, 0] = first
+        for i in range(n):
+            ends[c, i + 1] = ends[c, i] + counts[i]
+        first = ends[c, n]
+        counts[:] = ends[c, :n]
+        for e in range(begins[c], begins[c + 1]):
+            begin, end = columns.entries(features[e])
+            for p in range(begin, end):
+                i = columns.column(features[e], p)
+                listed[counts[i]], values[counts[i]] = places[e], columns.value(p)
+                counts[i] += 1
+
+
+@jit
+def _fill_from_lists(P: Array, C: Array, lists: SampleLists, least: Array, H: Array, alarm: Array) -> None:
+    """Add up H, pair of classes by pair, until the alarm; ``least`` is the weight of a class that counts."""
+    ends, places, values = lists.ends, lists.places, lists.values
+    k, n = ends.shape[0], C.shape[0]
+    weights = np.empty(n)
+    for c in range(k):
+        for e in range(c, k):
+            if alarm[0] != 0:
+                return
+            for i in range(n):
+                weights[i] = C[i] * P[i, c] * (1.0 - P[i, c] if c == e else -P[i, e])
+            for i in range(n):
+                if abs(weights[i]) > min(least[c], least[e]):
+                    for a in range(ends[c, i], ends[c, i + 1]):
+                        row, scaled = places[a], np.float32(weights[i] * values[a])
+                        for b in range(a if c == e else ends[e, i], ends[e, i + 1]):
+                            H[max(row, places[b]), min(row, places[b])] += scaled * values[b]
