@@ -74,6 +74,7 @@ from softmargin.solvers import (
     ProxNewton,
     Scgs,
     Smo,
+    SmoothedNewton,
     SoftmaxDualDescent,
     SoftmaxNewton,
     Splitting,
@@ -111,6 +112,7 @@ for multiclass in LOSS_NAMES:
         for settings in ({}, {"working_set": False}, {"working_set": False, "order": "cyclic"}, {"screening": True}):
             case(DualBlockDescent(**settings), lambda n=name, m=multiclass: make_problem(n, m), f"{multiclass}-{name}")
         case(InteriorPoint(), lambda n=name, m=multiclass: make_problem(n, m), f"{multiclass}-{name}", tol=1e-8)
+        case(SmoothedNewton(), lambda n=name, m=multiclass: make_problem(n, m), f"{multiclass}-{name}", tol=1e-8)
 case(AugmentedLagrangian(), lambda: make_problem("binary"), "binary", tol=1e-8)
 for block, tol in (("sort", 1e-6), ("greedy", 1e-4)):  # the greedy block leaves margins violated by 1e-6
     case(DualBlockDescent(block=block), lambda: make_problem("tiles"), "weston_watkins-tiles", tol=tol)

@@ -32,6 +32,7 @@ from softmargin.solvers.kernel_svm.splitting import Splitting as Splitting
 from softmargin.solvers.linear_svm.augmented_lagrangian import AugmentedLagrangian as AugmentedLagrangian
 from softmargin.solvers.linear_svm.block_descent import DualBlockDescent as DualBlockDescent
 from softmargin.solvers.linear_svm.interior_point import InteriorPoint as InteriorPoint
+from softmargin.solvers.linear_svm.smoothed_newton import SmoothedNewton as SmoothedNewton
 from softmargin.solvers.one_vs_one.each_pair import EachPair as EachPair
 from softmargin.solvers.quadratic_program import QuadraticProgram as QuadraticProgram
 from softmargin.solvers.sampled_kernel.conjugate_subgradient import ConjugateSubgradient as ConjugateSubgradient

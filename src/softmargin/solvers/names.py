@@ -52,6 +52,7 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
         "walrus": SolverName("DualBlockDescent", {"block": "sort", "working_set": False}),
         "shark": SolverName("DualBlockDescent", {"block": "greedy", "working_set": False}),
         "interior_point": SolverName("InteriorPoint"),
+        "smoothed_newton": SolverName("SmoothedNewton"),
         "augmented_lagrangian": SolverName("AugmentedLagrangian"),
         **_PROGRAM,
     },

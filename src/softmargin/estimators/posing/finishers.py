@@ -1,7 +1,8 @@
 """Who finishes where the solver of ``auto`` stalls, and how much that costs beside a step of the first one.
 
     kind            first            who finishes
-    linear hinge    block descent    the interior point, where its Newton matrix is small enough; of two classes the
+    linear hinge    block descent    the interior point, where its Newton matrix is small enough, or Newton's method on
+                                     smoothed hinges, where a factor of this matrix is dear; of two classes the
                                      augmented Lagrangian, where C |x|^2 is not absurd
     linear squared  dual descent     Newton's method, by samples where products with X would take more work
     softmax ridge   dual descent     Newton's method by conjugate gradients, where X is dense, or has no more features
@@ -34,6 +35,15 @@ class FinisherTuning(NamedTuple):
     call: float = 5e6  # of an interior point step, for each class: 0.6 ms of calls
     steps: float = 30.0  # of an interior point to 1e-3: 6 to 40 on the data sets of benchmarks/hard
     dear_steps: float = 20.0  # the same where a factor serves lower targets: 17 to 21 on mnist
+    # Newton's method on smoothed hinges where a factor is dear, in steps of the interior point: mnist, 38 and 47 s
+    # where that takes 91 and more than 110. With Weston-Watkins up to this mean C |x|^2 (mnist as 0..255: 71 s and 100
+    # at 6e5, slower at 6e6); with Crammer-Singer it was faster at 6e6, too.
+    smooth_steps: float = 9.0
+    smooth_steepness: float = 1e6
+    # Passes of block descent per unit of C |x|^2 on such data, where a row has more than this share of all features:
+    # mnist in -1..1 takes 570 at 88, and is not done after 600 at 880.
+    shared_passes: float = 1.0
+    shared: float = 0.1
     newtons: float = 100.0  # Newton steps of an augmented Lagrangian to 1e-3: 20 to 130 on the same
     sums: float = 5.0  # of the squares of all rows in these
     steepest: float = 1e12  # C |x|^2 for it: shares of 1 / (C |x|^2) drown in rounding; drawn extremes do from 1e14 on
@@ -82,10 +92,10 @@ def finisher_of(problem: Any, first: str, n_parts: int = 1) -> Finisher | None:
 
 
 def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
-    """Choose the interior point, or for two classes the augmented Lagrangian; both make a matrix of all unknowns."""
+    """Choose the interior point, or one of its relatives; all make a matrix of all unknowns."""
     from softmargin.solvers.linear_svm.block_descent import pass_work, step_passes
     from softmargin.solvers.linear_svm.interior_point import InteriorPoint
-    from softmargin.solvers.linear_svm.interior_work import is_factor_dear, step_work
+    from softmargin.solvers.linear_svm.interior_work import is_factor_dear, is_joint, step_work
 
     n, k, step = len(problem.y), problem.n_classes, step_work(problem)
     values = problem.X if isinstance(problem.X, np.ndarray) else problem.X.data
@@ -101,11 +111,15 @@ def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNIN
     elif n_parts * step.numbers > tuning.most_numbers:
         return None
     else:
-        steps = tuning.dear_steps if is_factor_dear(problem) else tuning.steps
+        is_smoothed = is_factor_dear(problem) and (is_joint(problem) or steepness <= tuning.smooth_steepness)
+        dear = tuning.smooth_steps if is_smoothed else tuning.dear_steps
+        steps = dear if is_factor_dear(problem) else tuning.steps
         whole = steps * (step.multiplications + tuning.pair * n * (k - 1) + tuning.call * k)
-        name = "interior_point"
+        name = "smoothed_newton" if is_smoothed else "interior_point"
     passes = whole / pass_work(problem)
-    return Finisher(name, passes / step_passes(problem), tuning.passes * steepness > passes)
+    is_shared = name == "smoothed_newton" and values.size > tuning.shared * problem.X.shape[0] * problem.X.shape[1]
+    needed = (tuning.shared_passes if is_shared else tuning.passes) * steepness
+    return Finisher(name, passes / step_passes(problem), needed > passes)
 
 
 def _of_dual_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:

@@ -27,7 +27,7 @@ from softmargin.matrices.operator import is_thin, row_slices
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.solvers.common.hinge_newton import solve_positive
 from softmargin.solvers.linear_svm._label_groups import BLOCK
-from softmargin.solvers.linear_svm.interior_point import InteriorPointTuning
+from softmargin.solvers.linear_svm._scaled_factor import FactorTuning
 
 __all__ = ["ActiveSquares", "WholeSquares"]
 
@@ -102,7 +102,7 @@ class ActiveSquares:
 
     def _factored(self, is_active: Array, rho: float) -> _Factor | None:
         """Factor M; where rounding leaves no factor a ridge is added until there is one, but none above 1."""
-        tuning, matrix, ridge = InteriorPointTuning(), rho * self.squares, 0.0
+        tuning, matrix, ridge = FactorTuning(), rho * self.squares, 0.0
         matrix.flat[:: self.D + 1] += 1.0
         if not (matrix.flat[:: self.D + 1] > 0.0).all():
             return None
@@ -115,7 +115,7 @@ class ActiveSquares:
                 root, failed = dpotrf(matrix.T, lower=True, clean=False)
             if not failed:
                 return _Factor(is_active, rho, scale, root)
-            ridge = max(tuning.ridge_growth * ridge, tuning.least_ridge)
+            ridge = max(tuning.growth * ridge, tuning.least_ridge)
             matrix.flat[:: self.D + 1] = 1.0 + ridge
         return None
 

@@ -35,6 +35,7 @@ from softmargin.matrices.operator import (
     with_constant,
 )
 from softmargin.matrices.rows import add_squares, as_rows
+from softmargin.problems.multiclass_svm import DualPoint
 from softmargin.solvers.linear_svm._class_squares import (
     Columns,
     add_squares_of_classes,
@@ -44,7 +45,7 @@ from softmargin.solvers.linear_svm._class_squares import (
     separate_weights,
 )
 
-__all__ = ["STEEPEST", "LabelGroups", "steepness", "used_columns"]
+__all__ = ["STEEPEST", "LabelGroups", "best_multiple", "steepness", "used_columns"]
 
 Array = NDArray[Any]
 BLOCK = 1 << 16  # numbers of scaled rows at once, at least: they stay in the cache
@@ -102,6 +103,19 @@ class LabelGroups:
         W = np.zeros((self.n_features + 1, self.k))
         W[self._places()] = V if self.k > 2 else V * np.array([-math.sqrt(0.5), math.sqrt(0.5)])
         return W
+
+    def primal(self, V: Array, margins: Array, *, is_joint: bool) -> float:
+        """Return 1/2 |W|^2 and the losses at h = ``margins`` (n, m): of the worst pair of a row, or of all."""
+        losses = np.maximum(margins, 0.0)
+        of_rows = losses.max(axis=1, initial=0.0) if is_joint else losses.sum(axis=1)
+        return 0.5 * float(np.vdot(V, V)) + float(self.C @ of_rows)
+
+    def point(self, problem: BlockDualProblem, beta: Array, V: Array) -> DualPoint:
+        """Return the point with alpha_ij = -beta_ij for wrong classes j, made feasible, and these unknowns."""
+        rows, alpha = np.zeros((self.n, self.k)), np.zeros((len(problem.y), self.k))
+        rows[np.arange(self.k) != self.y[:, None]] = -beta.reshape(-1)
+        alpha[self.order] = rows
+        return DualPoint(problem.feasible(alpha), self.weights(V))
 
     def _places(self) -> Array:
         """Return which rows of the weights are unknown."""
@@ -244,6 +258,13 @@ class LabelGroups:
             scaled = (full[:, : self.n_blocks, None] * block[:, None, :]).reshape(len(a), size)
             with wide_blas(scaled.size * float(size)):
                 H -= scaled.T @ scaled
+
+
+def best_multiple(beta: Array, implied: Array) -> tuple[float, float]:
+    """Return the dual value at the best multiple of beta in (0, 1], and this multiple; ``implied`` = adjoint(beta)."""
+    own, square = float(beta.sum()), float(np.vdot(implied, implied))
+    multiple = min(1.0, own / square) if square > 0.0 else 1.0
+    return multiple * own - 0.5 * multiple**2 * square, multiple
 
 
 def used_columns(X: Any) -> Array:

@@ -2,7 +2,7 @@
 
     H dW = right ,     H = identity + sum_i x_i x_i' (x) E M_i E'                            maths: linear SVM, eq. 25
 
-H is scaled to a diagonal of ones and factored by Cholesky's method. Where the factor is most of a step, squares and
+H has a Cholesky factor (``_scaled_factor``). Where the factor is most of a step, squares and
 factor are of float32, which takes half as long, and the factor is the metric of conjugate gradients with products of
 float64: a sum over all samples each. Late in a run H is so near to singular that these need many products. From then on
 everything is of float64, and solutions are direct.
@@ -12,11 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dtrsv, strsv
-from scipy.linalg.lapack import dpotrf, spotrf
 
-from softmargin.core.deadline import check_time
-from softmargin.core.threads import wide_blas
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
 from softmargin.solvers.linear_svm._interior_loop import (
     Pairs,
@@ -27,6 +23,7 @@ from softmargin.solvers.linear_svm._interior_loop import (
     separate_pull,
     separate_stiffness,
 )
+from softmargin.solvers.linear_svm._scaled_factor import factored, stiffened
 
 __all__ = ["NewtonSystem"]
 
@@ -50,30 +47,9 @@ class NewtonSystem:
         self._factor()
 
     def _factor(self) -> None:
-        """Factor the Newton matrix, scaled to a diagonal of ones."""
-        state, tuning = self.state, self.tuning
-        while True:
-            potrf, dtype = (spotrf, np.float32) if state.is_single else (dpotrf, np.float64)
-            with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond float32 leave no factor, see below
-                H = state.groups.newton_matrix(self.stiffness.reshape(state.lower.shape), self.slope, dtype)
-            check_time(len(H) ** 3.0 / 3.0)
-            self.scale = 1.0 / np.sqrt(np.einsum("jj->j", H))
-            with np.errstate(invalid="ignore"):
-                H *= self.scale
-                H *= self.scale[:, None]
-            H.flat[:: len(H) + 1] += tuning.single_ridge if state.is_single else state.ridge
-            # The upper triangle by rows is the lower by columns.
-            with wide_blas(len(H) ** 3.0 / 3.0):
-                self.root, failed = potrf(H.T, lower=True, overwrite_a=True, clean=False)
-            # LAPACK may call a factor of what is not finite a success.
-            if not failed and (not state.is_single or np.isfinite(np.einsum("jj->j", self.root)).all()):
-                return
-            if state.is_single:
-                state.is_single = False
-            elif state.ridge > 1.0:
-                raise np.linalg.LinAlgError("no factor of the Newton matrix")
-            else:
-                state.ridge = max(tuning.ridge_growth * state.ridge, tuning.least_ridge)
+        """Factor the Newton matrix."""
+        stiffness = self.stiffness.reshape(self.state.lower.shape)
+        self.factor = factored(self.state, stiffness, self.slope, self.tuning.factor)
 
     def solve(self, low: Array, high: Array) -> tuple[Array, Pairs]:
         """Return the moves for given changes of the products."""
@@ -105,7 +81,7 @@ class NewtonSystem:
     def _solution(self, right: Array) -> Array:
         """Return H^-1 right, (D, columns): directly, or by products with H and the factor of float32."""
         if not self.state.is_single:
-            return self._metric(right)
+            return self.factor.solve(self.state.groups, right)
         tuning, shape, count = self.tuning, right.shape, 0
 
         def product(v: Array, out: Array) -> None:
@@ -114,7 +90,7 @@ class NewtonSystem:
             out[:] = self._product(v.reshape(shape)).reshape(-1)
 
         def metric(v: Array) -> Array:
-            return self._metric(v.reshape(shape)).reshape(-1)
+            return self.factor.solve(self.state.groups, v.reshape(shape)).reshape(-1)
 
         found = conjugate_gradients(
             product, right.reshape(-1), metric, tuning.exactness, max_products=tuning.most_products
@@ -122,24 +98,11 @@ class NewtonSystem:
         if count == tuning.most_products:
             self.state.is_single = False
             self._factor()
-            return self._metric(right)
+            return self.factor.solve(self.state.groups, right)
         return found.x.reshape(shape)
-
-    def _metric(self, right: Array) -> Array:
-        """Solve with the factor; (D, columns)."""
-        groups, trsv = self.state.groups, dtrsv if self.root.dtype == np.float64 else strsv
-        scaled = self.scale * right.T[: groups.n_blocks].reshape(-1)
-        # One triangle after the other: LAPACK's solution is made for many columns, and takes four times as long.
-        x = trsv(self.root, scaled.astype(self.root.dtype, copy=False), lower=True, overwrite_x=True)
-        x = trsv(self.root, x, lower=True, trans=True, overwrite_x=True)
-        return np.asarray(groups.all_columns((self.scale * x).reshape(groups.n_blocks, -1).T))
 
     def _product(self, V: Array) -> Array:
         """Return H V."""
-        groups, shape = self.state.groups, self.state.lower.shape
-        dh = groups.margins(V)
-        change = self.stiffness.reshape(shape) * dh
-        if self.slope is not None:
-            mean = self.slope**2 * change.sum(axis=1)
-            change -= self.stiffness.reshape(shape) * mean[:, None]
-        return np.asarray(V - groups.adjoint(change))
+        groups = self.state.groups
+        stiffness = self.stiffness.reshape(self.state.lower.shape)
+        return np.asarray(V - groups.adjoint(stiffened(stiffness, self.slope, groups.margins(V))))

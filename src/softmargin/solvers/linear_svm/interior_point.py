@@ -32,18 +32,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.certificate import relative_gap
-from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.operator import row_squares
 from softmargin.problems.multiclass_svm import DualPoint
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.linear_svm._block_loop import demand_finite
 from softmargin.solvers.linear_svm._interior_loop import Pairs, aim, longest_step, recentre
-from softmargin.solvers.linear_svm._label_groups import STEEPEST, LabelGroups, steepness, used_columns
+from softmargin.solvers.linear_svm._label_groups import STEEPEST, LabelGroups, best_multiple, steepness, used_columns
 from softmargin.solvers.linear_svm._newton_system import NewtonSystem
+from softmargin.solvers.linear_svm._scaled_factor import FactorTuning
 from softmargin.solvers.linear_svm.interior_work import (
+    MAX_UNKNOWNS,
     count_corrections,
-    count_unknowns,
+    demand_few_unknowns,
     is_factor_dear,
     is_joint,
     is_single_worth,
@@ -57,7 +58,7 @@ Array = NDArray[Any]
 class InteriorPointTuning(NamedTuple):
     """The constants of the steps, and the limit of the method."""
 
-    max_unknowns: int = 10_000  # by hand: a Newton matrix of so many takes 800 MB
+    max_unknowns: int = MAX_UNKNOWNS
     power: float = 3.0  # of the predictor's success in the choice of the next mu: Mehrotra (1992)
     least_fall: float = 1e-6  # of mu in one step; by hand
     boundary: float = 0.995  # share of the step to the boundary; by hand, as usual
@@ -73,9 +74,7 @@ class InteriorPointTuning(NamedTuple):
     reach: float = 0.3  # added to the step for which a correction aims: Gondzio (1996) has 0.1
     width: float = 10.0  # products within this factor of mu do not stray: Gondzio (1996)
     gain: float = 0.01  # of the step that a correction must bring; by hand
-    least_ridge: float = 1e-14  # added to the scaled Newton matrix where rounding leaves no factor; by hand
-    ridge_growth: float = 100.0
-    single_ridge: float = 3e-6  # the same of float32; measured: some steps have no factor with 3e-7
+    factor: FactorTuning = FactorTuning()
     exactness: float = 0.01  # of solutions with a factor of float32, by the residual in its metric; measured: with 0.1
     # X'alpha - W no longer falls late in a run
     most_products: int = 4  # of a solution: where so many are needed, float64 takes less time; measured: section 7
@@ -123,12 +122,7 @@ class InteriorPoint(Resumable):
     def start(self, problem: BlockDualProblem, init: Any, rng: np.random.Generator) -> InteriorState:
         """Begin at W = 0 with all beta in the middle of their range; ``init`` is the point until the first step."""
         k = problem.n_classes
-        unknowns = count_unknowns(problem)
-        if unknowns > self.tuning.max_unknowns:
-            raise IncompatibleError(
-                f"InteriorPoint holds a Newton matrix of all unknowns, at most {self.tuning.max_unknowns} of them; "
-                f"this problem has {unknowns}. Use DualBlockDescent."
-            )
+        demand_few_unknowns(problem, "InteriorPoint", self.tuning.max_unknowns)
         demand_finite(row_squares(problem.X))
         order = LabelGroups.find_order(problem)
         prices = problem.C[order, None]
@@ -186,14 +180,9 @@ class InteriorPoint(Resumable):
         """Return the weights, and the best multiple of the dual rows, made feasible."""
         if state.first is not None:
             return DualPoint(state.first.alpha.copy(), state.first.weights.copy())
-        here, groups = self._evaluate(problem, state), state.groups
-        beta = here.multiple * state.lower
-        rows = np.zeros((groups.n, groups.k))
-        is_other = np.arange(groups.k) != groups.y[:, None]
-        rows[is_other] = -beta.reshape(-1)
-        alpha = np.zeros((len(problem.y), groups.k))
-        alpha[groups.order] = rows
-        return DualPoint(problem.feasible(alpha), groups.weights(state.V))
+        here = self._evaluate(problem, state)
+        groups: LabelGroups = state.groups
+        return groups.point(problem, here.multiple * state.lower, state.V)
 
     def estimate(self, problem: BlockDualProblem, state: InteriorState) -> float:
         """Return the relative gap."""
@@ -209,15 +198,8 @@ class InteriorPoint(Resumable):
         groups, V = state.groups, state.V
         margins = 1.0 + groups.margins(V)
         implied = groups.adjoint(state.lower)
-        if is_joint(problem):
-            losses = np.maximum(margins.max(axis=1, initial=0.0), 0.0)
-        else:
-            losses = np.maximum(margins, 0.0).sum(axis=1)
-        primal = 0.5 * float(np.vdot(V, V)) + float(groups.C @ losses)
-        own, square = float(state.lower.sum()), float(np.vdot(implied, implied))
-        multiple = min(1.0, own / square) if square > 0.0 else 1.0
-        dual = multiple * own - 0.5 * multiple**2 * square
-        state.here = _Here(margins, implied, primal, dual, multiple)
+        primal = groups.primal(V, margins, is_joint=is_joint(problem))
+        state.here = _Here(margins, implied, primal, *best_multiple(state.lower, implied))
         return state.here
 
 

@@ -12,21 +12,26 @@ from typing import NamedTuple
 
 import numpy as np
 
+from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.operator import SCATTERED, is_thin
 from softmargin.solvers.linear_svm._class_squares import scattered_weights
 from softmargin.solvers.linear_svm._label_groups import STEEPEST, steepness, used_columns
 
 __all__ = [
+    "MAX_UNKNOWNS",
     "StepWork",
     "count_corrections",
     "count_unknowns",
+    "demand_few_unknowns",
+    "factor_products",
     "is_factor_dear",
     "is_joint",
     "is_single_worth",
     "step_work",
 ]
 
+MAX_UNKNOWNS = 10_000  # by hand: a Newton matrix of so many takes 800 MB
 ARRAYS = 24  # of the shape of all pairs, at most, at once
 SOLUTIONS = 6  # with one factor, with those that a point implies: a predictor, a corrector and two corrections
 SHARE = 0.5  # of the time of a factor that corrections may take; by hand
@@ -89,9 +94,19 @@ def count_corrections(problem: BlockDualProblem, few: int, most: int) -> int:
 
 def is_factor_dear(problem: BlockDualProblem) -> bool:
     """Say whether a factor takes as long as dozens of solutions, each of which reads it and X from memory."""
+    return _factor_work(problem) > DEAR * _reading_work(problem)
+
+
+def factor_products(problem: BlockDualProblem) -> float:
+    """Return how many products and solutions take as long as a Newton matrix and its factor, as they are made."""
+    blocks, width, _ = _shape(problem)
+    return (_squares_work(problem, blocks, width) + (blocks * width) ** 3 / 3.0) / max(_reading_work(problem), 1.0)
+
+
+def _reading_work(problem: BlockDualProblem) -> float:
+    """Count the work of a solution and a product, which read the factor and X from memory."""
     unknowns, pairs = float(_all_unknowns(problem)), len(problem.y) * (problem.n_classes - 1.0)
-    solution = READ * (unknowns**2 + 2.0 * pairs * _widths(problem)[1])
-    return _factor_work(problem) > DEAR * solution
+    return READ * (unknowns**2 + 2.0 * pairs * _widths(problem)[1])
 
 
 def is_single_worth(problem: BlockDualProblem) -> bool:
@@ -112,6 +127,16 @@ def count_unknowns(problem: BlockDualProblem) -> int:
     """Return the number of unknowns of the Newton system."""
     blocks, width, _ = _shape(problem)
     return blocks * width
+
+
+def demand_few_unknowns(problem: BlockDualProblem, solver: str, most: int = MAX_UNKNOWNS) -> None:
+    """Refuse a Newton matrix of too many unknowns."""
+    unknowns = count_unknowns(problem)
+    if unknowns > most:
+        raise IncompatibleError(
+            f"{solver} holds a Newton matrix of all unknowns, at most {most} of them; "
+            f"this problem has {unknowns}. Use DualBlockDescent."
+        )
 
 
 def _shape(problem: BlockDualProblem) -> tuple[int, int, bool]:

@@ -13,17 +13,15 @@ cost n k exponentials. Every trial leaves its scores and probabilities behind, s
 Rows are compact (_losses): two classes have one column, k = 1, without padding. Where X is rotated, so are W and G.
 """
 
-import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from softmargin.backends.lanes import zeros
-from softmargin.core.deadline import check_time
 from softmargin.core.protocols import RidgeProblem
 from softmargin.core.threads import row_shares, spread
 from softmargin.matrices.operator import laid_out, row_blocks
@@ -34,11 +32,10 @@ from softmargin.solvers.common.rotation import Rotation
 from softmargin.solvers.softmax._feature_pairs import has_few_pairs, pairs_of
 from softmargin.solvers.softmax._losses import SoftmaxLosses
 
-__all__ = ["Damping", "NewtonSearch", "RidgeObjective", "RidgeSolver", "RidgeState", "WeightedRows", "class_squares"]
+__all__ = ["Damping", "RidgeObjective", "RidgeSolver", "RidgeState", "WeightedRows", "class_squares"]
 
 Array = NDArray[Any]
 State = TypeVar("State", bound="RidgeState")
-ROUNDING = 1e-14  # share of F by which it may rise through rounding
 REFRESH = 20  # steps after which scores are recomputed: rounding accumulates in the sums
 FULL = 0.5  # share of nonzeros above which a small X becomes an array: on made-up rows it is as fast from 0.3 on
 PAIRED = 32  # features whose products are kept, as prox-Newton keeps them
@@ -224,61 +221,6 @@ class RidgeLine(NamedTuple):
         """Stay at the start."""
         self.objective.evaluate(self.state)
         self.state.n_steps += 1
-
-
-class Line(Protocol):
-    """A function along a step from the point of a state, as a search sees it."""
-
-    @property
-    def state(self) -> RidgeState:
-        """The state, with the value at its point."""
-
-    def evaluate(self, length: float) -> tuple[float, float, float]:
-        """Return the value at a length, its slope and its curvature."""
-
-    def accept(self, length: float, value: float) -> None:
-        """Move to the last trial, at ``length``."""
-
-    def reject(self) -> None:
-        """Stay at the start."""
-
-
-class NewtonSearch(NamedTuple):
-    """Newton's method along a line, within a bracket of the minimum; a trial costs no product with X."""
-
-    flat: float = 0.2  # share of the first slope at which the search ends; by hand
-    max_growth: float = 10.0  # a trial is at most this many times as long as the one before; by hand
-    max_trials: int = 40  # by hand: bisection has then reached 1e-12 of the bracket
-
-    def minimise(self, line: Line, slope: float, first: float = 1.0, longest: float = math.inf) -> float:
-        """Go along the line, from a first trial, and return the length of the step; ``slope`` < 0 is f'(0).
-
-        The length is 0 where rounding hides every decrease, and at most ``longest``.
-        """
-        low, high, length = 0.0, math.inf, min(first if first < math.inf else 1.0, longest)
-        highest = line.state.value + ROUNDING * abs(line.state.value)
-        for _ in range(self.max_trials):
-            check_time()
-            value, rise, curvature = line.evaluate(length)
-            is_end = abs(rise) <= -self.flat * slope or (rise < 0.0 and length == longest)
-            if is_end and value <= highest:
-                break
-            if rise < 0.0 and value < math.inf:
-                low = length
-            else:
-                high = length
-            new = length - rise / curvature if curvature > 0.0 else math.inf
-            if not low < new < high:
-                new = 0.5 * (low + high) if high < math.inf else math.inf
-            length = min(new, self.max_growth * length, longest)
-        else:
-            length = low
-            value, _, _ = line.evaluate(length)
-        if not value <= highest:
-            line.reject()
-            return 0.0
-        line.accept(length, value)
-        return length
 
 
 class Damping(NamedTuple):

@@ -38,6 +38,7 @@ from softmargin.core.rounding import TINY
 from softmargin.penalties import L2
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import Metric, conjugate_gradients
+from softmargin.solvers.common.entropic import followed
 from softmargin.solvers.softmax._barrier_metrics import WholeTuning, class_metric, whole_metric
 from softmargin.solvers.softmax._ridge_objective import REFRESH, RidgeObjective, WeightedRows
 from softmargin.solvers.softmax._split_weights import Move, SplitWeights, divided
@@ -47,7 +48,6 @@ from softmargin.solvers.softmax.primal_dual_newton import (
     PrimalDualPath,
     all_scores,
     bent_rows,
-    followed,
 )
 
 __all__ = ["BarrierTuning", "L1InteriorPoint", "L1InteriorPointState"]

@@ -25,9 +25,10 @@ from softmargin.core.parameters import OneOf, Whole
 from softmargin.core.protocols import RidgeProblem
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import Metric
+from softmargin.solvers.common.newton_search import NewtonSearch
 from softmargin.solvers.common.two_loops import two_loops
 from softmargin.solvers.softmax._preconditioner import PRECONDITIONERS, MetricTuning, make_metric
-from softmargin.solvers.softmax._ridge_objective import NewtonSearch, RidgeObjective, RidgeSolver, RidgeState
+from softmargin.solvers.softmax._ridge_objective import RidgeObjective, RidgeSolver, RidgeState
 
 __all__ = ["Lbfgs", "LbfgsState", "LbfgsTuning"]
 

@@ -33,9 +33,10 @@ from softmargin.matrices.operator import row_slices
 from softmargin.matrices.products import adjoint
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems.composite import CompositePoint
+from softmargin.solvers.common.newton_search import NewtonSearch
 from softmargin.solvers.common.rotation import find_rotation
 from softmargin.solvers.softmax._feature_pairs import fill_from_pairs
-from softmargin.solvers.softmax._ridge_objective import Damping, NewtonSearch, RidgeObjective, RidgeSolver, RidgeState
+from softmargin.solvers.softmax._ridge_objective import Damping, RidgeObjective, RidgeSolver, RidgeState
 
 __all__ = ["SoftmaxNewton", "SoftmaxNewtonState", "SoftmaxNewtonTuning", "fill_hessian"]
 

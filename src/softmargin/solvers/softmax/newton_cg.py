@@ -25,8 +25,9 @@ from softmargin.core.parameters import OneOf
 from softmargin.core.protocols import RidgeProblem
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
+from softmargin.solvers.common.newton_search import NewtonSearch
 from softmargin.solvers.softmax._preconditioner import PRECONDITIONERS, MetricTuning, make_metric, sample_rows
-from softmargin.solvers.softmax._ridge_objective import Damping, NewtonSearch, RidgeSolver, RidgeState
+from softmargin.solvers.softmax._ridge_objective import Damping, RidgeSolver, RidgeState
 
 __all__ = ["NewtonCG", "NewtonCGState", "NewtonCGTuning"]
 

@@ -48,6 +48,8 @@ from softmargin.matrices.operator import SCATTERED, laid_out, row_squares
 from softmargin.matrices.products import adjoint
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import Metric, conjugate_gradients
+from softmargin.solvers.common.entropic import followed, log_softmax, log_step, lower_others
+from softmargin.solvers.common.newton_search import NewtonSearch
 from softmargin.solvers.common.rotation import Rotation, find_rotation
 from softmargin.solvers.softmax._class_grams import (
     ClassGramTuning,
@@ -57,7 +59,6 @@ from softmargin.solvers.softmax._class_grams import (
 )
 from softmargin.solvers.softmax._preconditioner import MetricTuning, curvatures, make_metric
 from softmargin.solvers.softmax._ridge_objective import (
-    NewtonSearch,
     RidgeObjective,
     RidgeSolver,
     RidgeState,
@@ -71,7 +72,6 @@ __all__ = [
     "PrimalDualPath",
     "all_scores",
     "bent_rows",
-    "followed",
 ]
 
 Array = NDArray[Any]
@@ -153,9 +153,9 @@ class PrimalDualPath(RidgeSolver[State]):
             ridge=objective.ridge,
             exact=self.tuning.least_exact,
         )
-        logs, labels = _log_softmax(all_scores(objective, state.scores)), (np.arange(objective.n), problem.y)
+        logs, labels = log_softmax(all_scores(objective, state.scores)), (np.arange(objective.n), problem.y)
         logs[labels] = np.maximum(logs[labels], math.log(self.tuning.floor))
-        state.logs[:] = _log_softmax(logs).ravel()
+        state.logs[:] = log_softmax(logs).ravel()
         return state
 
     def step(self, problem: RidgeProblem, state: State) -> State:
@@ -209,17 +209,14 @@ class PrimalDualPath(RidgeSolver[State]):
         W = state.weights[: objective.n_penalised]
         is_light = 0.5 * state.ridge * float(W @ W) <= self.tuning.light * state.value
         new = problem.ridge if is_light else max(state.ridge / self.tuning.fall, problem.ridge)
-        logs, labels = state.logs.reshape(objective.n, -1), (np.arange(objective.n), problem.y)
-        logs += math.log(new / state.ridge)
-        logs[labels] = -math.inf
-        logs[labels] = np.log1p(-np.exp(logs).sum(axis=1))
+        lower_others(state.logs.reshape(objective.n, -1), problem.y, new / state.ridge)
         state.value += 0.5 * (new - state.ridge) * float(W @ W)
         state.gradient[: objective.n_penalised] += (new - state.ridge) * W
         state.ridge = objective.ridge = new
 
     def _right(self, objective: RidgeObjective, state: State, logs: Array, q: Array) -> Array:
         """Return -(ridge W + X' C (q + J(q) (s - log q) - Y))."""
-        delta = _log_step(logs, q, all_scores(objective, state.scores))
+        delta = log_step(logs, q, all_scores(objective, state.scores))
         U, right = zeros(len(objective.trial)), zeros(objective.size)
         objective.matrix(U)[:] = (q + q * delta)[:, -objective.problem.n_columns :]
         objective.losses.fill_residuals(U, U)
@@ -287,25 +284,3 @@ def all_scores(objective: RidgeObjective, flat: Array) -> Array:
     """Return scores of all classes, the pinned one included; shape (n, n_classes)."""
     scores = objective.matrix(flat)
     return np.hstack([np.zeros_like(scores), scores]) if objective.problem.is_pinned else scores
-
-
-def _log_softmax(scores: Array) -> Array:
-    """Return the logarithms of the probabilities."""
-    logs = scores - scores.max(axis=1, keepdims=True)
-    logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
-    return np.asarray(logs)
-
-
-def _log_step(logs: Array, q: Array, scores: Array) -> Array:
-    """Return the Newton step of log q towards these scores: J(q) (s - log q) / q."""
-    delta = scores - logs
-    delta -= np.einsum("ic,ic->i", q, delta)[:, None]
-    return np.asarray(delta)
-
-
-def followed(logs: Array, q: Array, scores: Array, floor: float) -> Array:
-    """Return log q after a step towards these scores."""
-    delta = _log_step(logs, q, scores)
-    fall = np.minimum(delta, 0.0)
-    new = logs + np.where(delta > 0.0, np.log1p(np.abs(delta)), -np.log1p(fall * (0.5 * fall - 1.0)))
-    return _log_softmax(np.maximum(new, np.minimum(_log_softmax(scores), math.log(floor))))
