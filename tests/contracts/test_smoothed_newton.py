@@ -16,7 +16,14 @@ from softmargin.solvers import DualBlockDescent, HandOver, InteriorPoint, Smooth
 from softmargin.solvers.common.entropic import followed, log_softmax, lower_others
 from softmargin.solvers.linear_svm._label_groups import LabelGroups
 from softmargin.solvers.linear_svm.interior_work import MAX_UNKNOWNS, factor_products
-from softmargin.solvers.linear_svm.smoothed_newton import SmoothedNewtonTuning, _feasible, _Line, factored
+from softmargin.solvers.linear_svm.smoothed_newton import (
+    SmoothedNewtonTuning,
+    _bent,
+    _feasible,
+    _Line,
+    factored,
+    stiffened,
+)
 from softmargin.testing import check_run
 
 HOME = "softmargin.solvers.linear_svm.smoothed_newton."
@@ -169,6 +176,25 @@ def test_a_factor_of_float32_leads_to_the_same_end(monkeypatch):
     monkeypatch.setattr(HOME + "is_single_worth", lambda _: True)
     assert begun(problem, 1).is_single
     assert fit(problem, tol=1e-6).status is Status.CONVERGED
+
+
+@both_losses
+@pytest.mark.parametrize("name", ["tiles", "bias", "binary"])
+def test_samples_that_do_not_bend_are_left_out_of_products_and_matrices(name, multiclass):
+    problem = make_problem(name, multiclass)
+    groups, rng = LabelGroups(problem, LabelGroups.find_order(problem)), np.random.default_rng(0)
+    stiffness, V = rng.random((groups.n, groups.k - 1)), rng.standard_normal((groups.D, groups.n_columns))
+    stiffness[rng.random(groups.n) < 0.6] = 0.0
+    slope = 0.1 * rng.random(groups.n) if groups.k > 2 and multiclass == "crammer_singer" else None
+    some, mine, bows = _bent(groups, stiffness, slope, 0.7)
+    assert some.n < groups.n
+    np.testing.assert_allclose(some.newton_matrix(mine, bows), groups.newton_matrix(stiffness, slope), atol=1e-12)
+    both = [
+        at.adjoint(stiffened(theta, bow, at.margins(V)))
+        for at, theta, bow in ((some, mine, bows), (groups, stiffness, slope))
+    ]
+    np.testing.assert_allclose(*both, atol=1e-12)
+    assert _bent(groups, stiffness, slope, 0.1)[0] is groups
 
 
 @both_losses

@@ -16,6 +16,7 @@ the one above without the blocks of the last class, and with (I - 11' / k) in th
 
 import math
 from collections.abc import Iterator
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,13 +80,25 @@ class LabelGroups:
         self.n_columns = 1 if self.k == 2 else self.k
         self.n_blocks = 1 if self.k == 2 else self.k - int(steepness(problem) <= STEEPEST)
         self.signs = np.where(self.y == 1, math.sqrt(0.5), -math.sqrt(0.5))  # of e_y - e_j in the one column
+        self.groups = self._grouped()
+
+    def _grouped(self) -> list[_Group]:
+        """Return the samples of each label; none for two classes, which need no order."""
         ends = np.searchsorted(self.y, np.arange(self.k + 1)).tolist() if self.k > 2 else []
         labels = range(self.k) if self.k > 2 else ()
-        self.groups = [
+        return [
             _Group(slice(ends[c], ends[c + 1]), self.X[ends[c] : ends[c + 1]], c, np.delete(np.arange(self.k), c))
             for c in labels
             if ends[c] < ends[c + 1]
         ]
+
+    def some(self, keep: Array) -> "LabelGroups":
+        """Return these samples alone, in their order, with the same unknowns."""
+        part = copy(self)
+        part.X, part.y, part.C, part.order = self.X[keep], self.y[keep], self.C[keep], self.order[keep]
+        part.n, part.signs, part.array, part.by_feature = len(keep), self.signs[keep], None, None
+        part.groups = part._grouped()
+        return part
 
     @staticmethod
     def find_order(problem: BlockDualProblem) -> Array:

@@ -48,8 +48,8 @@ class NewtonSystem:
 
     def _factor(self) -> None:
         """Factor the Newton matrix."""
-        stiffness = self.stiffness.reshape(self.state.lower.shape)
-        self.factor = factored(self.state, stiffness, self.slope, self.tuning.factor)
+        state, stiffness = self.state, self.stiffness.reshape(self.state.lower.shape)
+        self.factor = factored(state.groups, stiffness, self.slope, state, self.tuning.factor)
 
     def solve(self, low: Array, high: Array) -> tuple[Array, Pairs]:
         """Return the moves for given changes of the products."""

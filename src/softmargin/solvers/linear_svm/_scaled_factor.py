@@ -47,15 +47,17 @@ class ScaledFactor(NamedTuple):
         return np.asarray(groups.all_columns((self.scale * x).reshape(groups.n_blocks, -1).T))
 
 
-def factored(state: Any, stiffness: Array, slope: Array | None, tuning: FactorTuning) -> ScaledFactor:
-    """Return the factor for M_i = diag - a a'; ``state`` has the groups, and keeps what a factor needed.
+def factored(
+    groups: LabelGroups, stiffness: Array, slope: Array | None, state: Any, tuning: FactorTuning
+) -> ScaledFactor:
+    """Return the factor for M_i = diag - a a'; the state of a run keeps what its factors need.
 
     ``state.is_single`` becomes false where float32 has no factor, and ``state.ridge`` grows where float64 has none.
     """
     while True:
         potrf, dtype = (spotrf, np.float32) if state.is_single else (dpotrf, np.float64)
         with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond float32 leave no factor, see below
-            H = state.groups.newton_matrix(stiffness, slope, dtype)
+            H = groups.newton_matrix(stiffness, slope, dtype)
         check_time(len(H) ** 3.0 / 3.0)
         scale = 1.0 / np.sqrt(np.einsum("jj->j", H))
         with np.errstate(invalid="ignore"):

@@ -75,7 +75,8 @@ class SmoothedNewtonTuning(NamedTuple):
     shown: float = 0.3  # of the |X'alpha - W| that the wanted gap allows, which a residual may leave
     worn: float = 0.5  # of the time of a factor, from which on products with it are more than a new one
     max_products: int = 150  # in one step
-    faint: float = 1e-12  # share of the largest stiffness below which pairs are left out of systems
+    faint: float = 1e-9  # share of the largest stiffness below which pairs are left out of systems
+    most_kept: float = 0.7  # share of the samples above which none are left out: a copy takes time, too
     factor: FactorTuning = FactorTuning()
     search: NewtonSearch = NewtonSearch(flat=0.1)
 
@@ -208,16 +209,17 @@ class SmoothedNewton(Resumable):
         """Solve (identity + sum_i x_i x_i' (x) E M_i E') D = right, M_i = C_i / (rho tau) J(q_i)."""
         tuning, groups, joint, shape = self.tuning, state.groups, is_joint(problem), state.shares.shape
         others = q[:, 1:].reshape(shape)
-        stiffness = (
-            groups.C[:, None] * (others if joint else others * q[:, :1].reshape(shape)) / (state.rho * state.tau)
-        )
+        bends = others if joint else others * q[:, :1].reshape(shape)
+        stiffness = groups.C[:, None] * bends / (state.rho * state.tau)
         stiffness[stiffness < tuning.faint * stiffness.max()] = 0.0
         slope = np.sqrt(state.rho * state.tau / groups.C) if joint else None
         if state.spent > tuning.worn * factor_products(problem):
             state.anchor, state.spent, state.made = stiffness, 0.0, None
             state.anchor_slope = state.anchor_slope if slope is None else slope
         if state.made is None:
-            state.made = factored(state, state.anchor, state.anchor_slope if joint else None, tuning.factor)
+            at = _bent(groups, state.anchor, state.anchor_slope if joint else None, tuning.most_kept)
+            state.made = factored(*at, state, tuning.factor)
+        bent, stiffness, slope = _bent(groups, stiffness, slope, tuning.most_kept)
         made, exact = state.made, state.exact
         if state.rho == 1.0:
             allowed = tuning.shown * np.sqrt(2.0 * wanted_residual() * primal)
@@ -226,7 +228,7 @@ class SmoothedNewton(Resumable):
         def product(v: Array, out: Array) -> None:
             state.spent += 1.0
             V = v.reshape(right.shape)
-            out[:] = (V - groups.adjoint(stiffened(stiffness, slope, groups.margins(V)))).reshape(-1)
+            out[:] = (V - bent.adjoint(stiffened(stiffness, slope, bent.margins(V)))).reshape(-1)
 
         def metric(v: Array) -> Array:
             return made.solve(groups, v.reshape(right.shape)).reshape(-1)
@@ -286,6 +288,16 @@ class _Line:
 
     def reject(self) -> None:
         """Stay at the start."""
+
+
+def _bent(
+    groups: LabelGroups, stiffness: Array, slope: Array | None, most: float
+) -> tuple[LabelGroups, Array, Array | None]:
+    """Leave out the samples whose losses do not bend, unless they are few."""
+    keep = np.flatnonzero(stiffness.any(axis=1))
+    if len(keep) > most * len(stiffness) or not len(keep):
+        return groups, stiffness, slope
+    return groups.some(keep), stiffness[keep], None if slope is None else slope[keep]
 
 
 def _scores(margins: Array, tau: float, joint: bool) -> Array:
