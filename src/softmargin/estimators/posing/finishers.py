@@ -36,10 +36,11 @@ class FinisherTuning(NamedTuple):
     steps: float = 30.0  # of an interior point to 1e-3: 6 to 40 on the data sets of benchmarks/hard
     dear_steps: float = 20.0  # the same where a factor serves lower targets: 17 to 21 on mnist
     # Newton's method on smoothed hinges where a factor is dear, in steps of the interior point: mnist, 38 and 47 s
-    # where that takes 91 and more than 110. With Weston-Watkins up to this mean C |x|^2 (mnist as 0..255: 71 s and 100
-    # at 6e5, slower at 6e6); with Crammer-Singer it was faster at 6e6, too.
+    # where that takes 91 and more than 110. Up to this mean C |x|^2 with Weston-Watkins (mnist as 0..255: 71 s and 100
+    # at 6e5, slower at 6e6) and with Crammer-Singer, where it is faster at 6e6, too.
     smooth_steps: float = 9.0
     smooth_steepness: float = 1e6
+    joint_steepness: float = 1e7
     # Passes of block descent per unit of C |x|^2 on such data, where a row has more than this share of all features:
     # mnist in -1..1 takes 570 at 88, and is not done after 600 at 880.
     shared_passes: float = 1.0
@@ -111,7 +112,8 @@ def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNIN
     elif n_parts * step.numbers > tuning.most_numbers:
         return None
     else:
-        is_smoothed = is_factor_dear(problem) and (is_joint(problem) or steepness <= tuning.smooth_steepness)
+        steepest = tuning.joint_steepness if is_joint(problem) else tuning.smooth_steepness
+        is_smoothed = is_factor_dear(problem) and steepness <= steepest
         dear = tuning.smooth_steps if is_smoothed else tuning.dear_steps
         steps = dear if is_factor_dear(problem) else tuning.steps
         whole = steps * (step.multiplications + tuning.pair * n * (k - 1) + tuning.call * k)

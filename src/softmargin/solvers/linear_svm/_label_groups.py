@@ -46,7 +46,7 @@ from softmargin.solvers.linear_svm._class_squares import (
     separate_weights,
 )
 
-__all__ = ["STEEPEST", "LabelGroups", "best_multiple", "steepness", "used_columns"]
+__all__ = ["STEEPEST", "LabelGroups", "best_multiple", "given_point", "steepness", "used_columns"]
 
 Array = NDArray[Any]
 BLOCK = 1 << 16  # numbers of scaled rows at once, at least: they stay in the cache
@@ -278,6 +278,14 @@ def best_multiple(beta: Array, implied: Array) -> tuple[float, float]:
     own, square = float(beta.sum()), float(np.vdot(implied, implied))
     multiple = min(1.0, own / square) if square > 0.0 else 1.0
     return multiple * own - 0.5 * multiple**2 * square, multiple
+
+
+def given_point(problem: BlockDualProblem, init: DualPoint | None) -> DualPoint | None:
+    """Return the point of a warm start, with feasible dual rows and the weights it has."""
+    if init is None:
+        return None
+    point: DualPoint = problem.point(problem.feasible(init.alpha))
+    return point if init.weights is None else DualPoint(point.alpha, init.weights)
 
 
 def used_columns(X: Any) -> Array:

@@ -38,7 +38,14 @@ from softmargin.problems.multiclass_svm import DualPoint
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.linear_svm._block_loop import demand_finite
 from softmargin.solvers.linear_svm._interior_loop import Pairs, aim, longest_step, recentre
-from softmargin.solvers.linear_svm._label_groups import STEEPEST, LabelGroups, best_multiple, steepness, used_columns
+from softmargin.solvers.linear_svm._label_groups import (
+    STEEPEST,
+    LabelGroups,
+    best_multiple,
+    given_point,
+    steepness,
+    used_columns,
+)
 from softmargin.solvers.linear_svm._newton_system import NewtonSystem
 from softmargin.solvers.linear_svm._scaled_factor import FactorTuning
 from softmargin.solvers.linear_svm.interior_work import (
@@ -138,9 +145,7 @@ class InteriorPoint(Resumable):
             t=np.full_like(upper, 2.0),
             is_single=is_single_worth(problem) and steepness(problem) <= STEEPEST,
         )
-        if init is not None:
-            point = problem.point(problem.feasible(init.alpha))
-            state.first = point if init.weights is None else DualPoint(point.alpha, init.weights)
+        state.first = given_point(problem, init)
         return state
 
     def step(self, problem: BlockDualProblem, state: InteriorState) -> InteriorState:

@@ -42,7 +42,14 @@ from softmargin.solvers.common.entropic import followed, log_softmax, log_step, 
 from softmargin.solvers.common.newton_search import NewtonSearch
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.linear_svm._block_loop import demand_finite
-from softmargin.solvers.linear_svm._label_groups import STEEPEST, LabelGroups, best_multiple, steepness, used_columns
+from softmargin.solvers.linear_svm._label_groups import (
+    STEEPEST,
+    LabelGroups,
+    best_multiple,
+    given_point,
+    steepness,
+    used_columns,
+)
 from softmargin.solvers.linear_svm._scaled_factor import FactorTuning, ScaledFactor, factored, stiffened
 from softmargin.solvers.linear_svm.interior_work import (
     demand_few_unknowns,
@@ -131,9 +138,7 @@ class SmoothedNewton(Resumable):
             is_single=is_single_worth(problem) and steepness(problem) <= STEEPEST,
             exact=self.tuning.least_exact,
         )
-        if init is not None:
-            point = problem.point(problem.feasible(init.alpha))
-            state.first = point if init.weights is None else DualPoint(point.alpha, init.weights)
+        state.first = given_point(problem, init)
         return state
 
     def step(self, problem: BlockDualProblem, state: SmoothedState) -> SmoothedState:
