@@ -7,6 +7,7 @@ from helpers import LOSS_NAMES
 from softmargin.blocks import find_block, new_workspace
 from softmargin.data import blobs
 from softmargin.kernels import make_kernel
+from softmargin.losses.multiclass_hinge import margins
 from softmargin.matrices.gram import Gram
 from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM
 from softmargin.run import Status, Stop, solve
@@ -44,13 +45,45 @@ def test_near_entries_are_those_in_use_or_nearly_violated_with_their_labels():
     scores = np.array([[2.0, 0.97, 0.5], [0.0, 3.0, 0.0], [0.0, 0.0, 2.0]])  # margins 1 + F_ij - F_iy
     alpha = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-0.5, 0.0, 0.5]])
     expected = [[True, True, False], [False, False, False], [True, False, True]]
-    np.testing.assert_array_equal(near_entries(alpha, scores.T, y, 0.05).T, expected)
+    np.testing.assert_array_equal(near_entries("weston_watkins", alpha, scores.T, y, np.ones(3), 0.05).T, expected)
+
+
+@pytest.mark.parametrize(("multiclass", "stays"), [("weston_watkins", True), ("crammer_singer", False)])
+def test_entries_at_C_are_near_unless_their_margins_are_far_from_kept(multiclass, stays):
+    """A Crammer-Singer row has one bound for all its entries: one at C leaves it where another margin is larger."""
+    y, C = np.zeros(3, dtype=int), np.array([2.0, 2.0, 3.0])
+    scores = np.array([[0.0, -0.9, -2.0], [0.0, -0.96, -2.0], [0.0, -0.9, -2.0]])  # margins 0.1, 0.04 and 0.1
+    alpha = np.array([[2.0, -2.0, 0.0]] * 3)
+    expected = np.array([[not stays, not stays, False], [True, True, False], [True, True, False]])
+    np.testing.assert_array_equal(near_entries(multiclass, alpha, scores.T, y, C, 0.05).T, expected)
+
+
+def test_what_stays_at_C_is_kept_and_the_others_are_optimal_beside_it():
+    rng = np.random.default_rng(3)
+    n, k, y, C = 12, 5, rng.integers(0, 5, 12), np.full(12, 0.7)
+    K = 2.0 * np.eye(n) + 0.1
+    alpha, is_near = np.zeros((n, k)), np.ones((k, n), dtype=bool)
+    held = (y + 1) % k
+    alpha[np.arange(n), held], alpha[np.arange(n), y] = -C, C
+    is_near[held, np.arange(n)] = False
+    squares = EntrySquares(is_near, y)
+    part = squares.filled(K, K.diagonal(), C, np.full(n, np.inf))
+    how = (find_block("weston_watkins", "auto"), new_workspace(k), np.array([7], dtype=np.uint64))
+    found, _ = squares.descend(part, alpha, (K @ alpha).T, how, 1e-12, 1000)
+    np.testing.assert_array_equal(found[np.arange(n), held], -C)
+    np.testing.assert_allclose(found.sum(axis=1), 0.0, atol=1e-15)
+    h = margins(K @ found, y)
+    h[np.arange(n), held] = 0.0
+    assert (found < 0.0).sum() > n
+    np.testing.assert_allclose(C[:, None] * np.maximum(h, 0.0) + found * h, 0.0, atol=1e-8)
 
 
 def test_every_class_has_the_square_of_its_samples():
     rng = np.random.default_rng(0)
     y, K = rng.integers(0, 4, 20), rng.random((20, 20))
-    squares = EntrySquares(near_entries(np.zeros((20, 4)), rng.standard_normal((4, 20)), y, 0.0), y)
+    squares = EntrySquares(
+        near_entries("weston_watkins", np.zeros((20, 4)), rng.standard_normal((4, 20)), y, np.ones(20), 0.0), y
+    )
     part = squares.filled(K, K.diagonal(), np.ones(20), np.ones(20))
     assert len(part.K) == squares.n_values
     for e, (i, c) in enumerate(zip(squares.rows, squares.classes, strict=True)):
@@ -70,7 +103,7 @@ def test_sweeps_over_all_entries_end_at_the_optimum(multiclass):
     problem = some_problem(multiclass)
     n, y, C, K = len(problem.y), problem.y, problem.C, problem.gram.square(np.arange(len(problem.y)))
     alpha, scores = np.zeros((n, K_CLASSES)), np.zeros((K_CLASSES, n))
-    squares = EntrySquares(near_entries(alpha, scores, y, 0.0), y)
+    squares = EntrySquares(near_entries(multiclass, alpha, scores, y, C, 0.0), y)
     part = squares.filled(K, problem.gram.diagonal, C, C if multiclass == "crammer_singer" else np.full(n, np.inf))
     how = (find_block(multiclass, "auto"), new_workspace(K_CLASSES), np.array([7], dtype=np.uint64))
     found, n_sweeps = squares.descend(part, alpha, scores, how, 1e-5, 5000)

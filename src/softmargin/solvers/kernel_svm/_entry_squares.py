@@ -17,15 +17,21 @@ __all__ = ["EntrySquares", "near_entries"]
 Array = NDArray[Any]
 
 
-def near_entries(alpha: Array, scores: Array, y: Array, near: float) -> Array:
-    """Say which entries are nonzero, or have a margin that is violated or nearly; by class, (k, m), as the scores are.
+def near_entries(multiclass: str, alpha: Array, scores: Array, y: Array, C: Array, near: float) -> Array:
+    """Say which entries may move; by class, (k, m), as the scores are.
 
-    The label's is one of them where there is another one in its row.
+    Others are zero, and their margins are far from violated. Each entry of a Weston-Watkins row has a bound of its own:
+    others may also be at C, with a margin that is far from kept. The label's is among those that may move where there
+    is another one in its row.
     """
     rows = np.arange(len(y))
-    is_near = scores > scores[y, rows] - (1.0 + near)
+    least = scores[y, rows] - 1.0
+    is_near = scores > least - near
     is_near |= alpha.T != 0.0
-    is_near[y, rows] = is_near.sum(axis=0) > 1  # its own score is always near
+    if multiclass == "weston_watkins":
+        is_near &= (alpha.T > -C) | (scores < least + near)
+    is_near[y, rows] = False
+    is_near[y, rows] = is_near.any(axis=0)
     return np.asarray(is_near)
 
 
@@ -35,7 +41,7 @@ class EntrySquares:
     Parameters
     ----------
     is_near : array of shape (k, m)
-        Which entries; of a row all that are not zero, the label's among them.
+        Which entries; the label's of every row that has one. Others stay where they are.
     y : array of shape (m,)
     """
 
@@ -84,7 +90,13 @@ class EntrySquares:
         ``how`` has the block, its workspace and the state of the shuffles.
         """
         values, F = alpha[self.rows, self.classes], scores[self.classes, self.rows]
+        is_own = self.classes == self.y[self.rows]
+        rows = self.rows[is_own]
+        # The label's entry without what those that stay add to it: maths: kernel SVM, eq. 38.
+        values[is_own] -= np.bincount(self.rows, values, len(alpha))[rows]
         n_sweeps = descend_on_entries(part, values, F, *how, target, most, alarm())
         moved = alpha.copy()
         moved[self.rows, self.classes] = values
+        moved[rows, self.y[rows]] = 0.0
+        moved[rows, self.y[rows]] = -moved[rows].sum(axis=1)
         return moved, int(n_sweeps)

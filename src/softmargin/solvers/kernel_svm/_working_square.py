@@ -181,7 +181,8 @@ class WorkingSquare:
         if not self.by_entries:
             return None
         t = self.tuning
-        squares = EntrySquares(near_entries(self.alpha, self.scores, self.y, t.near_entry), self.y)
+        is_near = near_entries(self.multiclass, self.alpha, self.scores, self.y, self.C, t.near_entry)
+        squares = EntrySquares(is_near, self.y)
         share = max(t.entries, min(t.entries_alone, t.entries_of_class * self.k) / self.n_pieces)
         # Beside K, and a copy of half its length.
         room = self.most_free**2 - 1.5 * self.m**2
