@@ -186,6 +186,53 @@ def test_one_jump_is_at_the_minimiser_once_the_zeros_are_known(penalty):
     np.testing.assert_allclose(dense.point, best, atol=1e-5)
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_a_jump_is_least_over_what_it_leaves_nonzero_whatever_arrives_at_zero_on_the_way(k, seed):
+    dense, _ = make_models(k, seed, penalty=L1(0.3))
+    dense.point = np.where(dense.is_free, dense.point, np.random.default_rng(seed).normal(size=len(dense.point)))
+    dense.response = dense.H @ (dense.point - dense.start)
+    dense.jump()
+    slopes = dense.slopes + dense.response + np.where(dense.is_free, 0.0, 0.3 * np.sign(dense.point))
+    assert (dense.point[~dense.is_free] == 0.0).any()
+    np.testing.assert_allclose(slopes[dense.is_free | (dense.point != 0.0)], 0.0, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_one_round_of_a_jump_ends_at_the_first_minimum_of_its_folded_way(k, seed):
+    dense, _ = make_models(k, seed, penalty=L1(0.3), jumps=JumpTuning(rounds=1))
+    v = np.where(dense.is_free, dense.point, np.random.default_rng(seed).normal(size=len(dense.point)))
+
+    def value_at(point):
+        dense.point, dense.response = point, dense.H @ (point - dense.start)
+        return dense._point_value()
+
+    before = value_at(v)
+    slopes = dense.slopes + dense.response + np.where(dense.is_free, 0.0, 0.3 * np.sign(v))
+    step = -np.linalg.solve(dense.H + 1e-6 * np.diag(np.diag(dense.H)), slopes)
+    way = (
+        np.where(~dense.is_free & (v * (v + t * step) < 0.0), 0.0, v + t * step) for t in np.linspace(0.0, 2.0, 4001)
+    )
+    values = np.array([value_at(point) for point in way])
+    value_at(v)
+    dense.jump()
+    first = values[np.flatnonzero(np.diff(values) > 0.0)[0]]
+    assert dense._point_value() == pytest.approx(first, abs=1e-4 * (before - first))
+
+
+def test_entries_that_are_next_to_zero_do_not_stop_a_jump():
+    """Their slopes differ by rounding alone, which is no curvature."""
+    dense = stiff(L1(0.3))
+    dense.minimise(0.0, 3)
+    some = np.flatnonzero(~dense.is_free & (dense.point != 0.0))[:3]
+    dense.point[some] = [1e-16, -3e-17, 7e-14]
+    dense.response = dense.H @ (dense.point - dense.start)
+    before = dense._point_value()
+    dense.jump()
+    assert dense._point_value() < before - 1e-6
+
+
 @pytest.mark.parametrize("max_passes", [1, 7, 8, 16, 40])
 def test_model_never_rises_wherever_it_is_cut(max_passes):
     dense = stiff()

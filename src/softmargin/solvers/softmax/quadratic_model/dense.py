@@ -33,7 +33,7 @@ from softmargin.solvers.softmax.quadratic_model.hessians import (
     hessian_by_pairs,
 )
 from softmargin.solvers.softmax.quadratic_model.samples import Layout, density
-from softmargin.solvers.softmax.quadratic_model.written_out import JumpTuning, WrittenOut
+from softmargin.solvers.softmax.quadratic_model.written_out import FAST, JumpTuning, WrittenOut
 
 __all__ = [
     "DenseModel",
@@ -46,7 +46,6 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
-FAST = 10.0  # multiply-adds of a matrix product in the time of one in a loop over samples
 
 
 class DenseTuning(NamedTuple):
