@@ -61,11 +61,14 @@ def test_losses_far_below_one_keep_their_digits(score):
 @pytest.mark.parametrize("block", [1, softmax_newton.BLOCK], ids=["many blocks", "one block"])
 @pytest.mark.parametrize("k", [2, 3, 5])
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-@pytest.mark.parametrize("pays", [0, np.inf], ids=["pairs of features", "scaled rows"])
+@pytest.mark.parametrize(
+    ("pays", "most"), [(0, 0), (np.inf, 0), (np.inf, np.inf)], ids=["pairs of features", "scaled rows", "loops"]
+)
 @with_and_without_intercept
-def test_hessian_is_the_one_that_products_with_it_tell(k, form, fit_intercept, pays, block, monkeypatch):
+def test_hessian_is_the_one_that_products_with_it_tell(k, form, fit_intercept, pays, most, block, monkeypatch):
     monkeypatch.setattr(softmax_newton, "BLOCK", block)
     monkeypatch.setattr(_ridge_objective, "PAIRS_PAY", pays)
+    monkeypatch.setattr(_ridge_objective, "LOOPS_PAY", most)
     problem = make(k, C=PRICES["vector"], form=form, fit_intercept=fit_intercept)
     rng, columns = np.random.default_rng(0), problem.n_columns
     objective = RidgeObjective(problem)
@@ -74,6 +77,7 @@ def test_hessian_is_the_one_that_products_with_it_tell(k, form, fit_intercept, p
     size = 6 + int(fit_intercept)
     has_pairs = k > 3 and pays == 0 and isinstance(objective.X, np.ndarray)
     assert (objective.pairs is not None) == has_pairs
+    assert (objective.few is not None) == (most > 0 and isinstance(objective.X, np.ndarray))
     H = np.full((columns * size, columns * size), np.nan)
     fill_hessian(objective, H)
     H = np.triu(H) + np.triu(H, 1).T
@@ -91,6 +95,7 @@ def test_hessian_is_the_one_that_products_with_it_tell(k, form, fit_intercept, p
 def test_hessians_in_single_precision_are_those_in_double(k, fit_intercept, monkeypatch):
     problem = make(k, C=PRICES["vector"], fit_intercept=fit_intercept)
     size, found = problem.n_columns * (6 + int(fit_intercept)), []
+    monkeypatch.setattr(_ridge_objective, "LOOPS_PAY", 0)
     for pays in (0, np.inf):
         monkeypatch.setattr(_ridge_objective, "PAIRS_PAY", pays)
         monkeypatch.setattr(_ridge_objective, "ROUGH_PAYS", pays)

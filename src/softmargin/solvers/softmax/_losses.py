@@ -163,12 +163,12 @@ class SoftmaxLosses:
             length /= 2.0
         return self.fill_probabilities(S, P)
 
-    def own(self, P: Array) -> Array:
-        """Return the probability of every sample's own class; (n,)."""
+    def off_label(self, P: Array) -> Array:
+        """Return the probability of all classes but every sample's own; (n,)."""
         P = self.matrix(P)
         if self.problem.is_pinned:
-            return np.where(self.labels == 1.0, P[:, 0], 1.0 - P[:, 0])
-        return P[np.arange(len(P)), self.problem.target]
+            return np.asarray(np.abs(self.labels - P[:, 0]))
+        return np.asarray(1.0 - P[np.arange(len(P)), self.problem.target])
 
 
 class CompositeState(Protocol):

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from softmargin.backends.lanes import zeros
+from softmargin.core.certificate import relative_gap
 from softmargin.core.protocols import RidgeProblem
 from softmargin.core.threads import row_shares, spread
 from softmargin.matrices.operator import laid_out, row_blocks
@@ -30,6 +31,7 @@ from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.common.rotation import Rotation
 from softmargin.solvers.softmax._feature_pairs import has_few_pairs, pairs_of
+from softmargin.solvers.softmax._few_numbers import LOOPS_PAY, FewNumbers
 from softmargin.solvers.softmax._losses import SoftmaxLosses
 
 __all__ = ["Damping", "RidgeObjective", "RidgeSolver", "RidgeState", "WeightedRows", "class_squares"]
@@ -130,6 +132,15 @@ class RidgeObjective:
             return False
         square = max(float(np.einsum("ij,ij->j", X, X).max(initial=0.0)), self.n)
         return bool(square < IN_RANGE and 2.0**-22 * square * self.problem.C.max() <= ROUGH * self.ridge)
+
+    @cached_property
+    def few(self) -> FewNumbers | None:
+        """What loops make the whole Hessian of, where it takes so few multiplications."""
+        if self.rows is None or self.n * self._unknowns**2 >= LOOPS_PAY:
+            return None
+        size, k = self.rows.shape[1], self.problem.n_columns
+        features, ends = np.tile(np.arange(size), k), size * np.arange(k + 1)
+        return FewNumbers(np.ascontiguousarray(self.rows.T), features, ends, np.zeros(self.n))
 
     @cached_property
     def pairs(self) -> Array | None:
@@ -249,11 +260,16 @@ class RidgeSolver(Resumable, Generic[State]):
         return point._replace(weights=objective.rotation.outward(point.weights))
 
     def estimate(self, problem: RidgeProblem, state: State) -> float:
-        """Estimate the residual from the cached gradient."""
-        objective = self._objective(problem, state)
-        W, G = (objective.matrix(flat)[:-1] for flat in (state.weights, state.gradient))
-        more = 0.5 * (objective.ridge - problem.ridge) * float(np.vdot(W, W))
-        return problem.rough_residual(W, state.value - more, G - objective.ridge * W)
+        """Estimate the residual from the cached gradient: by eq. 6 the gap is |gradient|^2 / (2 ridge), W's part."""
+        objective, value = self._objective(problem, state), state.value
+        own, more = objective.n_penalised, objective.ridge - problem.ridge
+        W, slopes = state.weights[:own], state.gradient[:own]
+        if more != 0.0:
+            slopes, value = slopes - more * W, value - 0.5 * more * float(W @ W)
+        if problem.ridge == 0.0:
+            weights, gradient = (objective.matrix(flat) for flat in (W, slopes))
+            return problem.rough_residual(weights, value, gradient)
+        return relative_gap(value, value - float(slopes @ slopes) / (2.0 * problem.ridge))
 
     def _new_objective(self, problem: RidgeProblem) -> RidgeObjective:
         return RidgeObjective(problem)

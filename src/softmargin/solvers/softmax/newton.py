@@ -11,6 +11,7 @@ H[c size + j, c' size + j'] goes class after class, the intercept last in every 
 
     two classes     A' diag(C p (1 - p)) A, entry by entry where rows are thin, else by BLAS
     more            blocks of B_c' A, minus B'B;   A with rows sqrt(C_i) a_i,  B_c = diag(p_c) A,  B = [B_1 ... B_k]
+    few numbers     in one compiled loop (_few_numbers)
     few features    products of two features, kept, times those of two classes: a quarter of the multiplications
 
 A common shift of the intercepts of more than two classes leaves F unchanged: H gets a curvature in that direction, to
@@ -36,6 +37,7 @@ from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.newton_search import NewtonSearch
 from softmargin.solvers.common.rotation import find_rotation
 from softmargin.solvers.softmax._feature_pairs import fill_from_pairs
+from softmargin.solvers.softmax._few_numbers import fill_in_loops
 from softmargin.solvers.softmax._ridge_objective import Damping, RidgeObjective, RidgeSolver, RidgeState
 
 __all__ = ["SoftmaxNewton", "SoftmaxNewtonState", "SoftmaxNewtonTuning", "fill_hessian"]
@@ -122,8 +124,11 @@ class SoftmaxNewton(RidgeSolver[SoftmaxNewtonState]):
 def fill_hessian(objective: RidgeObjective, H: Array) -> None:
     """Write the upper triangle of the Hessian at the P of the objective; size is r, or r + 1 with an intercept."""
     r, k = objective.X.shape[1], objective.problem.n_columns
-    H[:] = 0.0
-    (_add_two if objective.k == 1 else _add_many)(objective, H)
+    if objective.few is not None:
+        fill_in_loops(objective.few, objective.P, objective.problem.C, objective.k, H)
+    else:
+        H[:] = 0.0
+        (_add_two if objective.k == 1 else _add_many)(objective, H)
     blocks = H.reshape(k, len(H) // k, k, len(H) // k)
     np.einsum("cjcj->cj", blocks)[:, :r] += objective.ridge  # a view, as the next one
     if objective.k > 1 and objective.problem.fit_intercept:

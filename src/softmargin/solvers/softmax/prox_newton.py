@@ -254,7 +254,7 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
     def _all_samples(self, state: ProxNewtonState, P: Array) -> Samples:
         """Return all samples, with their Hessians at these probabilities."""
         problem, rho, tuning = state.losses.problem, state.damping, self.tuning
-        damping = np.minimum(rho * (1.0 - state.losses.own(P)) + max(rho - 0.5, 0.0), 0.5)
+        damping = np.minimum(rho * state.losses.off_label(P) + max(rho - 0.5, 0.0), 0.5)
         hessian, damping = self._hessian(state.losses, P, damping)
         stretch = 1.0 if problem.penalty.is_convex else tuning.concave_stretch
         least = tuning.floor * state.lipschitz

@@ -6,6 +6,7 @@
 The same q as by samples. H is formed (hessians, _feature_pairs)
 
     one column, thin rows       from pairs of nonzeros of every row, in a compiled loop
+    one column, few numbers     in a compiled loop (_few_numbers)
     one column                  as Z Z', with Z the columns times sqrt(B_i)
     few features                as one product of all products of two features, which are cached from one model to the
                                 next, with all products of two classes
@@ -23,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.deadline import check_time
-from softmargin.matrices.rows import as_rows
+from softmargin.matrices.rows import DenseRows, as_rows
 from softmargin.solvers.softmax._feature_pairs import fill_class_pairs, n_pairs, scatter
+from softmargin.solvers.softmax._few_numbers import LOOPS_PAY, FewNumbers, fill_in_loops
 from softmargin.solvers.softmax.quadratic_model.by_samples import LossExpansion, QuadraticModel
 from softmargin.solvers.softmax.quadratic_model.hessians import (
     LITTLE,
@@ -122,6 +124,11 @@ class DenseModel(QuadraticModel, WrittenOut):
         (n, d), k = samples.X.shape, problem.n_columns
         P = self.losses.matrix(samples.P)
         if k == 1:
+            if isinstance(samples.columns, DenseRows) and n * m**2 < LOOPS_PAY:
+                H = np.empty((m, m))
+                columns, ends = samples.columns.X.reshape(-1, n), np.array([0, m])
+                fill_in_loops(FewNumbers(columns, self.features, ends, samples.damping), samples.P, samples.C, 1, H)
+                return H
             prices = samples.C * (P[:, 0] * (1.0 - P[:, 0]) + samples.damping)
             if is_looped(samples.X):
                 place, H = np.full(d + 1, m), np.empty((m, m))
