@@ -88,6 +88,7 @@ from softmargin.solvers import HandOver as HandOver
 from softmargin.solvers import InteriorPoint as InteriorPoint
 from softmargin.solvers import KernelBlockDescent as KernelBlockDescent
 from softmargin.solvers import KernelPairDescent as KernelPairDescent
+from softmargin.solvers import L1BallNewton as L1BallNewton
 from softmargin.solvers import L1InteriorPoint as L1InteriorPoint
 from softmargin.solvers import Lbfgs as Lbfgs
 from softmargin.solvers import LowRankGradient as LowRankGradient

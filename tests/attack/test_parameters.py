@@ -212,6 +212,7 @@ SOLVERS = {
     "BallStochasticFrankWolfe": ({}, sm.L1BallClassifier, Y),
     "BallSvrg": ({}, sm.L1BallClassifier, Y),
     "BallWorkingSet": ({}, sm.L1BallClassifier, Y),
+    "L1BallNewton": ({}, sm.L1BallClassifier, Y),
     "LowRankGradient": ({}, sm.TraceBallClassifier, Y),
     "LowRankNewton": ({}, sm.TraceBallClassifier, Y),
     "LowRankPDBFW": (LINEAR, sm.TraceBallClassifier, Y),

@@ -57,6 +57,7 @@ from softmargin.solvers import (
     InteriorPoint,
     KernelBlockDescent,
     KernelPairDescent,
+    L1BallNewton,
     L1InteriorPoint,
     Lbfgs,
     LowRankGradient,
@@ -313,7 +314,7 @@ ANY_BALL = {
     Storc(batch=20): 1e-3,
 }
 BALL_SOLVERS = {
-    "l1": {**ANY_BALL, BallGradient(): 1e-6, BallWorkingSet(): 1e-6, BallPairwise(): 1e-6},
+    "l1": {**ANY_BALL, BallGradient(): 1e-6, BallWorkingSet(): 1e-6, BallPairwise(): 1e-6, L1BallNewton(): 1e-8},
     "trace": {**ANY_BALL, LowRankGradient(): 1e-6, LowRankNewton(): 1e-6},
 }
 for ball, members in BALL_SOLVERS.items():

@@ -58,11 +58,12 @@ class L1BallClassifier(EntryWeights, BallClassifier):
     {l2, loss}
     fit_intercept : bool, default=True
     solver : str or solver object, default="auto"
-        "auto" is "dual_descent" without an intercept where l2 outweighs every sample, else "working_set". Also
-        "accelerated_gradient", "frank_wolfe", "pairwise_frank_wolfe", "block_frank_wolfe", "stochastic_frank_wolfe",
-        "svrg", "scgs", "storc", "primal_dual", and "primal_dual_bfw" (as "dual_descent", without an intercept and with
-        l2 > 0). Joint hinges are solved by "primal_dual" alone; the multinomial loss by all but "dual_descent",
-        "pairwise_frank_wolfe" and the primal-dual ones. Or a solver object.
+        "auto" is "dual_descent" without an intercept where l2 outweighs every sample, else "working_set", which hands
+        over to "newton" where it stalls. Also "accelerated_gradient", "frank_wolfe", "pairwise_frank_wolfe",
+        "block_frank_wolfe", "stochastic_frank_wolfe", "svrg", "scgs", "storc", "primal_dual", and "primal_dual_bfw" (as
+        "dual_descent", without an intercept and with l2 > 0). Joint hinges are solved by "primal_dual" alone; the
+        multinomial loss by all but "newton", "dual_descent", "pairwise_frank_wolfe" and the primal-dual ones. Or a
+        solver object.
     {tol, max_iter, max_seconds, class_weight, warm_start, random_state, n_jobs, device, verbose}
 
     Attributes

@@ -3,6 +3,7 @@ from softmargin.solvers.ball.accelerated_gradient import BallGradient as BallGra
 from softmargin.solvers.ball.block_frank_wolfe import BallBlockFrankWolfe as BallBlockFrankWolfe
 from softmargin.solvers.ball.dual_descent import BallDualDescent as BallDualDescent
 from softmargin.solvers.ball.frank_wolfe import BallFrankWolfe as BallFrankWolfe
+from softmargin.solvers.ball.l1_newton import L1BallNewton as L1BallNewton
 from softmargin.solvers.ball.low_rank_gradient import LowRankGradient as LowRankGradient
 from softmargin.solvers.ball.low_rank_newton import LowRankNewton as LowRankNewton
 from softmargin.solvers.ball.low_rank_pdbfw import LowRankPDBFW as LowRankPDBFW

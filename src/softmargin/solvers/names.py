@@ -105,6 +105,7 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
     "l1 ball": {
         "dual_descent": SolverName("BallDualDescent"),
         "working_set": SolverName("BallWorkingSet"),
+        "newton": SolverName("L1BallNewton"),
         "accelerated_gradient": SolverName("BallGradient"),
         "primal_dual_bfw": SolverName("PrimalDualBFW"),
         "pairwise_frank_wolfe": SolverName("BallPairwise"),

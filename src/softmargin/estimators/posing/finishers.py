@@ -8,6 +8,7 @@
     softmax ridge   dual descent     Newton's method by conjugate gradients, where X is dense, or has no more features
                                      than rows and three classes or more
     softmax l1      proximal Newton  the interior point, where there is room for a matrix per class
+    l1 ball         gradient steps   Newton's method, where features are too few for a working set of them
     trace ball      gradient steps   Newton's method: for one column, or with a matrix per class, where the loss charges
                                      every score by itself
 
@@ -70,8 +71,10 @@ class FinisherTuning(NamedTuple):
     # share of samples with curvature in a class, of losses with flat parts: 0.05 to 0.15 on the same.
     class_models: float = 30.0
     curved: float = 0.1
-    landing: float = 2.5e6  # of a gradient step over a trace ball, beside its products: 0.3 ms of calls
+    landing: float = 2.5e6  # of a gradient step over a ball, beside its products: 0.3 ms of calls
     products: float = 8.0  # with X in such a step
+    event: float = 5e5  # on the path of a model over an l1 ball: 60 us
+    events: float = 2.0  # for every weight: 1 to 3 on the data sets of benchmarks/hard
     most_numbers: float = 2.5e8  # float64 numbers that a finisher may hold: 2 GB; by hand
 
 
@@ -162,6 +165,29 @@ def _of_prox_newton(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING)
     return Finisher("interior_point", patience, passes > tuning.model_passes * patience)
 
 
+def _of_sparse_steps(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
+    """Choose Newton's method with one matrix per class, where the steps are those on all features."""
+    from softmargin.solvers.ball import low_rank_newton
+    from softmargin.solvers.ball.working_set import BallWorkingSetTuning
+
+    X, (d, k), rounds = problem.X, problem.shape, BallWorkingSetTuning()
+    is_wide = rounds.first_size <= rounds.largest_share * d
+    if is_wide or problem.loss.is_joint or not problem.loss.curvature < math.inf:
+        return None
+    if k * float(d) ** 2 > tuning.most_numbers:
+        return None
+    model = low_rank_newton.step_work(_curved(problem, tuning), d, k) + tuning.event * tuning.events * d * k
+    entries = X.size if isinstance(X, np.ndarray) else tuning.scattered * X.nnz
+    patience = tuning.models * model / (tuning.landing + max(tuning.products, 2.0 * k) * entries)
+    return Finisher("newton", max(patience, tuning.steps), is_hopeless=False)
+
+
+def _curved(problem: Any, tuning: FinisherTuning) -> float:
+    """Count the samples with curvature in a class."""
+    has_flats = np.isfinite(getattr(getattr(problem.loss, "compiled", None), "high", np.inf))
+    return (tuning.curved if has_flats else 1.0) * float(problem.X.shape[0])
+
+
 def _of_gradient_steps(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
     """Choose Newton's method: for one column of weights, or with one matrix per class."""
     from softmargin.solvers.ball import low_rank_newton, newton
@@ -172,9 +198,8 @@ def _of_gradient_steps(problem: Any, n_parts: int, tuning: FinisherTuning = TUNI
     if k == 1:
         name, whole = "newton", tuning.models * newton.step_work(*X.shape)
     else:
-        has_flats = np.isfinite(getattr(getattr(problem.loss, "compiled", None), "high", np.inf))
-        curved = (tuning.curved if has_flats else 1.0) * X.shape[0]
-        name, whole = "newton_cg", tuning.class_models * low_rank_newton.step_work(curved, unknowns, k)
+        work = low_rank_newton.step_work(_curved(problem, tuning), unknowns, k)
+        name, whole = "newton_cg", tuning.class_models * work
     entries = X.size if isinstance(X, np.ndarray) else tuning.scattered * X.nnz
     patience = whole / (tuning.landing + tuning.products * entries)
     return Finisher(name, max(patience, tuning.steps), is_hopeless=False)
@@ -185,5 +210,6 @@ FINISHERS: dict[tuple[str, str], Callable[[Any, int], Finisher | None]] = {
     ("linear squared_hinge", "dual_descent"): _of_dual_descent,
     ("softmax ridge", "dual_descent"): _of_softmax_descent,
     ("softmax l1", "prox_newton"): _of_prox_newton,
+    ("l1 ball", "working_set"): _of_sparse_steps,
     ("trace ball", "accelerated_gradient"): _of_gradient_steps,
 }

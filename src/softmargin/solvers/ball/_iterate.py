@@ -69,6 +69,19 @@ class BallIterate:
         self.Z = adjoint_product(problem.X, problem.slopes(self.scores, self.intercept))
         self.gap = self.relative_gap(problem)
 
+    def approach(self, problem: ConstrainedProblem, V: Array) -> float:
+        """Go to the least F on the way from W to V, a point of the ball; return the share of the way."""
+        D = V - self.W
+        move = product(problem.X, D)
+        cross, square = float(np.vdot(self.W, D)), float(np.vdot(D, D))
+        line, shift = line_along(problem, self, move, cross=cross, square=square)
+        length = line.search(1.0)
+        self.W = self.W + length * D
+        self.scores = self.scores + length * move
+        self.intercept = self.intercept + length * shift
+        self.update(problem)
+        return length
+
     def primal(self, problem: ConstrainedProblem) -> float:
         """Return the objective."""
         return problem.losses(self.scores, self.intercept) + 0.5 * problem.l2 * float(np.vdot(self.W, self.W))

@@ -31,13 +31,11 @@ from numpy.linalg import eigvalsh, svd
 from scipy.linalg import cho_solve
 from scipy.linalg.lapack import dpotrf
 
-from softmargin.core.deadline import check_time
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import Array, ConstrainedProblem
-from softmargin.core.threads import wide_blas
-from softmargin.matrices.operator import FEW
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank
+from softmargin.solvers.ball._class_hessian import class_hessian
 from softmargin.solvers.ball._intercept import best_intercept
 from softmargin.solvers.ball._objective import adjoint_of, conjugates, losses, scores_of
 from softmargin.solvers.ball.low_rank_gradient import LowRankGradient, LowRankState
@@ -224,25 +222,9 @@ class _ClassFactors(NamedTuple):
     @classmethod
     def of(cls, model: _Model) -> "_ClassFactors":
         """Form and factor them; of every class the rows with curvature."""
-        factors, r = [], model.A.shape[1]
         lifts = model.l2 + model.theta * np.einsum("cq,cq->c", model.V / model.s, model.V)
-        rows = max(FEW // max(r, 1), 1)
-        for c, lift in enumerate(lifts):
-            h = model.h[:, c]
-            curved = np.flatnonzero(h)
-            check_time(len(curved) * float(r) ** 2)
-            H, pull = np.zeros((r, r)), np.zeros(r)
-            for first in range(0, len(curved), rows):
-                part = curved[first : first + rows]
-                roots, block = np.sqrt(h[part]), model.A[part]
-                Z = (block if isinstance(block, np.ndarray) else block.toarray()) * roots[:, None]
-                with wide_blas(Z.size * float(r)):
-                    H += Z.T @ Z
-                pull += roots @ Z
-            if model.centre is not None and model.centre[c] > 0.0:
-                H -= np.outer(pull, pull) / model.centre[c]
-            factors.append(_factored(H, lift))
-        return cls(factors)
+        hessians = (class_hessian(model.A, h, is_centred=model.centre is not None) for h in model.h.T)
+        return cls([_factored(H, lift) for H, lift in zip(hessians, lifts, strict=True)])
 
     def solve(self, G: Array) -> Array:
         """Solve with all of them."""

@@ -16,7 +16,7 @@ Source: More and Sorensen (1983), for the model; maths: ball, section 4.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
@@ -25,10 +25,11 @@ from softmargin.core.deadline import check_time
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.core.threads import wide_blas
-from softmargin.matrices.operator import adjoint_product, product
+from softmargin.matrices.operator import adjoint_product
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import TraceBall
-from softmargin.solvers.ball._iterate import BallIterate, BallSolver, line_along
+from softmargin.solvers.ball._class_hessian import class_hessian
+from softmargin.solvers.ball._iterate import BallIterate, BallSolver
 from softmargin.solvers.ball._objective import checked_ball
 from softmargin.solvers.common.rotation import Rotation, find_rotation
 
@@ -81,10 +82,7 @@ class BallNewton(BallSolver):
         check_time(step_work(*A.shape))
         here = state.scores + state.intercept
         h = problem.weights * problem.loss.bend(here, problem.target)[:, 0]
-        H = _weighted_gram(A, h)
-        if problem.fit_intercept and h.sum() > 0.0:
-            pull = adjoint_product(A, h[:, None])
-            H -= pull @ pull.T / h.sum()
+        H = class_hessian(A, h, is_centred=problem.fit_intercept)
         # The part of w that X does not see costs as much as the other, and only that.
         u = rotation.inward(state.W)[:, 0]
         g = adjoint_product(A, problem.slopes(state.scores, state.intercept))[:, 0] + l2 * u
@@ -97,15 +95,7 @@ class BallNewton(BallSolver):
         c = values * (Q.T @ u) - Q.T @ g
         theta = secular_root(values, c, ball.radius, self.tuning)
         v = rotation.outward((Q @ (c / (values + theta)))[:, None])
-        D = v - state.W
-        move = product(problem.X, D)
-        cross, square = float(np.vdot(state.W, D)), float(np.vdot(D, D))
-        line, shift = line_along(problem, state, move, cross=cross, square=square)
-        length = line.search(1.0)
-        state.W = state.W + length * D
-        state.scores = state.scores + length * move
-        state.intercept = state.intercept + length * shift
-        state.update(problem)
+        state.approach(problem, v)
         return state
 
 
@@ -126,10 +116,3 @@ def step_work(n: int, d: int) -> float:
     """Count the multiplications of a step: those of H, and of its eigenvectors."""
     r = float(min(n, d))
     return n * r**2 + EIGH * r**3
-
-
-def _weighted_gram(A: Any, h: Array) -> Array:
-    """Return A' diag(h) A."""
-    if isinstance(A, np.ndarray):
-        return adjoint_product(A, A * h[:, None])
-    return np.asarray((A.T @ A.multiply(h[:, None])).toarray(), dtype=np.float64)
