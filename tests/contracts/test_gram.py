@@ -47,7 +47,8 @@ def small_tiles(monkeypatch):
     monkeypatch.setattr(tiles, "tile_shape", lambda numbers: (17, 40))
     monkeypatch.setattr(tiles, "TILE_NUMBERS", 4 * N)
     monkeypatch.setattr(gram_checks, "TILE_NUMBERS", 4 * N)
-    monkeypatch.setattr(row_store, "_STRIP", 3 * N)
+    monkeypatch.setattr(row_store, "_SUMMED", 3)
+    monkeypatch.setattr(row_store, "_WIDTH", 40)
     monkeypatch.setattr(points, "_STRIP", 100)
 
 
@@ -311,12 +312,23 @@ def test_a_change_of_some_rows_is_added_to_all_scores(kernel, cache_size):
     np.testing.assert_allclose(scores, wanted, atol=1e-12)
 
 
-@pytest.mark.parametrize("share", [0.05, 1.0], ids=["few entries", "all entries"])
+@pytest.mark.parametrize("place", [np.arange(3, 40), np.array([5, 2, 30, 31, 32, 0])], ids=["in sequence", "apart"])
+def test_rows_are_summed_wherever_they_lie(place, small_tiles):
+    rng = np.random.default_rng(0)
+    K, weights = rng.standard_normal((50, 90)), rng.standard_normal((len(place), 4))
+    np.testing.assert_allclose(row_store.sum_rows(K, place, weights), K[place].T @ weights, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("k", "share", "is_dense"),
+    [(12, 0.05, False), (12, 1.0, True), (4, 1.0, False)],
+    ids=["few entries", "all entries", "few classes"],
+)
 @pytest.mark.parametrize("n_jobs", [1, 3])
-def test_a_change_of_few_entries_is_added_as_one_of_all_is(share, n_jobs, monkeypatch):
-    """Sums skip zeros where most entries are zero; threads have columns of their own, and change no bit."""
+def test_a_change_of_few_entries_is_added_as_one_of_all_is(k, share, is_dense, n_jobs, monkeypatch):
+    """Rows are copied for BLAS where many of their entries changed; threads have own columns, and change no bit."""
     monkeypatch.setattr(core_threads, "WORTH", 1)
-    n, m, k = 600, 300, 12
+    n, m = 600, 300
     rng = np.random.default_rng(0)
     K, place, scores = rng.standard_normal((400, n)), rng.permutation(400)[:m], rng.standard_normal((n, k))
     change = np.where(rng.random((m, k)) < share, rng.standard_normal((m, k)), 0.0)
@@ -326,7 +338,7 @@ def test_a_change_of_few_entries_is_added_as_one_of_all_is(share, n_jobs, monkey
     row_store.add_change(alone, K, place, change)
     with threads(n_jobs):
         row_store.add_change(found, K, place, change)
-    assert len(dense) == (0 if share < 1.0 else 2)
+    assert len(dense) == (2 if is_dense else 0)
     np.testing.assert_array_equal(found, alone)
     np.testing.assert_allclose(found, scores + K[place].T @ change, atol=1e-11)
 

@@ -213,27 +213,25 @@ def test_threads_factor_and_solve_with_matrices_of_classes_as_one_does(monkeypat
     assert np.abs(alone).sum() > 0.0
 
 
-def test_long_strips_of_several_threads_are_within_the_roundings_that_are_counted(monkeypatch):
-    monkeypatch.setattr(row_store, "_STRIP", 400)
-    monkeypatch.setattr(row_store, "_LONG_STRIP", 4000)
+def test_tiles_of_any_threads_are_within_the_roundings_that_are_counted(monkeypatch):
+    monkeypatch.setattr(row_store, "_SUMMED", 16)
+    monkeypatch.setattr(row_store, "_WIDTH", 10)
+    monkeypatch.setattr(row_store, "_LONG_WIDTH", 30)
     monkeypatch.setattr(core_threads, "WORTH", 1)
     n, m = 40, 200
     K, weights = np.random.default_rng(0).normal(size=(m, n)), np.random.default_rng(1).normal(size=(m, 3))
-    longest = []
-    monkeypatch.setattr(
-        row_store, "slices", lambda size, step: (longest.append((step, -(-size // step))), slices(size, step))[1]
-    )
+    cut = []
+    monkeypatch.setattr(row_store, "slices", lambda size, step: (cut.append((size, step)), slices(size, step))[1])
     for n_jobs in (1, 2, 4):
-        longest.clear()
+        cut.clear()
         with threads(n_jobs):
             found = row_store.sum_rows(K, np.arange(m), weights)
-            counted = row_store.row_roundings(n, m)
         np.testing.assert_allclose(found, K.T @ weights, atol=1e-12)
-        assert longest
-        assert max(min(step, m) + parts for step, parts in longest) <= counted
-    longest.clear()
-    with threads(4):  # among other items strips are as long, though each has one thread
+        assert (m, 16) in cut
+        assert row_store.row_roundings(m) == 16 + len(list(slices(m, 16)))
+        # Tiles are longer where there are several threads, in this sum or in other items.
+        assert {step for _, step in cut} == {16, 10 if n_jobs == 1 else 30}
+    cut.clear()
+    with threads(4):
         spread(lambda _: row_store.sum_rows(K, np.arange(m), weights), range(4))
-        counts = spread(lambda _: row_store.row_roundings(n, m), range(4))
-    assert {step for step, _ in longest} == {100}
-    assert max(min(step, m) + parts for step, parts in longest) <= counts[0]
+    assert {step for _, step in cut} == {16, 30}

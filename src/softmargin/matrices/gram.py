@@ -305,7 +305,7 @@ class Gram(TiledMatrix):
 
     def sum_roundings(self, m: int) -> int:
         """Return how many roundings a sum of ``wide_scores`` has: over rows that are cached, then over tiles."""
-        cached = max(row_roundings(self.n, m), column_roundings(m))
+        cached = max(row_roundings(m), column_roundings(m))
         if self.is_given or (self.is_stored and self.dtype == np.float64):
             return cached
         return max(cached, piece_roundings(m) + -(-m // self._tile[1])) + 1

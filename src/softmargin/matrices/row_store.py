@@ -16,17 +16,19 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import jit
 from softmargin.backends.lanes import keep, pointer
 from softmargin.core.deadline import check_time
-from softmargin.core.threads import n_around, n_threads, row_shares, spread
+from softmargin.core.threads import n_around, row_shares, spread
 from softmargin.kernels.points import slices
 
 __all__ = ["ADDED", "RowStore", "add_change", "add_rows", "gather", "row_roundings", "submatrix", "sum_rows"]
 
 Array = NDArray[Any]
-_STRIP = 1 << 17  # numbers summed at once: 1 MB in float64
+_SUMMED = 128  # rows of a tile whose product BLAS makes: with the columns below 1 MB in float64
+_WIDTH = 1024
 # The same where there are several threads, in this sum or in other items: they queue for the interpreter before and
-# after each strip.
-_LONG_STRIP = 1 << 19
+# after each tile.
+_LONG_WIDTH = 4096
 ADDED = 5.0  # multiplications of BLAS in the time of one in ``add_rows``, which waits for memory; 4.6 to 6.6 by timings
+_COPIED = 20.0  # the same for a number that is copied into a tile for BLAS; 15 to 30 by timings
 _ROWS, _COLUMNS = 128, 256  # of a tile of K that all classes use: a quarter of a megabyte stays in the second cache
 _GATHERED = 16  # multiplications of BLAS in the time that a number far from the last takes; 8 to 30 by timings
 
@@ -88,24 +90,33 @@ class RowStore:
 def sum_rows(K: Array, place: Array, weights: Array) -> Array:
     """Return K[place]' weights, (n, k), in float64; weights is (len(place), k), K is (any, n)."""
     shares = row_shares(K.shape[1], weights.size)
-    numbers = _STRIP if n_around() == 1 else _LONG_STRIP
-    return np.concatenate(spread(lambda columns: _sum_rows(K[:, columns], place, weights, numbers), shares))
+    width = _WIDTH if n_around() == 1 else _LONG_WIDTH
+    return np.concatenate(spread(lambda columns: _sum_rows(K[:, columns], place, weights, width), shares))
 
 
-def _sum_rows(K: Array, place: Array, weights: Array, numbers: int) -> Array:
-    out = np.zeros((weights.shape[1], K.shape[1]))
-    for part in slices(len(place), _strip(K.shape[1], numbers)):
-        check_time()
-        at = place[part]
-        are_neighbours = (np.diff(at) == 1).all()  # then a view will do
-        out += np.ascontiguousarray(weights[part].T) @ (K[at[0] : at[-1] + 1] if are_neighbours else K[at])
+def _sum_rows(K: Array, place: Array, weights: Array, width: int) -> Array:
+    out, weights = np.zeros((weights.shape[1], K.shape[1])), np.ascontiguousarray(weights.T)
+    parts = [(part, _as_slice(place[part])) for part in slices(len(place), _SUMMED)]
+    for columns in slices(K.shape[1], width):
+        across, sums = K[:, columns], out[:, columns]
+        for part, rows in parts:
+            check_time()
+            sums += weights[:, part] @ across[rows]
     return np.ascontiguousarray(out.T)
 
 
+def _as_slice(index: Array) -> Any:
+    """Return a slice where the index is one: then a view of these rows will do."""
+    return slice(index[0], index[-1] + 1) if (np.diff(index) == 1).all() else index
+
+
 def add_change(scores: Array, K: Array, place: Array, change: Array) -> None:
-    """Add K[place]' change to scores, (n, k) float64; of a row of change most entries are often zero."""
+    """Add K[place]' change to scores, (n, k) float64; of a row of change most entries are often zero.
+
+    Zeros are skipped where this takes less time than copies of the rows for BLAS, and its products.
+    """
     n_changed = np.count_nonzero(change)
-    if ADDED * n_changed >= change.size:
+    if ADDED * n_changed >= change.size + _COPIED * len(change):
         scores += sum_rows(K, place, change)
         return
     n, k = scores.shape
@@ -119,15 +130,9 @@ def add_change(scores: Array, K: Array, place: Array, change: Array) -> None:
     scores += added.T
 
 
-def _strip(n: int, numbers: int) -> int:
-    """Return how many rows of n numbers are summed at once."""
-    return max(1, numbers // max(1, n))
-
-
-def row_roundings(n: int, m: int) -> int:
-    """Return how many roundings a sum of ``sum_rows`` over m rows of n numbers has, whatever share a thread has."""
-    longest = _STRIP if n_around() == 1 else _LONG_STRIP
-    return min(m, _strip(n // n_threads(), longest)) + -(-m // _strip(n, _STRIP))
+def row_roundings(m: int) -> int:
+    """Return how many roundings a sum of ``sum_rows`` over m rows has."""
+    return min(m, _SUMMED) + -(-m // _SUMMED)
 
 
 def gather(K: Array, stride: int, rows: Array, columns: Array, out: Array) -> None:
