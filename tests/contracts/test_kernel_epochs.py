@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from helpers import LOSS_NAMES
+from softmargin.core.deadline import deadline, time_left
 from softmargin.data import blobs
 from softmargin.kernels import make_kernel
 from softmargin.matrices.gram import Gram
@@ -126,3 +127,22 @@ def test_numbers_near_the_ends_of_float32_are_left_to_float64(multiclass, scale,
     problem = KernelMulticlassSVM(Gram(make_kernel("linear"), scale * X), y, C=scale**-2.0, multiclass=multiclass)
     assert solve(problem, KernelBlockDescent(), stop=Stop(1e-3), rng=0).status is Status.CONVERGED
     assert all(found == (np.float64, np.float64) for found in precisions)
+
+
+def test_epochs_leave_time_for_the_update_of_all_scores():
+    problem, solver, rows = some_problem("weston_watkins"), KernelBlockDescent(), np.arange(20)
+    with deadline(100.0), solver._time_of_epochs(problem, rows):
+        assert time_left() < 60.0  # the rest computes kernel rows
+    problem.gram.keep(rows)
+    with deadline(100.0):
+        before = time_left()
+        with solver._time_of_epochs(problem, rows):
+            assert 60.0 < time_left() < before
+    with solver._time_of_epochs(problem, rows):
+        assert time_left() == np.inf
+
+
+def test_at_full_prices_a_problem_is_itself():
+    problem = some_problem("weston_watkins")
+    assert problem.at_prices(1.0) is problem
+    np.testing.assert_array_equal(problem.at_prices(0.5).C, 0.5 * problem.C)

@@ -154,6 +154,8 @@ class KernelMulticlassSVM(JointSVM):
 
     def at_prices(self, share: float) -> "KernelMulticlassSVM":
         """Return the problem of the same samples with this share of the prices C."""
+        if share == 1.0:
+            return self
         own: dict[str, Any] = {"multiclass": self.multiclass, "n_classes": self.n_classes}
         return KernelMulticlassSVM(self.gram, self.y, C=share * self.C, **own)
 

@@ -39,6 +39,7 @@ A round goes no further than the proof needs for which the run aims (``core.aim`
 """
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -47,7 +48,7 @@ from numpy.typing import NDArray
 
 from softmargin.blocks import BLOCK, find_block
 from softmargin.core.aim import wanted_residual
-from softmargin.core.deadline import is_time_up, leaving, seconds_for, share_of_time
+from softmargin.core.deadline import is_time_up, leaving, seconds_for, share_of_time, time_left
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.losses.multiclass_hinge import margins
 from softmargin.solvers.common.contradictions import raise_contradictions
@@ -311,6 +312,8 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
 
     def _time_of_epochs(self, problem: KernelBlockProblem, rows: Array) -> Any:
         """Return the time that epochs over some rows may take, as a context: the rest is for the update of scores."""
+        if time_left() == math.inf:
+            return nullcontext()
         if problem.gram.is_kept(rows):
             return leaving(self.tuning.update * seconds_for(problem.gram.scores_work(rows, problem.n_classes)))
         return share_of_time(self.tuning.share)
