@@ -18,7 +18,12 @@ from softmargin.solvers.softmax._feature_pairs import pairs_of
 from softmargin.solvers.softmax._losses import SoftmaxLosses
 from softmargin.solvers.softmax.prox_newton import ProxNewtonTuning
 from softmargin.solvers.softmax.quadratic_model import dense as dense_models
-from softmargin.solvers.softmax.quadratic_model.by_samples import AndersonTuning, EntryModel, LossExpansion
+from softmargin.solvers.softmax.quadratic_model.by_samples import (
+    AndersonTuning,
+    EntryModel,
+    LossExpansion,
+    QuadraticModel,
+)
 from softmargin.solvers.softmax.quadratic_model.dense import (
     DenseModel,
     DenseTuning,
@@ -137,6 +142,21 @@ def test_minimiser_is_that_by_entries(k, penalty, monkeypatch):
     np.testing.assert_allclose(dense.V, entries.V, atol=1e-8)
     if k == 2:
         np.testing.assert_allclose(dense.scores_move(), entries.scores_move(), atol=1e-8)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.4])
+@pytest.mark.parametrize("k", [2, 3, 6])
+def test_what_entries_tell_the_search_is_what_whole_rows_tell(k, share):
+    dense, _ = make_models(k, share=share)
+    dense.minimise(1e-8, 100)
+    assert dense.slope() == pytest.approx(QuadraticModel.slope(dense), rel=1e-12)
+    falls = [penalty_fall(dense.problem.penalty, *kind.penalised(dense)) for kind in (DenseModel, QuadraticModel)]
+    assert falls[0] == pytest.approx(falls[1], rel=1e-12)
+    assert abs(falls[0]) > 0.1
+
+
+def penalty_fall(penalty, W, V):
+    return penalty.value(W) - penalty.value(V)
 
 
 def stiff(penalty=None, **tuned):

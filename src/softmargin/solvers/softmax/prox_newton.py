@@ -196,7 +196,7 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
         most = max(self.tuning.first_set * per_row, self.tuning.growth * n_support)
         if len(blocks) > most:
             blocks = blocks[largest(scores[blocks], most)]
-        return blocks // per_row, blocks % per_row
+        return np.divmod(blocks, per_row) if per_row > 1 else (blocks, np.zeros_like(blocks))
 
     def _model(self, state: ProxNewtonState, features: Array, classes: Array) -> QuadraticModel:
         """Build the model: dense where H is cheap to form, else by rows where most of their entries are in play."""
@@ -280,11 +280,9 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
 
         ``squared`` is <D, H D>. Probabilities are then those at the new scores, unless no length was good enough.
         """
-        losses, rows, own, g = state.losses, model.rows, model.own, model.problem.penalty
-        W, V, G = (losses.matrix(flat)[rows] for flat in (state.W, model.V, state.G))
-        D = V - W
-        before, after = g.value(W[own]), g.value(V[own])
-        predicted = before - after - float(np.vdot(G, D)) - 0.5 * squared
+        losses, g, (W, V) = state.losses, model.problem.penalty, model.penalised()
+        before, after = g.value(W), g.value(V)
+        predicted = before - after - model.slope() - 0.5 * squared
         move = model.scores_move()
         if move is None:
             losses.fill_move(model.V - state.W, state.move)
@@ -294,12 +292,12 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
         length, ratio = 1.0, 1.0
         for _ in range(self.tuning.max_halvings if g.is_convex else 1):
             loss, _, _ = losses.along(state.scores, state.move, length, state.trial, state.probabilities)
-            value = after if length == 1.0 else g.value((W + length * D)[own])
+            value = after if length == 1.0 else g.value(W + length * (V - W))
             fall = (state.loss - loss) + (before - value)
             if length == 1.0 and predicted > rounding:
                 ratio = fall / predicted
             if fall >= self.tuning.enough * length * predicted or (predicted <= rounding and fall >= -rounding):
-                losses.matrix(state.W)[rows] = V if length == 1.0 else W + length * D
+                state.W = model.V if length == 1.0 else state.W + length * (model.V - state.W)
                 state.scores, state.trial = state.trial, state.scores
                 state.loss, state.penalty = loss, state.penalty + value - before
                 return length, ratio

@@ -73,11 +73,19 @@ class QuadraticModel:
         """Return the probabilities of the model, flat, where it is solved so well that they prove more; or nothing."""
         return np.zeros(0)
 
+    def penalised(self) -> tuple[Array, Array]:
+        """Return W and V where they are penalised, at least all of it where they differ."""
+        rows = self.rows[self.own]
+        return self.losses.matrix(self.W)[rows], self.losses.matrix(self.V)[rows]
+
+    def slope(self) -> float:
+        """Return <G, D>."""
+        return float(self.G @ (self.V - self.W))
+
     def value(self) -> float:
         """Return q(D), with g of the features in the model only."""
-        V, W, G = (self.losses.matrix(flat)[self.rows] for flat in (self.V, self.W, self.G))
-        penalty = self.problem.penalty.value(V[self.own])
-        return float(np.vdot(G, V - W)) + 0.5 * self.squared_length() + float(penalty)
+        V = self.losses.matrix(self.V)[self.rows[self.own]]
+        return self.slope() + 0.5 * self.squared_length() + float(self.problem.penalty.value(V))
 
 
 class _BySamples(QuadraticModel):

@@ -163,6 +163,15 @@ class DenseModel(QuadraticModel, WrittenOut):
         """Return <D, H D>."""
         return float((self.point - self.start) @ self.response)
 
+    def penalised(self) -> tuple[Array, Array]:
+        """Return the entries of W and V that are penalised."""
+        own = ~self.is_free
+        return self.start[own, None], self.point[own, None]
+
+    def slope(self) -> float:
+        """Return <G, D>."""
+        return float(self.slopes @ (self.point - self.start))
+
     def scores_move(self) -> Array | None:
         """Return [X, 1] D of all samples, (n, k), where H was made of their columns."""
         if self.table is None or self.samples.rows is not None:
