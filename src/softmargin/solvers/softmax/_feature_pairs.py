@@ -42,26 +42,32 @@ def has_few_pairs(X: Any, most: int) -> bool:
 
 def fill_from_pairs(pairs: Array, P: Array, C: Array, k: int, n_columns: int, H: Array) -> None:
     """Write the Hessian of all weights to H, class after class; P is (n * k,)."""
-    products, size = np.empty((len(C), n_pairs(n_columns))), len(H) // n_columns
+    products, size = np.empty((n_pairs(n_columns), len(C))), len(H) // n_columns
     fill_class_pairs(P.astype(np.float64, copy=False), C, np.zeros(len(C)), k, n_columns, products)
     features, classes = np.tile(np.arange(size), n_columns), np.repeat(np.arange(n_columns), size)
-    with wide_blas(pairs.size * float(products.shape[1])):
-        sums = pairs @ products.astype(pairs.dtype, copy=False)
+    with wide_blas(pairs.size * float(len(products))):
+        sums = pairs @ products.T.astype(pairs.dtype, copy=False)
     scatter(sums.astype(np.float64, copy=False), features, classes, size, n_columns, H)
 
 
 @jit
 def fill_class_pairs(P: Array, C: Array, damping: Array, k: int, n_columns: int, out: Array) -> None:
-    """Write B_i[c, e] of all classes c <= e, one sample after the other; out is (n, n_pairs), P is (n * k,)."""
-    for i in range(C.shape[0]):
-        b = 0
+    """Write B_i[c, e] of all classes c <= e, one pair after the other; out is (n_pairs, n), P is (n * k,)."""
+    n = C.shape[0]
+    by_class = np.empty((n_columns, n))
+    for i in range(n):
         for c in range(n_columns):
-            p = C[i] * P[i * k + c]
-            out[i, b] = p + C[i] * damping[i] - p * P[i * k + c]
-            b += 1
-            for e in range(c + 1, n_columns):
-                out[i, b] = -p * P[i * k + e]
-                b += 1
+            by_class[c, i] = P[i * k + c]
+    b = 0
+    for c in range(n_columns):
+        p = by_class[c]
+        for i in range(n):
+            out[b, i] = C[i] * (p[i] * (1.0 - p[i]) + damping[i])
+        for e in range(c + 1, n_columns):
+            q = by_class[e]
+            for i in range(n):
+                out[b + e - c, i] = -C[i] * p[i] * q[i]
+        b += n_columns - c
 
 
 @jit

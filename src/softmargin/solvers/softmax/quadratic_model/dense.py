@@ -139,9 +139,9 @@ class DenseModel(QuadraticModel, WrittenOut):
             Z = self.table * np.sqrt(prices)
             return np.asarray(Z @ Z.T)
         if samples.pairs is not None:
-            products, H = np.empty((n, n_pairs(k))), np.empty((m, m))
+            products, H = np.empty((n_pairs(k), n)), np.empty((m, m))
             fill_class_pairs(samples.P, samples.C, samples.damping, self.losses.k, k, products)
-            scatter(samples.pairs @ products, self.features, self.classes, d + problem.fit_intercept, k, H)
+            scatter(samples.pairs @ products.T, self.features, self.classes, d + problem.fit_intercept, k, H)
             return H
         row_of = np.searchsorted(self.rows, self.features)
         if self.goes_by_pairs:
