@@ -1,5 +1,8 @@
 """Newton's method on smoothed hinges against references, in every form of X, and where data are as they come."""
 
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
@@ -107,6 +110,96 @@ def test_a_step_solves_the_linearised_equations(multiclass, monkeypatch):
     np.testing.assert_allclose(pull, before + D, rtol=1e-6, atol=1e-8 * np.abs(before + D).max())
 
 
+class HalfWay(NamedTuple):
+    """A search that always makes the same share of the step."""
+
+    length: float
+
+    def minimise(self, line, slope):
+        line.accept(self.length, line.evaluate(self.length)[0])
+        return self.length
+
+
+def stepped(length, is_last, **more):
+    """Return a state before and after a step of this length, with its line; on the problem's own ridge, or not."""
+    problem, solver = raw(), SmoothedNewton(SmoothedNewtonTuning(search=HalfWay(length), **more))
+    state = begun(problem, 20 if is_last else 3)
+    assert (state.rho == 1.0) == is_last
+    state.cut = 0.0  # neither rho nor tau falls
+    logs, lines = state.logs.copy(), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HOME + "_Line", lambda *args: lines.append(args) or _Line(*args))
+        offered = []
+        patch.setattr(SmoothedNewton, "_offer", lambda self, groups, state, shares: offered.append(shares))
+        solver.step(problem, state)
+    return state, logs, lines[0], offered
+
+
+def scores_at(line, share, tau):
+    h = (line[2] + share * line[3]).reshape(-1, 1) / tau
+    return np.hstack([np.zeros_like(h), h])
+
+
+def test_shares_follow_the_end_of_a_cut_step_while_the_ridge_falls():
+    state, logs, line, offered = stepped(0.5, is_last=False)
+    expected = followed(logs, np.exp(logs), scores_at(line, 1.0, state.tau), SmoothedNewtonTuning().floor)
+    np.testing.assert_allclose(state.logs, expected, atol=1e-12)
+    assert not offered
+
+
+def test_shares_follow_the_weights_on_the_last_ridge_and_the_dual_point_a_whole_step():
+    state, logs, line, offered = stepped(0.5, is_last=True)
+    q, floor = np.exp(logs), SmoothedNewtonTuning().floor
+    np.testing.assert_allclose(state.logs, followed(logs, q, scores_at(line, 0.5, state.tau), floor), atol=1e-12)
+    delta = scores_at(line, 1.0, state.tau) - logs
+    delta -= (q * delta).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(offered[0].reshape(-1, 1), _feasible((q + q * delta)[:, 1:]), atol=1e-12)
+
+
+def test_shares_begin_anew_after_a_step_that_is_next_to_nothing():
+    state, _, line, _ = stepped(0.05, is_last=True)
+    np.testing.assert_allclose(state.logs, log_softmax(scores_at(line, 0.05, state.tau)), atol=1e-12)
+
+
+def test_residuals_get_smaller_after_a_cut_step():
+    exact = SmoothedNewtonTuning().least_exact
+    assert stepped(1.0, is_last=False, flat=0.0)[0].exact == exact
+    assert stepped(0.5, is_last=False, flat=0.0)[0].exact == exact / SmoothedNewtonTuning().tighten
+    assert stepped(0.5, is_last=False, flat=1e9)[0].exact == exact  # F is flat there
+
+
+def test_the_best_shares_are_kept():
+    problem, solver = raw(), SmoothedNewton()
+    state = begun(problem, 20)
+    good, bound = state.shares.copy(), state.bound
+    assert bound > 0.0
+    solver._offer(state.groups, state, np.zeros_like(good))
+    np.testing.assert_array_equal(state.shares, good)
+    assert state.bound == bound
+    assert solver.estimate(problem, state) == pytest.approx(problem.certificate(solver.point(problem, state)).residual)
+
+
+def test_corners_get_no_sharper_than_the_gap_needs():
+    problem = raw()
+    taus = {}
+    for tol in (1e-2, 1e-5):
+        states = []
+        fit(problem, Watched(states=states), tol=tol)
+        taus[tol] = states[-1].tau
+    assert taus[1e-5] < 0.1 * taus[1e-2] < 0.01
+
+
+@dataclass(frozen=True)
+class Watched(SmoothedNewton):
+    """Remember the states."""
+
+    states: list = field(default_factory=list)
+
+    def step(self, problem, state):
+        self.states.append(state)
+        return super().step(problem, state)
+
+
 @both_losses
 def test_f_along_a_line_has_its_slope_and_curvature(multiclass):
     state = begun(problem := raw(multiclass), 4)
@@ -151,6 +244,14 @@ def test_shares_follow_scores_and_do_not_leave_the_simplex():
         logs = followed(logs, np.exp(logs), scores, 0.1)
         np.testing.assert_allclose(np.exp(logs).sum(axis=1), 1.0)
     np.testing.assert_allclose(logs, log_softmax(scores), atol=1e-10)
+
+
+def test_shares_next_to_zero_grow_to_the_floor_at_once():
+    logs = log_softmax(np.array([[0.0, -400.0]]))
+    grown = np.exp(followed(logs, np.exp(logs), np.array([[0.0, 3.0]]), 0.1))
+    assert 0.05 < grown[0, 1] < 0.15
+    still = np.exp(followed(logs, np.exp(logs), np.array([[0.0, -5.0]]), 0.1))
+    np.testing.assert_allclose(still[0, 1], np.exp(log_softmax(np.array([[0.0, -5.0]])))[0, 1], rtol=1e-2)
 
 
 def test_shares_are_made_feasible_row_by_row():
@@ -247,6 +348,19 @@ def test_auto_takes_it_where_a_factor_is_dear():
     assert find_solver("auto", MulticlassSVM(thin, y)) == HandOver(DualBlockDescent(), SmoothedNewton(), patience=1.0)
     small, y = shaped(3000, 30, 10, 0.5, 1e4)
     assert finisher_of(MulticlassSVM(small, y), "block_descent").name == "interior_point"
+
+
+def test_auto_takes_it_for_crammer_singer_where_there_are_many_pairs():
+    """After a look at block descent: where a factor is cheap, that may be done soon."""
+    X, y = shaped(3000, 30, 10, 0.5, 1e4)
+    joint = MulticlassSVM(X, y, multiclass="crammer_singer")
+    chosen = find_solver("auto", joint)
+    assert isinstance(chosen, HandOver)
+    assert chosen.then == SmoothedNewton()
+    few = MulticlassSVM(X[:300], y[:300], multiclass="crammer_singer")
+    assert finisher_of(few, "block_descent").name == "interior_point"
+    steep = MulticlassSVM(X, y, C=1e4, multiclass="crammer_singer")
+    assert finisher_of(steep, "block_descent").name == "interior_point"
 
 
 def test_products_in_the_time_of_a_factor_are_counted_as_it_is_made():

@@ -2,8 +2,8 @@
 
     kind            first            who finishes
     linear hinge    block descent    the interior point, where its Newton matrix is small enough, or Newton's method on
-                                     smoothed hinges, where a factor of this matrix is dear; of two classes the
-                                     augmented Lagrangian, where C |x|^2 is not absurd
+                                     smoothed hinges, with Crammer-Singer and where a factor of this matrix is dear; of
+                                     two classes the augmented Lagrangian, where C |x|^2 is not absurd
     linear squared  dual descent     Newton's method, by samples where products with X would take more work
     softmax ridge   dual descent     Newton's method by conjugate gradients, where X is dense, or has no more features
                                      than rows and three classes or more
@@ -42,6 +42,10 @@ class FinisherTuning(NamedTuple):
     smooth_steps: float = 9.0
     smooth_steepness: float = 1e6
     joint_steepness: float = 1e7
+    # The same where a factor is not dear, with Crammer-Singer: 10 to 26 on optdigits, satimage, segment, pendigits,
+    # poker and avila. With fewer pairs of a row and a wrong class its calls take longer than steps of the other.
+    joint_steps: float = 20.0
+    joint_pairs: float = 5000.0
     # Passes of block descent per unit of C |x|^2 on such data, where a row has more than this share of all features:
     # mnist in -1..1 takes 570 at 88, and is not done after 600 at 880.
     shared_passes: float = 1.0
@@ -101,7 +105,7 @@ def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNIN
     from softmargin.solvers.linear_svm.interior_point import InteriorPoint
     from softmargin.solvers.linear_svm.interior_work import is_factor_dear, is_joint, step_work
 
-    n, k, step = len(problem.y), problem.n_classes, step_work(problem)
+    n, k, step, is_dear = len(problem.y), problem.n_classes, step_work(problem), is_factor_dear(problem)
     values = problem.X if isinstance(problem.X, np.ndarray) else problem.X.data
     steepness = float(problem.C.mean()) * (float(np.vdot(values, values)) / n + problem.bias**2)
     if step.unknowns > InteriorPoint().tuning.max_unknowns:
@@ -115,15 +119,17 @@ def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNIN
     elif n_parts * step.numbers > tuning.most_numbers:
         return None
     else:
-        steepest = tuning.joint_steepness if is_joint(problem) else tuning.smooth_steepness
-        is_smoothed = is_factor_dear(problem) and steepness <= steepest
-        dear = tuning.smooth_steps if is_smoothed else tuning.dear_steps
-        steps = dear if is_factor_dear(problem) else tuning.steps
+        is_joined = is_joint(problem)
+        is_worth = is_dear or (is_joined and n * (k - 1) >= tuning.joint_pairs)
+        if is_worth and steepness <= (tuning.joint_steepness if is_joined else tuning.smooth_steepness):
+            name, steps = "smoothed_newton", tuning.smooth_steps if is_dear else tuning.joint_steps
+        else:
+            name, steps = "interior_point", tuning.dear_steps if is_dear else tuning.steps
         whole = steps * (step.multiplications + tuning.pair * n * (k - 1) + tuning.call * k)
-        name = "smoothed_newton" if is_smoothed else "interior_point"
     passes = whole / pass_work(problem)
-    is_shared = name == "smoothed_newton" and values.size > tuning.shared * problem.X.shape[0] * problem.X.shape[1]
-    needed = (tuning.shared_passes if is_shared else tuning.passes) * steepness
+    is_shared = values.size > tuning.shared * problem.X.shape[0] * problem.X.shape[1]
+    is_hard = name == "smoothed_newton" and is_dear and is_shared
+    needed = (tuning.shared_passes if is_hard else tuning.passes) * steepness
     return Finisher(name, passes / step_passes(problem), needed > passes)
 
 
