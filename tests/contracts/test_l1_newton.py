@@ -98,6 +98,13 @@ def test_a_hessian_is_that_of_the_losses(form, is_centred):
     assert not class_hessian(form(X), 0.0 * h, is_centred=is_centred).any()
 
 
+def test_a_centred_hessian_keeps_its_digits_where_features_are_far_from_zero():
+    rng = np.random.default_rng(1)
+    X, h = rng.integers(-50, 50, (40, 3)) / 64.0, rng.random(40)
+    near, far = (class_hessian(X + shift, h, is_centred=True) for shift in (0.0, 2.0**24))
+    np.testing.assert_allclose(far, near, rtol=1e-6)
+
+
 @pytest.mark.parametrize(("k", "fit_intercept"), [(1, False), (1, True), (3, True)])
 @pytest.mark.parametrize("loss", ball_optimum.LOSSES)
 def test_it_finds_the_optimum_in_few_steps(loss, k, fit_intercept):

@@ -444,3 +444,17 @@ def test_settings_that_make_no_sense_are_refused(settings):
 def test_short_primal_steps_need_a_dual_step():
     with pytest.raises(IncompatibleError, match=r"eta=0.5 needs a delta"):
         LowRankPDBFW(eta=0.5)
+
+
+def test_a_step_that_is_bent_back_in_vain_is_made_as_it_is(monkeypatch):
+    """From inside the ball: the step itself leads downhill, what is left of it at the boundary need not."""
+    problem = make("logistic", "trace")
+    state = NEWTON.start(problem, None, np.random.default_rng(0))
+    state = GRADIENT.step(problem, state)
+    found = _Model.steps
+    before, wrong = state.primal, []
+    monkeypatch.setattr(_Model, "steps", lambda self, tuning: [wrong.append(1) or self.G, *found(self, tuning)])
+    state = NEWTON.step(problem, state)
+    assert wrong
+    assert state.primal < before
+    assert state.n_short == 0

@@ -110,13 +110,11 @@ class LowRankNewton(LowRankGradient):
         rotation = state.rotation = state.rotation or find_rotation(problem.X)
         W, radius = LowRank(rotation.inward(state.U), state.s, state.V), self.ball(problem).radius
         model = _Model.at(problem, radius, rotation.A, W, state, self.newton.least)
-        D = model.step(self.newton)
-        move, t = scores_of(rotation.A, D), 1.0
-        line = _Line(problem, model, D, move)
-        best, then = line.at(1.0), line.at(self.newton.shorter)
-        while then.primal < best.primal and t > self.newton.shortest:
-            t *= self.newton.shorter
-            best, then = then, line.at(self.newton.shorter * t)
+        for D in model.steps(self.newton):
+            line = _Line(problem, model, D, scores_of(rotation.A, D))
+            t, best = line.search(self.newton)
+            if best.primal < model.primal:
+                break
         state.n_short = state.n_short + 1 if t < self.newton.short else 0
         if state.n_short == self.newton.most_short:
             state.n_rest = self.newton.rest * self.newton.longer**state.n_stalls
@@ -130,7 +128,7 @@ class LowRankNewton(LowRankGradient):
         state.U, state.s, state.V = rotation.outward(U[:, :r].copy()), inside * s[:r], Vt[:r].T.copy()
         state.last_U, state.last_s, state.last_V = state.U, state.s, state.V
         state.basis, state.length = state.V.copy(), t * float(np.linalg.norm(D))
-        state.scores = (inside * best.scale) * (model.S + t * move)
+        state.scores = (inside * best.scale) * (model.S + t * line.move)
         state.last_scores, state.intercept, state.momentum = state.scores.copy(), best.intercept, 1.0
         Z = adjoint_of(rotation.A, problem.slopes(state.scores, best.intercept))
         bound = self.ball(problem).least(Z, problem.l2) - conjugates(problem, state.scores, best.intercept)
@@ -174,8 +172,8 @@ class _Model(NamedTuple):
         s = np.maximum(W.s, least * W.s.max())
         return cls(A, W.U, s, W.V, dense, S, b, G, h, theta, radius, room, l2, sums, primal)
 
-    def step(self, tuning: LowRankNewtonTuning) -> Array:
-        """Return D, (r, k), about."""
+    def steps(self, tuning: LowRankNewtonTuning) -> list[Array]:
+        """Return D, (r, k), about; before it, where it leaves the ball, one that is bent back to the boundary."""
         metric, N, shape = _ClassFactors.of(self), self.U @ self.V.T, self.W.shape
         across = metric.solve(N)
         steep = float(np.vdot(N, across))
@@ -195,8 +193,10 @@ class _Model(NamedTuple):
             product, -right.ravel(), tangent, tuning.exactness, max_products=tuning.most_products
         ).x.reshape(shape)
         beyond = float(np.vdot(N, D)) - self.room
+        if is_tangent or beyond <= 0.0:
+            return [D]
         # The way to the boundary by the linear model of the norm, as far as the preconditioner knows.
-        return D if is_tangent or beyond <= 0.0 else D - (beyond / steep) * across
+        return [D - (beyond / steep) * across, D]
 
     def times(self, D: Array) -> Array:
         """Return (H + theta |W|_*'') D."""
@@ -261,6 +261,14 @@ class _Line:
         self.problem, self.model, self.move = problem, model, move
         W = model.W
         self.squares = (W.T @ W, W.T @ D, D.T @ D) if W.shape[0] >= W.shape[1] else (W @ W.T, W @ D.T, D @ D.T)
+
+    def search(self, tuning: LowRankNewtonTuning) -> tuple[float, _OnLine]:
+        """Return the t up to 1 from which on shorter ones raise F, and what is found there."""
+        t, best, then = 1.0, self.at(1.0), self.at(tuning.shorter)
+        while then.primal < best.primal and t > tuning.shortest:
+            t *= tuning.shorter
+            best, then = then, self.at(tuning.shorter * t)
+        return t, best
 
     def at(self, t: float) -> _OnLine:
         """Return F, a and the intercept at t."""
