@@ -224,15 +224,3 @@ def test_no_features_leave_only_the_intercept(bias, multiclass):
 def test_settings_that_do_not_exist_are_refused(settings, message):
     with pytest.raises(IncompatibleError, match=message):
         fit(make_problem("blobs", "crammer_singer"), DualBlockDescent(**settings))
-
-
-@both_losses
-@pytest.mark.parametrize("form", [np.asarray, csr_matrix], ids=["dense", "csr"])
-def test_no_certificate_of_few_rows_fails(form, multiclass):
-    """The gap is known before a certificate is asked for, whichever rows the last pass has visited."""
-    X, y = blobs(120, 5, 3, seed=3, separation=1.0)
-    problem = MulticlassSVM(form(X), y, C=0.3, multiclass=multiclass, bias=1.0)
-    for seed in range(10):
-        result = solve(problem, DualBlockDescent(), stop=Stop(1e-3, 30), rng=seed)
-        assert result.status is Status.CONVERGED
-        assert len(result.trace) == 1
