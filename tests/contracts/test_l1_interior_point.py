@@ -295,8 +295,8 @@ def test_auto_finishes_what_proximal_newton_does_not():
     """Features of all sizes that are nearly copies of each other, and classes that overlap."""
     X, y = blobs(400, 15, 6, seed=0, separation=2.0)
     sizes = 10.0 ** np.random.default_rng(0).uniform(-1.0, 3.0, 15)
-    X = (1e-3 * X + 0.999 * X.mean(axis=1, keepdims=True)) * sizes
-    asked = {"C": 1000.0, "l1_ratio": 1.0, "random_state": 0, "max_iter": 100}
+    X = (1e-5 * X + 0.99999 * X.mean(axis=1, keepdims=True)) * sizes
+    asked = {"C": 1000.0, "l1_ratio": 1.0, "random_state": 0, "max_iter": 200}
     with pytest.warns(NotCertifiedWarning):
         alone = SoftmaxRegression(solver="prox_newton", **asked).fit(X, y)
     assert {row.solver for row in alone.trace_} == {"ProxNewton"}  # who is asked for by name stays
