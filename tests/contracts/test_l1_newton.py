@@ -16,7 +16,7 @@ from softmargin.losses.entrywise import ENTRYWISE
 from softmargin.problems import Constrained
 from softmargin.run import Status, Stop, solve
 from softmargin.sets import L1Ball
-from softmargin.solvers import BallGradient, HandOver, L1BallNewton
+from softmargin.solvers import BallGradient, L1BallNewton
 from softmargin.solvers.ball import l1_newton
 from softmargin.solvers.ball._class_hessian import class_hessian
 from softmargin.solvers.ball._l1_model import PathTuning, least_in_l1_ball
@@ -155,7 +155,6 @@ def test_wide_data_and_losses_of_rows_have_no_finisher():
     wide = Constrained(np.ones((5, 900)), np.ones(5), loss=ENTRYWISE["logistic"], ball=L1Ball(1.0), l2=0.0)
     assert finisher_of(wide, "working_set") is None
     assert finisher_of(ball_optimum.make("multinomial", "l1"), "working_set") is None
-    assert isinstance(HandOver(BallGradient(), L1BallNewton(), patience=1.0), HandOver)
 
 
 def test_models_get_stiffer_where_f_does_not_fall(monkeypatch):

@@ -68,6 +68,14 @@ def check_dual_step(problem: ConstrainedProblem, name: str, use: str) -> None:
         raise IncompatibleError(f"{name} needs a loss with a dual step; {problem.loss!r} has none. Use {use}.")
 
 
+def check_entrywise(problem: ConstrainedProblem, name: str, use: str) -> None:
+    """Refuse a loss that takes the scores of a row together."""
+    if problem.loss.is_joint:
+        raise IncompatibleError(
+            f"{name} needs a loss of every score by itself; {problem.loss!r} takes those of a row together. Use {use}."
+        )
+
+
 def square_of_norm(problem: ConstrainedProblem, rng: np.random.Generator) -> float:
     """Return about |diag(p)^(1/2) X|_2^2, from below."""
     X, p = problem.X, problem.weights[:, None]

@@ -24,7 +24,7 @@ from softmargin.sets import L1Ball
 from softmargin.solvers.ball._class_hessian import class_hessian
 from softmargin.solvers.ball._iterate import BallIterate, BallSolver
 from softmargin.solvers.ball._l1_model import PathTuning, least_in_l1_ball
-from softmargin.solvers.ball._objective import checked_ball
+from softmargin.solvers.ball._objective import check_entrywise, checked_ball
 
 __all__ = ["L1BallNewton", "L1BallNewtonState", "L1BallNewtonTuning"]
 
@@ -58,11 +58,7 @@ class L1BallNewton(BallSolver):
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> L1BallNewtonState:
         """Begin at zero, or at ``init``."""
         checked_ball(problem, "L1BallNewton", "BallGradient", L1Ball)
-        if problem.loss.is_joint:
-            raise IncompatibleError(
-                f"L1BallNewton needs a loss of every score by itself; {problem.loss!r} takes those of a row together. "
-                "Use BallGradient."
-            )
+        check_entrywise(problem, "L1BallNewton", "BallGradient")
         d, k = problem.shape
         if k * float(d) ** 2 > MOST_NUMBERS:
             raise IncompatibleError(

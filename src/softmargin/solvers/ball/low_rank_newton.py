@@ -31,13 +31,12 @@ from numpy.linalg import eigvalsh, svd
 from scipy.linalg import cho_solve
 from scipy.linalg.lapack import dpotrf
 
-from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import Array, ConstrainedProblem
 from softmargin.problems.constrained import BallPoint
 from softmargin.sets import LowRank
 from softmargin.solvers.ball._class_hessian import class_hessian
 from softmargin.solvers.ball._intercept import best_intercept
-from softmargin.solvers.ball._objective import adjoint_of, conjugates, losses, scores_of
+from softmargin.solvers.ball._objective import adjoint_of, check_entrywise, conjugates, losses, scores_of
 from softmargin.solvers.ball.low_rank_gradient import LowRankGradient, LowRankState
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
 from softmargin.solvers.common.rotation import Rotation, find_rotation
@@ -86,11 +85,7 @@ class LowRankNewton(LowRankGradient):
 
     def start(self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator) -> LowRankState:
         """Allocate, from a first point or from zero."""
-        if problem.loss.is_joint:
-            raise IncompatibleError(
-                f"LowRankNewton needs a loss of every score by itself; {problem.loss!r} takes those of a row together. "
-                "Use LowRankGradient."
-            )
+        check_entrywise(problem, "LowRankNewton", "LowRankGradient")
         return super().start(problem, init, rng)
 
     def step(self, problem: ConstrainedProblem, state: LowRankState) -> LowRankState:
