@@ -14,6 +14,7 @@ from softmargin.data import blobs
 from softmargin.estimators.posing.finishers import finisher_of
 from softmargin.losses.entrywise import ENTRYWISE
 from softmargin.problems import Constrained
+from softmargin.problems.constrained import BallPoint
 from softmargin.run import Status, Stop, solve
 from softmargin.sets import L1Ball
 from softmargin.solvers import BallGradient, L1BallNewton
@@ -78,7 +79,7 @@ def test_repeated_features_do_not_stop_a_path():
 
 def test_a_path_without_slopes_stays_at_zero():
     H, right = model(5)
-    assert not least_in_l1_ball(H, 0.0 * right, 1.0).any()
+    assert not least_in_l1_ball(H, 0.0 * right, 10.0).any()
 
 
 def test_a_path_that_is_cut_off_stays_in_the_ball():
@@ -163,6 +164,19 @@ def test_models_get_stiffer_where_f_does_not_fall(monkeypatch):
     assert state.ridge == solver.tuning.ridge
     monkeypatch.setattr(l1_newton, "least_in_l1_ball", lambda H, right, radius, tuning: state.W)
     assert solver.step(problem, state).ridge == solver.tuning.growth * solver.tuning.ridge
+
+
+def test_models_without_curvature_have_a_minimum():
+    """Where every sample is on the straight part of its loss, H is zero but for a trace of the squares of features."""
+    X, wrong = np.ones((4, 2)) * [1.0, 1e3], BallPoint(np.array([[-5.0], [-1.0]]), np.zeros(1))
+    problem = Constrained(X, np.ones(4), loss=ENTRYWISE["smooth_hinge"], ball=L1Ball(10.0), l2=0.0)
+    solver = L1BallNewton()
+    state = solver.start(problem, wrong, np.random.default_rng(0))
+    block = solver._hessians(problem, state)[0]
+    assert (np.diagonal(block) > 0.0).all()
+    assert np.abs(block).max() < 1e-12
+    before = state.primal(problem)
+    assert solver.step(problem, state).primal(problem) < before
 
 
 def test_what_it_is_not_made_for_is_refused(monkeypatch):

@@ -45,7 +45,8 @@ def least_in_l1_ball(H: Sequence[Array], right: Array, radius: float, tuning: Pa
         theta = min(theta, event.theta)
         path.pass_by(event)
     v = path.at(min(max(path.theta_at(radius), 0.0), theta))
-    return np.asarray(v * min(1.0, radius / max(float(np.abs(v).sum()), np.finfo(float).tiny)))
+    size = float(np.abs(v).sum())
+    return v if size <= radius else v * (radius / size)
 
 
 class _Event(NamedTuple):
@@ -69,7 +70,7 @@ class _Path:
     def at(self, theta: float) -> Array:
         """Return v(theta)."""
         v = self.a - theta * self.b
-        return np.where(v * self.signs > 0.0, v, 0.0)
+        return np.asarray(np.where(v * self.signs > 0.0, v, 0.0))
 
     def theta_at(self, radius: float) -> float:
         """Return the theta at which |v|_1 would be the radius, if no event came before."""
