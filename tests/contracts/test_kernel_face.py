@@ -129,6 +129,15 @@ def test_a_face_that_many_entries_would_leave_is_refused(multiclass):
     assert found.damping > 0.1  # so that the next one goes less far
 
 
+@both_losses
+def test_damping_shortens_a_step(multiclass):
+    problem = stiff_problem(multiclass)
+    alpha = random_alpha(problem, np.random.default_rng(1))
+    how = face_rows(problem), alpha, problem.gram.scores(alpha), 1000
+    plain, damped = (face_step(*how, damping, FaceTuning(leave=np.inf)).alpha for damping in (0.0, 1e6))
+    assert 0.0 < np.abs(damped - alpha).max() < 0.1 * np.abs(plain - alpha).max()
+
+
 def test_work_is_that_of_a_factor_that_fits():
     is_free = np.zeros((50, 4), dtype=bool)
     is_free[:10, :3] = True  # 20 entries beside one of each of ten rows

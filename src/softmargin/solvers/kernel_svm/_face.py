@@ -12,20 +12,19 @@ the bounds of most entries.
 The result is feasible, and the best point between the old one and it, which a quadratic has in closed form, never
 lowers the dual value: a face that is not the right one costs time alone.
 
-Array operations only, no loop over samples.                                          maths: kernel SVM, section 10
+Array operations, but for one compiled loop.                                           maths: kernel SVM, section 10
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
-from scipy.sparse import csr_matrix
+from scipy.linalg.blas import dtrsm, dtrsv  # as solve_triangular, without its layers
+from scipy.linalg.lapack import dposv, dpotrf, dpotrs
 
+from softmargin.backends.jit import jit
 from softmargin.core.deadline import check_time, has_time_for
 from softmargin.core.threads import wide_blas
-from softmargin.matrices.operator import row_slices
 from softmargin.solvers.kernel_svm._dual_rows import nearest, weights_between, wide_product
 
 __all__ = ["FaceRows", "FaceTuning", "face_step", "face_work", "free_classes"]
@@ -114,6 +113,53 @@ def face_step(part: FaceRows, alpha: Array, scores: Array, most: int, damping: f
     return FaceStep(nearest(multiclass, alpha + step * change, y, C), scores + step * scores_change, work, damping)
 
 
+class _FreeEntries(NamedTuple):
+    """The free entries of s: first those of b, row by row, then the p of every row that has some; s = S b."""
+
+    rows: Array  # (n_b + rows that have some,)
+    classes: Array
+    owner: Array  # (n_b,) which of the p belongs to an entry of b
+
+    @classmethod
+    def of(cls, is_free: Array, y: Array) -> "_FreeEntries":
+        """Take the label's entry for p where it is free, else the first one."""
+        own = np.flatnonzero(is_free.any(axis=1))
+        p = np.where(is_free[own, y[own]], y[own], is_free[own].argmax(axis=1))
+        others = is_free[own]
+        others[np.arange(len(own)), p] = False
+        owner, j = np.nonzero(others)
+        return cls(np.concatenate([own[owner], own]), np.concatenate([j, p]), owner)
+
+    def steps(self, b: Array) -> Array:
+        """Return S b."""
+        return np.concatenate([-b, np.bincount(self.owner, b, len(self.rows) - len(b))])
+
+    def slopes(self, v: Array) -> Array:
+        """Return S' v."""
+        n = len(self.owner)
+        return v[n:][self.owner] - v[:n]
+
+    def columns(self, held: Array) -> Array:
+        """Return the rows ``held`` of S as columns, in the order of LAPACK."""
+        n = len(self.owner)
+        out = np.zeros((n, len(held)), order="F")
+        is_own = held >= n
+        at = np.flatnonzero(~is_own)
+        out[held[at], at] = -1.0
+        out[:, is_own] = self.owner[:, None] == held[is_own] - n
+        return out
+
+
+@jit
+def _fill_half(K: Array, i: Array, p: Array, j: Array, H: Array) -> None:
+    """Set H_ab = K_ii' <e_p - e_j, e_p' - e_j'> for a <= b, the entries with and without a prime."""
+    for a in range(H.shape[0]):
+        row, own, other = K[i[a]], p[a], j[a]
+        for b in range(a, H.shape[0]):
+            both = (own == p[b]) + (other == j[b]) - (own == j[b]) - (other == p[b])
+            H[a, b] = both * row[i[b]]
+
+
 def _by_factor(
     part: FaceRows, alpha: Array, is_free: Array, slopes: Array, damping: float, tuning: FaceTuning
 ) -> tuple[Array, float]:
@@ -121,60 +167,47 @@ def _by_factor(
 
     It is zero where there is no factor, or too many entries would be held.
     """
-    m, k = is_free.shape
-    pivot = np.where(is_free[np.arange(m), part.y], part.y, is_free.argmax(axis=1))
-    others = is_free.copy()
-    others[np.arange(m), pivot] = False
-    i, j = np.nonzero(others)
-    n = len(i)
-    at = np.arange(n)
-    # s = S b, the entries of s one after the other.
-    ends = np.concatenate([i * k + pivot[i], i * k + j])
-    S = csr_matrix((np.repeat([1.0, -1.0], n), (ends, np.tile(at, 2))), shape=(m * k, n))
-    directions = np.zeros((n, k))
-    directions[at, pivot[i]] = 1.0
-    directions[at, j] = -1.0
+    entries = _FreeEntries.of(is_free, part.y)
+    n = len(entries.owner)
+    i, damped = entries.rows[:n], np.minimum(1.0 / part.C, tuning.damped * part.diagonal)
     H = np.empty((n, n))
-    for part_of in row_slices(n, n):
-        np.matmul(directions[part_of], directions.T, out=H[part_of])
-        H[part_of] *= part.K[np.ix_(i[part_of], i)]
-    H[at, at] += tuning.ridge * part.diagonal[i] + damping * np.minimum(1.0 / part.C, tuning.damped * part.diagonal)[i]
-    try:
-        # H is symmetric: its transpose has the order of LAPACK.
-        with wide_blas(n**3.0 / 3.0):
-            L = cholesky(H.T, lower=True, overwrite_a=True, check_finite=False)
-        room = _room(part, alpha, is_free, tuning.slack)
-        s, held = _within_bounds(L, S, S.T @ slopes.reshape(-1), room, tuning)
-        return s.reshape(m, k), damping * (tuning.rise if held > tuning.leave else max(held, tuning.fall))
-    except LinAlgError:  # kernel values are rounded, or the kernel is indefinite: no step
-        return np.zeros_like(slopes), damping * tuning.rise
+    _fill_half(part.K, i, entries.classes[n:][entries.owner], entries.classes[:n], H)
+    H.reshape(-1)[:: n + 1] += tuning.ridge * part.diagonal[i] + damping * damped[i]
+    with wide_blas(n**3.0 / 3.0):
+        L, failed = dpotrf(H.T, lower=True, overwrite_a=True, clean=False)  # of the transpose: the order of LAPACK
+    s, at = np.zeros_like(slopes), (entries.rows, entries.classes)
+    room = _room(part, alpha, entries)
+    found = None if failed else _within_bounds(L, entries, entries.slopes(slopes[at]), room, tuning)
+    if found is None:  # kernel values are rounded, or the kernel is indefinite: no step
+        return s, damping * tuning.rise
+    s[at], held = found
+    return s, damping * (tuning.rise if held > tuning.leave else max(held, tuning.fall))
 
 
-def _room(part: FaceRows, alpha: Array, is_free: Array, slack: float) -> tuple[Array, Array, Array]:
-    """Return how far every entry may fall and rise, and what is not worth an exchange; flat."""
-    rows, bound = np.arange(len(part.y)), part.C[:, None]
-    low, high = -bound - alpha, -alpha
-    high[rows, part.y] += part.C if part.multiclass == "crammer_singer" else np.inf
-    low[rows, part.y] = -np.inf
-    low[~is_free], high[~is_free] = -np.inf, np.inf
-    return low.reshape(-1), high.reshape(-1), np.repeat(slack * part.C, alpha.shape[1])
+def _room(part: FaceRows, alpha: Array, entries: _FreeEntries) -> tuple[Array, Array, Array]:
+    """Return how far every free entry may fall and rise, and its C."""
+    now, bound = alpha[entries.rows, entries.classes], part.C[entries.rows]
+    low, high = -bound - now, -now
+    is_label = entries.classes == part.y[entries.rows]
+    low[is_label] = -np.inf
+    high[is_label] += bound[is_label] if part.multiclass == "crammer_singer" else np.inf
+    return low, high, bound
 
 
 def _within_bounds(
-    L: Array, S: Any, slopes: Array, room: tuple[Array, Array, Array], tuning: FaceTuning
-) -> tuple[Array, float]:
-    """Return s = S b, flat, for the b that minimises 1/2 |L'b|^2 - <slopes, b> within the room of s; and a share.
+    L: Array, entries: _FreeEntries, slopes: Array, room: tuple[Array, Array, Array], tuning: FaceTuning
+) -> tuple[Array, float] | None:
+    """Return s = S b for the b that minimises 1/2 |L'b|^2 - <slopes, b> within the room of s; and a share.
 
     Entries that are held at a bound have multipliers u:  b = (L L')^-1 (slopes + S_held' u), with V = L^-1 S_held'
     s_held = free_held + V'V u. Wrong are entries that are out of bounds, and held ones whose u pulls them outwards. The
-    share is that of held entries; where it is too large, s is zero.
+    share is that of held entries; where it is too large, s is zero. None where V'V has no factor.
     """
-    low, high, slack = room
-    inner = partial(solve_triangular, L, lower=True, check_finite=False)
-    free: Array = S @ inner(inner(slopes), trans=1)
+    low, high, slack = room[0], room[1], tuning.slack * room[2]
+    free = entries.steps(dpotrs(L, slopes, lower=True)[0])
     s: Array = free
     held, at, multipliers = np.empty(0, dtype=np.intp), np.empty(0), np.empty(0)
-    V, G = np.empty((len(L), 0), order="F"), np.empty((0, 0))
+    V, G = np.empty((0, len(L))), np.empty((0, 0))  # V by columns, one after the other
     fewest, tries = np.inf, 0
     for _ in range(tuning.exchanges):
         check_time()
@@ -196,12 +229,21 @@ def _within_bounds(
         if len(held) > tuning.leave * len(L):
             return np.zeros_like(s), len(held) / len(L)
         at = np.concatenate([at[stays], np.where(s[out] > high[out], high[out], low[out])])
-        V, new = V[:, stays], inner(S[out].T.toarray(order="F"))
-        across = V.T @ new
-        G = np.block([[G[np.ix_(stays, stays)], across], [across.T, new.T @ new]])
-        V = np.concatenate([V, new], axis=1)
-        shifted = G.copy()
-        shifted[np.diag_indices_from(G)] *= 1.0 + tuning.ridge
-        multipliers = cho_solve(cho_factor(shifted, check_finite=False), at - free[held], check_finite=False)
-        s = free + S @ inner(V @ multipliers, trans=1)
+        V, new = V[stays], dtrsm(1.0, L, entries.columns(out), lower=True, overwrite_b=True)
+        G = _bordered(G[np.ix_(stays, stays)], V @ new, new.T @ new)
+        V = np.concatenate([V, new.T])
+        shifted = G.copy(order="F")
+        shifted.reshape(-1, order="F")[:: len(G) + 1] *= 1.0 + tuning.ridge
+        _, multipliers, failed = dposv(shifted, at - free[held], lower=True, overwrite_a=True)
+        if failed:
+            return None
+        s = free + entries.steps(dtrsv(L, multipliers @ V, lower=True, trans=True, overwrite_x=True))
     return s, len(held) / len(L)
+
+
+def _bordered(G: Array, across: Array, corner: Array) -> Array:
+    """Return the symmetric matrix of these blocks."""
+    m = len(G)
+    out = np.empty((m + len(corner), m + len(corner)))
+    out[:m, :m], out[:m, m:], out[m:, :m], out[m:, m:] = G, across, across.T, corner
+    return out
