@@ -12,8 +12,16 @@ from numpy.typing import NDArray
 from softmargin.core.deadline import check_time
 from softmargin.core.threads import n_threads, spread
 from softmargin.kernels import Linear, Points, Precomputed, Rbf
-from softmargin.kernels.points import DENSE_COPIES, TILE_NUMBERS, add_product, slices, take_rows, tile_shape
-from softmargin.kernels.rbf_loop import rbf_values
+from softmargin.kernels.points import (
+    DENSE_COPIES,
+    TILE_NUMBERS,
+    add_product,
+    products,
+    slices,
+    take_rows,
+    tile_shape,
+)
+from softmargin.kernels.rbf_loop import place_rbf_values, rbf_values
 from softmargin.matrices.gram_checks import checked_matrix
 from softmargin.matrices.kernel_matrix import KernelMatrix
 from softmargin.matrices.operator import canonical, row_norms
@@ -124,6 +132,15 @@ class TiledMatrix(KernelMatrix):
             values += values.dtype.type(self.bias**2)
         return values
 
+    def _write(self, out: Array, rows: Array, across: slice, left: Any, right: Any) -> None:
+        """Set out[rows, across] = K[left][:, right]."""
+        if self._how.get("is_near") and self.dtype == np.float64:
+            gamma = self.kernel.gamma
+            how = (2.0 * gamma, gamma * left.sqnorms, gamma * right.sqnorms, float(self.bias**2))
+            place_rbf_values(products(left, right), *how, out, rows, across.start)
+        else:
+            out[rows, across] = self._between(left, right)
+
     def _cut(self, m: int, n: int) -> tuple[int, int]:
         """Return (rows, columns) of the tiles of m x n values."""
         height, width = self._tile
@@ -147,7 +164,7 @@ class TiledMatrix(KernelMatrix):
             inner, across = tile
             check_time()
             right = everything if whole else self._part(across if columns is None else columns[across])
-            out[at[inner], across] = self._between(self._part(index[inner]), right)
+            self._write(out, at[inner], across, self._part(index[inner]), right)
 
         spread(fill_tile, ((inner, across) for inner in slices(len(index), height) for across in slices(m, width)))
 
@@ -159,7 +176,8 @@ class TiledMatrix(KernelMatrix):
             down, rest = tile
             check_time()
             across = slice(down.start + rest.start, down.start + rest.stop)
-            out[down, across] = self._between(self._part(index[down]), self._part(index[across]))
+            rows = np.arange(down.start, down.stop)
+            self._write(out, rows, across, self._part(index[down]), self._part(index[across]))
             out[across, down] = out[down, across].T
 
         downs = slices(len(index), height)
