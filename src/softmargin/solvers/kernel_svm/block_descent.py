@@ -52,35 +52,14 @@ from softmargin.core.deadline import is_time_up, leaving, seconds_for, share_of_
 from softmargin.core.protocols import KernelBlockProblem
 from softmargin.losses.multiclass_hinge import margins
 from softmargin.solvers.common.contradictions import raise_contradictions
+from softmargin.solvers.kernel_svm._descent_state import KernelBlockDescentTuning, KernelDescentState, epoch_work
 from softmargin.solvers.kernel_svm._dual_rows import DualRowSolver, active_rows, first_rows, open_rows
 from softmargin.solvers.kernel_svm._face import FaceTuning
-from softmargin.solvers.kernel_svm._working_square import ROUNDING, KernelBlockDescentTuning, WorkingSquare, epoch_work
+from softmargin.solvers.kernel_svm._working_square import ROUNDING, WorkingSquare
 
 __all__ = ["KernelBlockDescent", "KernelBlockDescentTuning", "KernelDescentState"]
 
 Array = NDArray[Any]
-
-
-@dataclass
-class KernelDescentState:
-    """Arrays and plain numbers, which a checkpoint holds."""
-
-    alpha: Array  # (n, k)
-    scores: Array  # (n, k)
-    gaps: Array  # (n,)
-    order: Array  # the samples whose rows can move, shuffled: rows of equal gaps are taken in this order
-    random: Array  # (1,) state of the shuffles
-    largest_set: int
-    moved: float = 0.0  # share of the last working set
-    credit: float = 0.0  # multiplications of epochs, less those of Newton steps
-    damping: float = 0.0  # of the next Newton step
-    epochs: int = 0  # of the last round
-    scale: float = 1.0  # of the model, as a multiple of alpha
-    has_odd: bool = True  # rows of large gaps may be worth a round of their own
-    price: float = 1.0  # share of C in force
-    may_be_narrow: bool = True  # epochs in float32 have gained what they seemed to
-
-    positions: ClassVar[dict[str, str]] = {"order": "gaps"}
 
 
 @dataclass(frozen=True)
