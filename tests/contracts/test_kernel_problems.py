@@ -295,8 +295,8 @@ def test_linear_weights_are_judged_by_their_own_primal(has_bias, form):
     X = X.astype(np.float32).astype(np.float64)
     problem = L2SVM(Gram(Linear(), form(X)), y, C=2.0, has_bias=has_bias)
     weights, bias = rng.standard_normal(4), 0.3 * has_bias
-    point = problem.primal_point(weights, bias)
-    xi = np.maximum(1 - y * (X @ weights + bias), 0.0)
+    scores = X @ weights + bias
+    point, xi = problem.primal_point(weights, bias, scores), np.maximum(1 - y * scores, 0.0)
     certificate = problem.certificate(point)
     assert certificate.primal == pytest.approx(weights @ weights / 2 + (xi**2).sum(), rel=1e-9)
     assert problem.dual(point.alpha).value == pytest.approx(l2_values(problem, point.alpha, 0.0)[1], rel=1e-6)

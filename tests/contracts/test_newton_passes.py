@@ -22,6 +22,7 @@ from softmargin.solvers.squared_hinge._newton_loop import (
     fill_piece_dual,
     fill_products,
     fill_scaled,
+    fill_squares,
     minimise_along,
 )
 
@@ -113,6 +114,26 @@ def test_scaled_rows_come_in_pieces_and_lose_no_digits_to_an_offset(rng, is_spar
     np.testing.assert_allclose(np.concatenate(parts), expected, atol=1e-14)
 
 
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_squares_of_centred_rows_lose_no_digits_to_an_offset(rng, is_sparse):
+    X, prices, offset = sparse(), rng.random(N) * (rng.random(N) < 0.7), 0.0 if is_sparse else 1e9
+    X, shift = X if is_sparse else X.toarray() + offset, rng.standard_normal(D) + offset
+    rows, H = (X.toarray() if is_sparse else X) - shift, np.full((D, D), np.nan)
+    fill_squares(as_rows(X), shift, prices, H)
+    np.testing.assert_allclose(np.triu(H), np.triu(rows.T @ (prices[:, None] * rows)), atol=1e-12)
+
+
+def test_few_numbers_give_the_move_of_the_whole_system(rng):
+    X, y = 1e3 + rng.standard_normal((N, D)), rng.choice([-1.0, 1.0], N)
+    problem, solver = L2SVM(Gram(Linear(), X), y, C=rng.random(N)), newton.PrimalNewton()
+    state = solver.step(problem, solver.start(problem, None, rng))
+    piece = solver._evaluate(problem, state)
+    tuning = solver.tuning._replace(few=0)
+    assert solver.tuning.few >= N * D**2
+    moves = [systems._solve_dense(state, piece, own) for own in (solver.tuning, tuning)]
+    np.testing.assert_allclose(*moves, rtol=1e-9)
+
+
 @pytest.mark.parametrize("has_bias", [True, False])
 @pytest.mark.parametrize("is_sparse", [True, False])
 def test_a_piece_has_the_sums_of_forces_at_its_bias_and_at_the_best_one(rng, has_bias, is_sparse):
@@ -122,15 +143,21 @@ def test_a_piece_has_the_sums_of_forces_at_its_bias_and_at_the_best_one(rng, has
     y, C, scores, bias = rng.choice([-1.0, 1.0], N), rng.random(N), rng.standard_normal(N), 0.3 * has_bias
     prices, sums = np.empty(N), np.empty((3, D))
     samples = CentredSamples(as_rows(X), mean, y, C, has_bias)
-    pull, total, losses, best_losses = evaluate_piece(samples, scores, bias, PieceSums(prices, *sums))
+    weights, (right, best_gradient, centre) = rng.standard_normal(D), sums
+    found = evaluate_piece(samples, weights, scores, bias, PieceSums(prices, *sums))
     best = balanced_bias(y, C, scores, 0.0) if has_bias else 0.0
     xi, best_xi = (np.maximum(1.0 - y * (scores + b), 0.0) for b in (bias, best))
     rows = (X.toarray() if is_sparse else X) - mean
     np.testing.assert_array_equal(prices, np.where(xi > 0.0, C, 0.0))
-    for found, u in zip(sums, (y * C * xi, y * C * best_xi, prices), strict=True):
-        np.testing.assert_allclose(found, rows.T @ u, atol=1e-12)
-    values = (y @ (C * xi), prices.sum(), 0.5 * C @ xi**2, 0.5 * C @ best_xi**2)
-    np.testing.assert_allclose((pull, total, losses, best_losses), values, atol=1e-12)
+    pull, mu = (y @ (C * xi), rows.T @ prices / prices.sum()) if has_bias else (0.0, np.zeros(D))
+    expected = {"right": rows.T @ (y * C * xi) - weights - pull * mu, "centre": mu}
+    expected["best_gradient"] = weights - rows.T @ (y * C * best_xi)
+    for name, value in {"right": right, "centre": centre, "best_gradient": best_gradient}.items():
+        np.testing.assert_allclose(value, expected[name], atol=1e-12, err_msg=name)
+    half = 0.5 * weights @ weights
+    P, best_P = half + 0.5 * C @ xi**2, half + 0.5 * C @ best_xi**2
+    square = float(np.square(expected["best_gradient"]).sum())
+    np.testing.assert_allclose(found, (pull, prices.sum(), P, best, best_P, square), atol=1e-11)
 
 
 def test_minimise_along_finds_the_least_value_on_the_line_and_updates_the_scores(rng):

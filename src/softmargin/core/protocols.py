@@ -168,8 +168,8 @@ class FreeBiasProblem(DualProblem, Protocol):
 class SquaredHingeProblem(FreeBiasProblem, Protocol):
     """The one with the squared hinge: the primal is smooth, and dual variables have no upper bounds."""
 
-    def primal_point(self, weights: Array, bias: float) -> Any:
-        """Pair linear weights and a bias with the dual point that their losses imply."""
+    def primal_point(self, weights: Array, bias: float, scores: Array) -> Any:
+        """Pair linear weights and a bias with the dual point that their losses imply; scores are about X w + bias."""
 
 
 @runtime_checkable

@@ -183,9 +183,10 @@ class FreeBiasSVM(MarginModels):
     @staticmethod
     def certificates_of(parts: Sequence[Any], points: Sequence[BiasPoint]) -> list[Certificate]:
         """Certify a point of each problem; those of the same rows share the products with them."""
+        if not _share_rows(parts, points):
+            return MarginModels.certificates_of(parts, points)
         insides = [part._inside(point.alpha) for part, point in zip(parts, points, strict=True)]
-        is_inside = all(np.array_equal(mine[0], point.alpha) for mine, point in zip(insides, points, strict=True))
-        if not (is_inside and _share_rows(parts, points)):
+        if not all(np.array_equal(mine[0], point.alpha) for mine, point in zip(insides, points, strict=True)):
             return MarginModels.certificates_of(parts, points)
         columns = _signed(parts, [alpha for alpha, _ in insides])
         judged = parts[0].gram.judged(columns, max(operations for _, operations in insides))

@@ -66,10 +66,12 @@ class L2SVM(FreeBiasSVM):
         inside = C > 0
         return balance_by_sort(z[inside], y[inside], C[inside]) if inside.any() else 0.0
 
-    def primal_point(self, weights: Array, bias: float) -> BiasPoint:
-        """Pair linear weights with the dual point that their losses suggest: Proj(C xi)."""
-        scores = self.linear_scores(weights)
-        return BiasPoint(self.feasible(self.C * self.slacks(scores, bias)), bias, weights)
+    def primal_point(self, weights: Array, bias: float, scores: Array) -> BiasPoint:
+        """Pair linear weights with the dual point that their losses suggest: C xi, which is feasible at the best bias.
+
+        At others the heavier side is scaled down. ``scores`` are about X w + bias.
+        """
+        return BiasPoint(self._inside(self.C * self.slacks(scores, 0.0))[0], bias, weights)
 
     def losses(self, xi: Array) -> Array:
         """Return C/2 xi^2; (n,)."""

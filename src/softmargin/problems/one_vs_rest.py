@@ -60,7 +60,8 @@ class OneVsRest(MarginModels):
 
     def certificate(self, point: Sequence[Any]) -> Certificate:
         """Certify one point per class."""
-        return summed(self.parts[0].certificates_of(self.parts, point), self.scale)
+        found: list[Certificate] = self.parts[0].certificates_of(self.parts, point)
+        return found[0] if len(found) == 1 and self.scale == 1.0 else summed(found, self.scale)
 
     @property
     def certificate_work(self) -> Callable[[Sequence[Any] | None], float]:

@@ -110,7 +110,8 @@ class EachClass(CheckedFields):
         """Return the relative gap of all classes, or the largest one where their primal values are not known."""
         if not hasattr(self.solver, "primal_value") or not sum(state.sizes) > 0.0:
             return max(state.estimates)
-        return float(np.average(state.estimates, weights=state.sizes))
+        gaps = sum(estimate * size for estimate, size in zip(state.estimates, state.sizes, strict=True))
+        return gaps / sum(state.sizes)
 
     def is_over(self, problem: ManyProblems, state: EachState) -> bool:
         """Say whether the solver's own rule, if it has one, ends the run of every class."""

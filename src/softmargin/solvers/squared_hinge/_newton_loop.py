@@ -23,6 +23,7 @@ __all__ = [
     "fill_piece_dual",
     "fill_products",
     "fill_scaled",
+    "fill_squares",
     "minimise_along",
 ]
 
@@ -43,9 +44,9 @@ class PieceSums(NamedTuple):
     """What ``evaluate_piece`` writes."""
 
     prices: Array  # (n,) C_i in I = {xi_i > 0}, else 0
-    forces: Array  # (d,) sum of force_i (x_i - mean)
-    best_forces: Array  # (d,) the same at the best bias
-    centre: Array  # (d,) sum of prices_i (x_i - mean)
+    right: Array  # (d,) -g_w + mu g_b
+    best_gradient: Array  # (d,) g_w at the best bias
+    centre: Array  # (d,) mu, of the centred rows
 
 
 @jit
@@ -131,10 +132,31 @@ def fill_scaled(rows: Any, shift: Array, prices: Array, first: int, out: Array) 
 
 
 @jit
-def evaluate_piece(samples: Any, scores: Array, bias: float, out: Any) -> tuple[float, float, float, float]:
+def fill_squares(rows: Any, shift: Array, prices: Array, out: Array) -> None:
+    """Write the upper triangle of sum_i c_i (x_i - shift)(x_i - shift)' over the rows with c_i > 0; (d, d)."""
+    d, row = out.shape[0], np.empty(out.shape[0])
+    bare, shift_, row_, out_ = rows.bare(), pointer(shift), pointer(row), pointer(out.reshape(-1))
+    out[:] = 0.0
+    for i in range(prices.shape[0]):
+        if prices[i] > 0.0:
+            for j in range(d):
+                row_[j] = -shift_[j]
+            begin, end = bare.entries(i)
+            for p in range(begin, end):
+                row_[bare.column(i, p)] += bare.value(p)
+            for j in range(d):
+                scaled = prices[i] * row_[j]
+                for other in range(j, d):
+                    out_[j * d + other] += scaled * row_[other]
+
+
+@jit
+def evaluate_piece(
+    samples: Any, weights: Array, scores: Array, bias: float, out: Any
+) -> tuple[float, float, float, float, float, float]:
     """Write the prices and sums of the piece at (w, b).
 
-    Returns the sums of forces and of prices, and the losses at this bias and at the best one.
+    Returns the sum of forces (without a bias: zero), that of prices, P, and the best bias with P and |g_w|^2 there.
     """
     bare, mean_, y, C = samples.rows.bare(), pointer(samples.mean), samples.y, samples.C
     prices, forces, best_forces, centre = out
@@ -162,7 +184,17 @@ def evaluate_piece(samples: Any, scores: Array, bias: float, out: Any) -> tuple[
                 forces_[j] += force * value
                 best_forces_[j] += best_force * value
                 centre_[j] += price * value
-    return pull, total, losses, best_losses
+    has_centre = samples.has_bias and total > 0.0
+    pull = pull if has_centre else 0.0
+    for j in range(weights.shape[0]):
+        centre[j] = centre[j] / total if has_centre else 0.0
+        forces[j] = forces[j] - weights[j] - pull * centre[j]
+        best_forces[j] = weights[j] - best_forces[j]
+    half, square = 0.0, 0.0
+    for j in range(weights.shape[0]):
+        half += 0.5 * weights[j] * weights[j]
+        square += best_forces[j] * best_forces[j]
+    return pull, total, half + losses, best, half + best_losses, square
 
 
 @jit

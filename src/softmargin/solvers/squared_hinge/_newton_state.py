@@ -19,6 +19,7 @@ class PrimalNewtonTuning(NamedTuple):
 
     dense_features: int = 2000  # most features for which a dense Hessian is formed; by hand
     block: int = 1 << 16  # numbers of X converted to float64 at once, at least: they stay in the cache; by hand
+    few: int = 1 << 16  # multiplications n d^2 up to which a loop takes less time than calls of BLAS; by timings
     short: int = 16  # entries per row up to which a loop over pairs of them replaces BLAS; by hand
     least_exact: float = 0.03  # relative residual at which conjugate gradients may stop; by hand
     most_exact: float = 1e-12  # the smallest residual asked of them; by hand
@@ -73,5 +74,6 @@ class Piece(NamedTuple):
     right: Array  # (d,) -g_w + mu g_b
     pull: float  # g_b
     primal: float  # P(w, b)
+    best_bias: float  # for w, of the centred columns
     residual: float  # relative gap at the best bias
     is_behind: bool  # the losses there imply no better dual point than an earlier piece, or zero

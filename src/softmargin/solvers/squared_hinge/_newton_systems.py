@@ -5,7 +5,8 @@ Which way, by the samples in I and the features d:
     few in I    Cholesky with one unknown per sample of I: with A the rows sqrt(C_i) (x_i - mu)' of I,
                 (rho + A'A)^-1 r = (r - A' (rho + A A')^-1 A r) / rho ,    rho = 1 + lambda
     modest d    Cholesky in d unknowns; columns of a dense X are centred, so that a large offset costs no digits. The
-                sum over I follows the samples that enter and leave I, as late pieces differ in few of them
+                sum over I follows the samples that enter and leave I, as late pieces differ in few of them; where
+                numbers are few, one compiled loop makes it
     large d     conjugate gradients, with a mild diagonal preconditioner, only as exact as g is small; where they take
                 more work than Cholesky in the samples of I, that finishes
 """
@@ -21,7 +22,7 @@ from softmargin.matrices.operator import FEW, is_thin
 from softmargin.matrices.rows import add_squares, as_rows, weighted_squares
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
 from softmargin.solvers.common.hinge_newton import solve_positive
-from softmargin.solvers.squared_hinge._newton_loop import fill_scaled
+from softmargin.solvers.squared_hinge._newton_loop import fill_scaled, fill_squares
 from softmargin.solvers.squared_hinge._newton_state import NewtonState, Piece, PrimalNewtonTuning
 
 __all__ = ["has_long_rows", "newton_move"]
@@ -75,6 +76,11 @@ def _solve_by_sparse_samples(state: NewtonState, piece: Piece) -> Array:
 def _solve_dense(state: NewtonState, piece: Piece, tuning: PrimalNewtonTuning) -> Array:
     """Return the Newton move of w from a system with one unknown per feature."""
     d, prices = len(state.weights), piece.prices
+    if isinstance(state.X, np.ndarray) and len(prices) * d**2 <= tuning.few:
+        squares = np.empty((d, d))
+        fill_squares(as_rows(state.X), state.mean + piece.centre, prices, squares)
+        squares.flat[:: d + 1] += 1.0 + state.damping
+        return solve_positive(squares, piece.right)
     m = int(np.count_nonzero(prices))
     check_time(d**3.0 / 3.0)
     is_first = d > 0 and not state.weights.any() and has_long_rows(state.X, tuning)

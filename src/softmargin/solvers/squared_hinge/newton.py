@@ -102,10 +102,11 @@ class PrimalNewton(Resumable):
 
     def point(self, problem: SquaredHingeProblem, state: NewtonState) -> Any:
         """Return the weights with their best bias, and the better of the dual points of their losses and of a piece."""
-        bias = problem.best_bias(state.scores) - float(state.mean @ state.weights)
-        if self._evaluate(problem, state).is_behind:
+        piece = self._evaluate(problem, state)
+        bias = piece.best_bias - float(state.mean @ state.weights)
+        if piece.is_behind:
             return BiasPoint(state.alpha.copy(), bias, state.weights.copy())
-        return problem.primal_point(state.weights.copy(), bias)
+        return problem.primal_point(state.weights.copy(), bias, state.scores + piece.best_bias)
 
     def estimate(self, problem: SquaredHingeProblem, state: NewtonState) -> float:
         """Return the relative gap at the best bias."""
@@ -126,21 +127,11 @@ class PrimalNewton(Resumable):
         """Return the current piece; each is evaluated once."""
         if state.piece is not None:
             return state.piece
-        samples, weights = self._samples(problem, state), state.weights
-        prices, forces, best_forces, centre = state.sums
-        pull, total, losses, best_losses = evaluate_piece(samples, state.scores, state.bias, state.sums)
-        if problem.has_bias and total > 0.0:
-            centre /= total
-        else:
-            pull, centre[:] = 0.0, 0.0
-        half_square = 0.5 * float(weights @ weights)
-        best, gradient = half_square + best_losses, weights - best_forces
-        own = best - 0.5 * float(gradient @ gradient)
-        residual = relative_gap(best, max(own, state.bound))
-        right = -pull * centre - (weights - forces)
-        state.piece = Piece(
-            prices, total, centre, right, -pull, half_square + losses, residual, is_behind=own <= state.bound
-        )
+        iterate, sums = (state.weights, state.scores, state.bias), state.sums
+        pull, total, primal, bias, best, square = evaluate_piece(self._samples(problem, state), *iterate, sums)
+        own = best - 0.5 * square
+        residual, is_behind = relative_gap(best, max(own, state.bound)), own <= state.bound
+        state.piece = Piece(sums.prices, total, sums.centre, sums.right, -pull, primal, bias, residual, is_behind)
         return state.piece
 
 
