@@ -139,6 +139,23 @@ def test_ready_labels_are_those_that_scikit_learn_takes_for_classes_without_a_wo
         np.testing.assert_array_equal(found[1], codes)
 
 
+@pytest.mark.parametrize(
+    "labels", [[0, 1, 2] * 3, [7, 3, 3, 7, 9, 9], [-128, 127] * 200, [0, 5] * 3, [10**12, 10**12 + 1]]
+)
+@pytest.mark.parametrize("kind", ["i1", "i8", "f8", "f4"])
+def test_whole_numbers_near_each_other_have_the_classes_and_codes_of_sorted_ones(labels, kind):
+    y = np.array(labels).astype(kind)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) == 1:  # of a narrow type
+        assert ready_labels(y) is None
+        return
+    found = ready_labels(y)
+    assert found is not None
+    assert found[0].dtype == y.dtype
+    np.testing.assert_array_equal(found[0], classes)
+    np.testing.assert_array_equal(found[1], codes)
+
+
 def test_an_array_after_a_data_frame_has_no_names():
     frame = pd.DataFrame(X, columns=list("abcd"))
     model = SoftmaxRegression().fit(frame, y)

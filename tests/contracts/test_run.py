@@ -146,6 +146,15 @@ def test_senseless_budgets_are_refused(setting, value):
         Stop(**{setting: value}).checked()
 
 
+def test_budgets_that_equal_the_defaults_are_checked_by_their_types():
+    assert Stop().checked() == Stop()
+    assert type(Stop(tol=np.float64(1e-3)).checked().tol) is float
+    for strange in (Stop(max_iter=10_000.0), Stop(decay=False)):  # type: ignore[arg-type]
+        assert strange == Stop()
+        with pytest.raises(IncompatibleError):
+            strange.checked()
+
+
 @pytest.mark.parametrize(
     ("primal", "bound", "residual", "estimate"),
     [

@@ -14,6 +14,7 @@ reads it, or raises an error with the parameter, its value and all that is allow
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
@@ -237,9 +238,10 @@ def checked(name: str, value: Any, *kinds: Any) -> Any:
 def check_all(values: Mapping[str, Any], *tables: Mapping[str, tuple[Any, ...]]) -> None:
     """Refuse values that make no sense, by the first table that has the name; other names are left alone."""
     for name, value in values.items():
-        kinds = next((table[name] for table in tables if name in table), None)
-        if kinds is not None:
-            checked(name, value, *kinds)
+        for table in tables:
+            if name in table:
+                checked(name, value, *table[name])
+                break
 
 
 def shown(value: Any) -> str:
@@ -261,14 +263,23 @@ class CheckedFields:
 
     def __post_init__(self) -> None:
         """Refuse values that make no sense."""
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            if getattr(self, field.name) is field.default:
-                continue
-            kinds = self.allowed.get(field.name, ())
-            if isinstance(field.default, bool):
-                kinds = (Truth(),)
-            elif hasattr(type(field.default), "_fields"):
-                kinds = (is_instance(type(field.default)),)
-            if kinds:
-                found = checked(field.name, getattr(self, field.name), *kinds)
-                object.__setattr__(self, field.name, found)  # a plain number, also where the class is frozen
+        for name, default, kinds in _checked_fields(type(self)):  # type: ignore[arg-type]
+            value = getattr(self, name)
+            if value is not default:
+                # A plain number, also where the class is frozen.
+                object.__setattr__(self, name, checked(name, value, *kinds))
+
+
+@functools.cache
+def _checked_fields(settings: Any) -> list[tuple[str, Any, tuple[Any, ...]]]:
+    """Return the fields of a class of settings that have kinds: names, defaults and kinds."""
+    found = []
+    for field in dataclasses.fields(settings):
+        kinds = settings.allowed.get(field.name, ())
+        if isinstance(field.default, bool):
+            kinds = (Truth(),)
+        elif hasattr(type(field.default), "_fields"):
+            kinds = (is_instance(type(field.default)),)
+        if kinds:
+            found.append((field.name, field.default, kinds))
+    return found

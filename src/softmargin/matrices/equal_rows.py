@@ -35,6 +35,8 @@ def contradictions(X: Any, labels: Array) -> tuple[Array, Array]:
     first, hashes = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.uint64)
     fill_first(as_rows(X), first, hashes, np.full(1 << max(2 * n - 1, 1).bit_length(), -1))
     later = np.flatnonzero(first != np.arange(n))
+    if not len(later):
+        return later, later
     differs = labels[later] != labels[first[later]]
     is_mixed = np.zeros(n, dtype=bool)
     is_mixed[first[later[differs if labels.ndim == 1 else differs.any(axis=1)]]] = True

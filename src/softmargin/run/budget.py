@@ -60,9 +60,18 @@ class Stop(NamedTuple):
 
     def checked(self) -> "Stop":
         """Return itself with plain numbers, or name the setting that makes no sense."""
+        if self == _DEFAULTS and _kinds(self) == _kinds(_DEFAULTS):
+            return self
         kinds = (TOL, MAX_ITER, MAX_SECONDS, DECAY)
         stop = Stop(*(checked(name, value, *own) for name, value, own in zip(self._fields, self, kinds, strict=True)))
         return stop._replace(max_iter=sys.maxsize) if stop.max_iter == _NO_LIMIT else stop
+
+
+def _kinds(stop: Stop) -> list[type]:
+    return [*map(type, stop)]
+
+
+_DEFAULTS = Stop()
 
 
 class BudgetTuning(NamedTuple):

@@ -77,12 +77,31 @@ def ready_labels(y: Any) -> tuple[Array, Array] | None:
     """
     if type(y) is not np.ndarray or y.ndim != 1 or y.dtype.kind not in "biufU":
         return None
-    classes, codes = np.unique(y, return_inverse=True)
+    labels = y
     if y.dtype.kind == "f":
-        values = classes.astype(np.float64)
-        if not ((np.abs(values) < _EXACT) & (np.floor(values) == values)).all():
+        with np.errstate(invalid="ignore"):
+            labels = y.astype(np.int64)
+        if not (labels == y).all():
             return None
-    return (classes, codes) if len(classes) == 2 or 2 < len(classes) <= 0.5 * len(y) else None
+    classes, codes = _sorted_and_coded(labels)
+    if y.dtype.kind == "f" and not (np.abs(classes) < _EXACT).all():
+        return None
+    is_fine = len(classes) == 2 or 2 < len(classes) <= 0.5 * len(y)
+    return (classes.astype(y.dtype, copy=False), codes) if is_fine else None
+
+
+def _sorted_and_coded(y: Array) -> tuple[Array, Array]:
+    """Return the sorted labels that y has, and the code of every one; whole numbers near each other are counted."""
+    if y.dtype.kind == "i" and len(y):
+        least, most = int(y.min()), int(y.max())
+        if most - least <= len(y):
+            places = np.subtract(y, least, dtype=np.int64).astype(np.int32)
+            is_there = np.bincount(places) > 0
+            if is_there.all():
+                return np.arange(least, most + 1), places
+            return np.flatnonzero(is_there) + least, (np.cumsum(is_there, dtype=np.int32) - np.int32(1))[places]
+    classes, codes = np.unique(y, return_inverse=True)
+    return classes, codes
 
 
 def encoded(y: Array) -> tuple[Array, Array]:

@@ -108,7 +108,7 @@ def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNIN
     n, k, step, is_dear = len(problem.y), problem.n_classes, step_work(problem), is_factor_dear(problem)
     values = problem.X if isinstance(problem.X, np.ndarray) else problem.X.data
     steepness = float(problem.C.mean()) * (float(np.vdot(values, values)) / n + problem.bias**2)
-    if step.unknowns > InteriorPoint().tuning.max_unknowns:
+    if step.unknowns > InteriorPoint.tuning.max_unknowns:
         return None
     if k == 2 and steepness <= tuning.steepest:
         D = problem.X.shape[1] + 1.0
