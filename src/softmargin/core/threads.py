@@ -139,11 +139,12 @@ def spread(work: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
 
     Where there are more threads than items, the first items have those that are left over: heavy ones belong there.
     """
-    items = list(items)
-    n_workers = min(n_threads(), len(items))
-    if n_workers <= 1:
+    if n_threads() == 1:
         return [work(item) for item in items]
-    return _Spread(work, items).done_by(n_workers)
+    items = list(items)
+    if len(items) <= 1:
+        return [work(item) for item in items]
+    return _Spread(work, items).done_by(min(n_threads(), len(items)))
 
 
 class _Spread:

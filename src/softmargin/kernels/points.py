@@ -78,6 +78,8 @@ def take_rows(X: Any, index: Array) -> Any:
 def square_rows(X: Array) -> Array:
     """Return the |x_i|^2 of an array, squared and summed in float64; (n,). Threads have shares of the rows."""
     shares = row_shares(X.shape[0], _READ * X.shape[1])
+    if len(shares) == 1:
+        return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
     return np.concatenate(spread(lambda some: np.einsum("ij,ij->i", X[some], X[some], dtype=np.float64), shares))
 
 

@@ -67,6 +67,8 @@ def _with_floats(struct: Any) -> Any:
     for name, value in zip(struct._fields, struct, strict=True):
         if hasattr(type(value), "_fields"):
             values.append(_with_floats(value))
+        elif type(value) is float and not math.isnan(value):
+            values.append(value)
         else:
             values.append(checked_value(f"{name} of penalty={shown(struct)}", value, Number(is_finite=False)))
     return struct._make(values)

@@ -49,6 +49,7 @@ from softmargin.solvers.softmax.quadratic_model.by_samples import (
     LossExpansion,
     QuadraticModel,
     RowModel,
+    used,
 )
 from softmargin.solvers.softmax.quadratic_model.dense import (
     DenseModel,
@@ -202,7 +203,7 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
         """Build the model: dense where H is cheap to form, else by rows where most of their entries are in play."""
         problem, tuning = state.losses.problem, self.tuning
         d, k = problem.X.shape[1], problem.n_columns
-        own = rows = features if k == 1 else np.unique(features)
+        own = rows = features if k == 1 else used(features)
         n_tiles = width_of(problem) // WIDTH
         by_rows = state.width > 1 or (k > 1 and len(features) > tuning.many * len(rows) * n_tiles)
         if problem.fit_intercept:

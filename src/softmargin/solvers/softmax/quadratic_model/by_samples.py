@@ -26,7 +26,7 @@ from softmargin.solvers.softmax.quadratic_model.loops import (
 )
 from softmargin.solvers.softmax.quadratic_model.samples import Samples
 
-__all__ = ["AndersonTuning", "EntryModel", "LossExpansion", "QuadraticModel", "RowModel"]
+__all__ = ["AndersonTuning", "EntryModel", "LossExpansion", "QuadraticModel", "RowModel", "used"]
 
 Array = NDArray[Any]
 ANDERSON_RIDGE = 1e-10  # share of the trace of the Gram matrix of steps added to its diagonal, so that it is regular
@@ -164,11 +164,16 @@ def _cancelling(steps: Array) -> Array:
     return np.asarray(share / share.sum())
 
 
+def used(features: Array) -> Array:
+    """Return the features of some entries, each once, in order."""
+    return np.flatnonzero(np.bincount(features))
+
+
 class EntryModel(_BySamples):
     """A model in the entries (features[e], classes[e]) of W, ordered by class; ``response`` is T, class-major."""
 
     def __init__(self, around: LossExpansion, features: Array, classes: Array, anderson: AndersonTuning) -> None:
-        super().__init__(around, np.unique(features), anderson)
+        super().__init__(around, used(features), anderson)
         samples, m, k = self.samples, len(self.samples.C), self.problem.n_columns
         P = np.ascontiguousarray(self.losses.matrix(samples.P).T).reshape(-1)
         self.terms = SampleTerms(samples.columns, samples.C, P, samples.damping)

@@ -27,7 +27,7 @@ from softmargin.core.deadline import check_time
 from softmargin.matrices.rows import DenseRows, as_rows
 from softmargin.solvers.softmax._feature_pairs import fill_class_pairs, n_pairs, scatter
 from softmargin.solvers.softmax._few_numbers import LOOPS_PAY, FewNumbers, fill_in_loops
-from softmargin.solvers.softmax.quadratic_model.by_samples import LossExpansion, QuadraticModel
+from softmargin.solvers.softmax.quadratic_model.by_samples import LossExpansion, QuadraticModel, used
 from softmargin.solvers.softmax.quadratic_model.hessians import (
     LITTLE,
     fill_from_rows,
@@ -105,7 +105,7 @@ class DenseModel(QuadraticModel, WrittenOut):
     """A model in the entries (features[e], classes[e]) of W, ordered by class."""
 
     def __init__(self, around: LossExpansion, features: Array, classes: Array, tuning: DenseTuning) -> None:
-        super().__init__(around, features if around.losses.problem.n_columns == 1 else np.unique(features))
+        super().__init__(around, features if around.losses.problem.n_columns == 1 else used(features))
         self.features, self.classes, self.tuning = features, classes, tuning
         self.at = features * self.losses.k + classes
         self.table: Array | None = None  # (m, n) the columns, where H is made of them
