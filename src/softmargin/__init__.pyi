@@ -118,6 +118,7 @@ from softmargin.solvers import SummedLbfgs as SummedLbfgs
 from softmargin.solvers import SummedNewton as SummedNewton
 from softmargin.solvers import SummedProxNewton as SummedProxNewton
 from softmargin.solvers import Svrg as Svrg
+from softmargin.solvers import TraceBallInteriorPoint as TraceBallInteriorPoint
 from softmargin.solvers import TrustNewton as TrustNewton
 from softmargin.solvers import Wolfe as Wolfe
 

@@ -215,6 +215,7 @@ SOLVERS = {
     "L1BallNewton": ({}, sm.L1BallClassifier, Y),
     "LowRankGradient": ({}, sm.TraceBallClassifier, Y),
     "LowRankNewton": ({}, sm.TraceBallClassifier, Y),
+    "TraceBallInteriorPoint": ({}, sm.TraceBallClassifier, Y),
     "LowRankPDBFW": (LINEAR, sm.TraceBallClassifier, Y),
     "PrimalDualBFW": (LINEAR, sm.L1BallClassifier, Y),
     "Scgs": ({}, sm.L1BallClassifier, Y),

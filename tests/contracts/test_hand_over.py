@@ -305,7 +305,8 @@ def test_nobody_finishes_where_the_newton_matrix_is_too_large():
 
 
 @pytest.mark.parametrize(
-    ("loss", "k", "name"), [("smooth_hinge", 1, "newton"), ("smooth_hinge", 3, "newton_cg"), ("multinomial", 3, None)]
+    ("loss", "k", "name"),
+    [("smooth_hinge", 1, "newton"), ("smooth_hinge", 3, "interior_point"), ("multinomial", 3, None)],
 )
 def test_finisher_over_a_trace_ball_depends_on_columns_and_loss(loss, k, name):
     X, y = blobs(200, 10, 3, seed=0)

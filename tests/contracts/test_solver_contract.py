@@ -85,6 +85,7 @@ from softmargin.solvers import (
     SummedNewton,
     SummedProxNewton,
     Svrg,
+    TraceBallInteriorPoint,
     TrustNewton,
     Wolfe,
 )
@@ -315,7 +316,7 @@ ANY_BALL = {
 }
 BALL_SOLVERS = {
     "l1": {**ANY_BALL, BallGradient(): 1e-6, BallWorkingSet(): 1e-6, BallPairwise(): 1e-6, L1BallNewton(): 1e-8},
-    "trace": {**ANY_BALL, LowRankGradient(): 1e-6, LowRankNewton(): 1e-6},
+    "trace": {**ANY_BALL, LowRankGradient(): 1e-6, LowRankNewton(): 1e-6, TraceBallInteriorPoint(): 1e-8},
 }
 for ball, members in BALL_SOLVERS.items():
     for solver, tol in members.items():

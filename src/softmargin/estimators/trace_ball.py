@@ -72,10 +72,11 @@ class TraceBallClassifier(_FactoredWeights, BallClassifier):
     fit_intercept : bool, default=True
     solver : str or solver object, default="auto"
         "auto" is "accelerated_gradient", or "newton" for one column of weights (two classes); where the former stalls,
-        "newton" or for more columns "newton_cg" finishes. Also "primal_dual_bfw" (without an intercept, and with
-        l2 > 0), "frank_wolfe", "block_frank_wolfe", "stochastic_frank_wolfe", "svrg", "scgs", "storc", "primal_dual".
-        Joint hinges are solved by "primal_dual" alone, which takes all singular values in every step; the multinomial
-        loss by all but the primal-dual ones and "newton_cg". Or a solver object.
+        "newton" finishes, for more columns "interior_point", and with many weights "newton_cg". Also "primal_dual_bfw"
+        (without an intercept, and with l2 > 0), "frank_wolfe", "block_frank_wolfe", "stochastic_frank_wolfe", "svrg",
+        "scgs", "storc", "primal_dual". Joint hinges are solved by "primal_dual" alone, which takes all singular values
+        in every step; the multinomial loss by all but the primal-dual ones, "newton_cg" and "interior_point". Or a
+        solver object.
     {tol, max_iter, max_seconds, class_weight, warm_start, random_state, n_jobs, device, verbose}
 
     Attributes

@@ -16,6 +16,7 @@ from softmargin.solvers.ball.scgs import Scgs as Scgs
 from softmargin.solvers.ball.stochastic_frank_wolfe import BallStochasticFrankWolfe as BallStochasticFrankWolfe
 from softmargin.solvers.ball.storc import Storc as Storc
 from softmargin.solvers.ball.svrg import BallSvrg as BallSvrg
+from softmargin.solvers.ball.trace_interior_point import TraceBallInteriorPoint as TraceBallInteriorPoint
 from softmargin.solvers.ball.working_set import BallWorkingSet as BallWorkingSet
 from softmargin.solvers.each_class import EachClass as EachClass
 from softmargin.solvers.each_class import EachGroup as EachGroup

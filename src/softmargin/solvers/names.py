@@ -115,6 +115,7 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
         "accelerated_gradient": SolverName("LowRankGradient"),
         "newton": SolverName("BallNewton"),
         "newton_cg": SolverName("LowRankNewton"),
+        "interior_point": SolverName("TraceBallInteriorPoint"),
         "primal_dual_bfw": SolverName("LowRankPDBFW"),
         **_ANY_BALL,
     },

@@ -111,11 +111,15 @@ class BallEstimator(CertifiedEstimator):
         is_flat = data.classes is None and data.y.ndim == 1
         is_multilabel = data.classes is not None and data.codes is None
 
+        def is_inside(point: BallPoint) -> bool:
+            # An interior point gets to the boundary as its gap gets to zero.
+            return problem.is_inactive(point) and self._is_optimal_in_wider_ball(problem, point)
+
         def attributes(point: BallPoint) -> dict[str, Any]:
             return {
                 **self._stored(point.weights, is_flat),
                 "intercept_": float(point.intercept[0]) if is_flat else np.array(point.intercept),
-                "is_on_boundary_": not problem.is_inactive(point),
+                "is_on_boundary_": not is_inside(point),
                 "_is_flat": is_flat,
                 "_is_multilabel": is_multilabel,
             }
@@ -126,7 +130,7 @@ class BallEstimator(CertifiedEstimator):
             return problem.warm_point(self._weights(), np.atleast_1d(self.intercept_))
 
         def doubt(point: BallPoint) -> InactiveBallWarning | None:
-            if not (problem.is_inactive(point) and self._is_optimal_in_wider_ball(problem, point)):
+            if not is_inside(point):
                 return None
             return inactive_ball(self._norm, problem.ball.size(point.weights) * problem.ball.radius, problem)
 

@@ -9,8 +9,8 @@
                                      than rows and three classes or more
     softmax l1      proximal Newton  the interior point, where there is room for a matrix per class
     l1 ball         gradient steps   Newton's method, where features are too few for a working set of them
-    trace ball      gradient steps   Newton's method: for one column, or with a matrix per class, where the loss charges
-                                     every score by itself
+    trace ball      gradient steps   where the loss charges every score by itself: Newton's method for one column; the
+                                     interior point, or where its factor is dear Newton's method with a matrix per class
 
 Works are counted in multiplications as fast as those of BLAS, before the first step, from the sizes of the problem:
 the same problem hands over after the same step on every machine (``solvers.hand_over``). Block descent needs passes in
@@ -75,6 +75,10 @@ class FinisherTuning(NamedTuple):
     # share of samples with curvature in a class, of losses with flat parts: 0.05 to 0.15 on the same.
     class_models: float = 30.0
     curved: float = 0.1
+    # Steps of an interior point over a trace ball: 1 to 51, 8 in the mean of 86 fits of 39 data sets; and the most work
+    # that they may take, 1.2 s: beyond, Newton's method, which is not as sure, takes far less.
+    barriers: float = 10.0
+    most_barriers: float = 1e10
     landing: float = 2.5e6  # of a gradient step over a ball, beside its products: 0.3 ms of calls
     products: float = 8.0  # with X in such a step
     event: float = 5e5  # on the path of a model over an l1 ball; by hand: 120 to 300 us of a busy core by timings
@@ -195,8 +199,8 @@ def _curved(problem: Any, tuning: FinisherTuning) -> float:
 
 
 def _of_gradient_steps(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
-    """Choose Newton's method: for one column of weights, or with one matrix per class."""
-    from softmargin.solvers.ball import low_rank_newton, newton
+    """Choose Newton's method for one column of weights; for more the interior point, or one matrix per class."""
+    from softmargin.solvers.ball import low_rank_newton, newton, trace_interior_point
 
     X, k, unknowns = problem.X, problem.shape[1], min(problem.X.shape)
     if problem.loss.is_joint or max(k, 3.0) * unknowns**2 > tuning.most_numbers:
@@ -204,8 +208,10 @@ def _of_gradient_steps(problem: Any, n_parts: int, tuning: FinisherTuning = TUNI
     if k == 1:
         name, whole = "newton", tuning.models * newton.step_work(*X.shape)
     else:
-        work = low_rank_newton.step_work(_curved(problem, tuning), unknowns, k)
-        name, whole = "newton_cg", tuning.class_models * work
+        n_curved = _curved(problem, tuning)
+        name, whole = "interior_point", tuning.barriers * trace_interior_point.step_work(n_curved, unknowns, k)
+        if whole > tuning.most_barriers:
+            name, whole = "newton_cg", tuning.class_models * low_rank_newton.step_work(n_curved, unknowns, k)
     entries = X.size if isinstance(X, np.ndarray) else tuning.scattered * X.nnz
     patience = whole / (tuning.landing + tuning.products * entries)
     return Finisher(name, max(patience, tuning.steps), is_hopeless=False)
