@@ -84,6 +84,7 @@ from softmargin.solvers import EachPair as EachPair
 from softmargin.solvers import FrankWolfe as FrankWolfe
 from softmargin.solvers import FreeFrankWolfe as FreeFrankWolfe
 from softmargin.solvers import FreePairDescent as FreePairDescent
+from softmargin.solvers import GramDescent as GramDescent
 from softmargin.solvers import HandOver as HandOver
 from softmargin.solvers import InteriorPoint as InteriorPoint
 from softmargin.solvers import KernelBlockDescent as KernelBlockDescent

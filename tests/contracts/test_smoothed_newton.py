@@ -335,7 +335,7 @@ def shaped(n, d, k, share, size):
 
 def test_auto_takes_it_where_a_factor_is_dear():
     """At once where rows share their features, after a look at block descent where they are thin."""
-    X, y = shaped(3000, 700, 10, 0.2, 1e4)
+    X, y = shaped(13_000, 700, 10, 0.2, 1e4)
     assert find_solver("auto", MulticlassSVM(X, y)) == SmoothedNewton()
     assert find_solver("auto", MulticlassSVM(X, y, C=3.0, multiclass="crammer_singer")) == SmoothedNewton()
     assert finisher_of(MulticlassSVM(X, y, C=1e3), "block_descent").name == "interior_point"
@@ -357,7 +357,7 @@ def test_auto_takes_it_for_crammer_singer_where_there_are_many_pairs():
     chosen = find_solver("auto", joint)
     assert isinstance(chosen, HandOver)
     assert chosen.then == SmoothedNewton()
-    few = MulticlassSVM(X[:300], y[:300], multiclass="crammer_singer")
+    few = MulticlassSVM(X[:550], y[:550], multiclass="crammer_singer")
     assert finisher_of(few, "block_descent").name == "interior_point"
     steep = MulticlassSVM(X, y, C=1e4, multiclass="crammer_singer")
     assert finisher_of(steep, "block_descent").name == "interior_point"

@@ -54,6 +54,7 @@ from softmargin.solvers import (
     FrankWolfe,
     FreeFrankWolfe,
     FreePairDescent,
+    GramDescent,
     InteriorPoint,
     KernelBlockDescent,
     KernelPairDescent,
@@ -113,6 +114,7 @@ for multiclass in LOSS_NAMES:
     for name in PROBLEM_NAMES:
         for settings in ({}, {"working_set": False}, {"working_set": False, "order": "cyclic"}, {"screening": True}):
             case(DualBlockDescent(**settings), lambda n=name, m=multiclass: make_problem(n, m), f"{multiclass}-{name}")
+        case(GramDescent(), lambda n=name, m=multiclass: make_problem(n, m), f"{multiclass}-{name}", tol=1e-8)
         case(InteriorPoint(), lambda n=name, m=multiclass: make_problem(n, m), f"{multiclass}-{name}", tol=1e-8)
         case(SmoothedNewton(), lambda n=name, m=multiclass: make_problem(n, m), f"{multiclass}-{name}", tol=1e-8)
 case(AugmentedLagrangian(), lambda: make_problem("binary"), "binary", tol=1e-8)

@@ -38,7 +38,8 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
     solver : str or solver object, default="auto"
         "auto" hands over to another solver where its first one stalls. hinge: "block_descent" (dual block descent on a
         working set; the first one), "walrus" (the plain Algorithm 1 of Wang and Scott with their block), "shark" (the
-        same with Shark's block, which is inexact: a tol below about 1e-6 is out of its reach), "interior_point" (few
+        same with Shark's block, which is inexact: a tol below about 1e-6 is out of its reach), "gram_descent" (on the
+        inner products of the rows: few rounds where features times classes are as many as rows), "interior_point" (few
         steps, also at large C and on raw X; up to some thousand features times classes), "smoothed_newton" (the same,
         faster from some thousand on), "augmented_lagrangian" (the same for two classes and one-vs-rest, faster).
         squared_hinge: "newton" (on the weights), "dual_descent" (coordinates, with shrinking), "smo",

@@ -33,6 +33,7 @@ from softmargin.solvers.kernel_svm.projected_gradient import ProjectedGradient a
 from softmargin.solvers.kernel_svm.splitting import Splitting as Splitting
 from softmargin.solvers.linear_svm.augmented_lagrangian import AugmentedLagrangian as AugmentedLagrangian
 from softmargin.solvers.linear_svm.block_descent import DualBlockDescent as DualBlockDescent
+from softmargin.solvers.linear_svm.gram_descent import GramDescent as GramDescent
 from softmargin.solvers.linear_svm.interior_point import InteriorPoint as InteriorPoint
 from softmargin.solvers.linear_svm.smoothed_newton import SmoothedNewton as SmoothedNewton
 from softmargin.solvers.one_vs_one.each_pair import EachPair as EachPair

@@ -51,6 +51,7 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
         "block_descent": SolverName("DualBlockDescent"),
         "walrus": SolverName("DualBlockDescent", {"block": "sort", "working_set": False}),
         "shark": SolverName("DualBlockDescent", {"block": "greedy", "working_set": False}),
+        "gram_descent": SolverName("GramDescent"),
         "interior_point": SolverName("InteriorPoint"),
         "smoothed_newton": SolverName("SmoothedNewton"),
         "augmented_lagrangian": SolverName("AugmentedLagrangian"),

@@ -1,9 +1,11 @@
 """Who finishes where the solver of ``auto`` stalls, and how much that costs beside a step of the first one.
 
     kind            first            who finishes
-    linear hinge    block descent    the interior point, where its Newton matrix is small enough, or Newton's method on
-                                     smoothed hinges, with Crammer-Singer and where a factor of this matrix is dear; of
-                                     two classes the augmented Lagrangian, where C |x|^2 is not absurd
+    linear hinge    block descent    descent on inner products, where there are half as many weights as rows or more,
+                                     and rows share features; else the interior point, where its Newton matrix is small
+                                     enough, or Newton's method on smoothed hinges, with Crammer-Singer and where a
+                                     factor of this matrix is dear; of two classes the augmented Lagrangian, where
+                                     C |x|^2 is not absurd
     linear squared  dual descent     Newton's method, by samples where products with X would take more work
     softmax ridge   dual descent     Newton's method by conjugate gradients, where X is dense, or has no more features
                                      than rows and three classes or more
@@ -32,6 +34,12 @@ __all__ = ["Finisher", "FinisherTuning", "finisher_of"]
 class FinisherTuning(NamedTuple):
     """Works by timings on one core, in multiplications of BLAS; docs/design.md."""
 
+    # Descent on inner products, with three and more classes: rows for a weight, at most (mnist as 0..255 gains at 1.4
+    # and loses at 2.9; where 12 and more are, all lose), and classes (leaves100 takes 0.2 to 1.9 times as long); what
+    # a class takes for every pair of rows. Maths: linear SVM, section 13.
+    rows_per_weight: float = 2.0
+    most_classes: int = 64
+    epochs: float = 10.0
     pair: float = 5000.0  # of an interior point step, for a row and a wrong class: 600 ns
     call: float = 5e6  # of an interior point step, for each class: 0.6 ms of calls
     steps: float = 30.0  # of an interior point to 1e-3: 6 to 40 on the data sets of benchmarks/hard
@@ -52,7 +60,8 @@ class FinisherTuning(NamedTuple):
     shared: float = 0.1
     newtons: float = 100.0  # Newton steps of an augmented Lagrangian to 1e-3: 20 to 130 on the same
     sums: float = 5.0  # of the squares of all rows in these
-    steepest: float = 1e12  # C |x|^2 for it: shares of 1 / (C |x|^2) drown in rounding; drawn extremes do from 1e14 on
+    # C |x|^2 for it, and for inner products: shares of 1 / (C |x|^2) drown in rounding; drawn extremes do from 1e14 on.
+    steepest: float = 1e12
     passes: float = 0.002  # of block descent per unit of C |x|^2: the least that was seen, w8a at C = 1000
     scattered: float = 25.0  # of a number of a row in dual descent, of which a visit makes two; timings on news20
     solves: float = 5.0  # of Newton's method from a point of dual descent to 1e-3: 4 to 8 on news20 and tdt2
@@ -104,7 +113,7 @@ def finisher_of(problem: Any, first: str, n_parts: int = 1) -> Finisher | None:
 
 
 def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
-    """Choose the interior point, or one of its relatives; all make a matrix of all unknowns."""
+    """Choose descent on inner products, or the interior point or a relative, which make a matrix of all unknowns."""
     from softmargin.solvers.linear_svm.block_descent import pass_work, step_passes
     from softmargin.solvers.linear_svm.interior_point import InteriorPoint
     from softmargin.solvers.linear_svm.interior_work import is_factor_dear, is_joint, step_work
@@ -112,9 +121,12 @@ def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNIN
     n, k, step, is_dear = len(problem.y), problem.n_classes, step_work(problem), is_factor_dear(problem)
     values = problem.X if isinstance(problem.X, np.ndarray) else problem.X.data
     steepness = float(problem.C.mean()) * (float(np.vdot(values, values)) / n + problem.bias**2)
-    if step.unknowns > InteriorPoint.tuning.max_unknowns:
+    is_shared = values.size > tuning.shared * problem.X.shape[0] * problem.X.shape[1]
+    if is_shared and steepness <= tuning.steepest and _is_wide(problem, tuning):
+        name, whole = "gram_descent", n**2 * (0.5 * problem.X.shape[1] + tuning.epochs * k) + tuning.call * k
+    elif step.unknowns > InteriorPoint.tuning.max_unknowns:
         return None
-    if k == 2 and steepness <= tuning.steepest:
+    elif k == 2 and steepness <= tuning.steepest:
         D = problem.X.shape[1] + 1.0
         if tuning.most_numbers < 3.0 * D**2:
             return None
@@ -131,10 +143,16 @@ def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNIN
             name, steps = "interior_point", tuning.dear_steps if is_dear else tuning.steps
         whole = steps * (step.multiplications + tuning.pair * n * (k - 1) + tuning.call * k)
     passes = whole / pass_work(problem)
-    is_shared = values.size > tuning.shared * problem.X.shape[0] * problem.X.shape[1]
     is_hard = name == "smoothed_newton" and is_dear and is_shared
     needed = (tuning.shared_passes if is_hard else tuning.passes) * steepness
     return Finisher(name, passes / step_passes(problem), needed > passes)
+
+
+def _is_wide(problem: Any, tuning: FinisherTuning) -> bool:
+    """Say whether there are many weights for the rows: then few inner products decide."""
+    (n, d), k = problem.X.shape, problem.n_classes
+    is_small = 2 < k <= tuning.most_classes and float(n) ** 2 <= tuning.most_numbers
+    return is_small and n <= tuning.rows_per_weight * d * (k - 1)
 
 
 def _of_dual_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
