@@ -7,8 +7,8 @@ regularisation to the weakest.
     scores     --race (frame.race)-->  the points that can still be the best go on to the next folds
     the best mean score  -->  one fit to all data, at the tolerance asked for
 
-Where joblib computes on a Dask cluster (``joblib.parallel_config(backend="dask")``), paths are tasks of its workers.
-Scores are then those of as many threads here as these have cores.
+Where joblib is told to use other processes (``joblib.parallel_config(n_jobs=16)``, or ``backend="dask"``), paths are
+their tasks (``distributed.folds``). Scores are those of as many threads here.
 
 Fits to folds end at ``coarse_tol``: the order of scores is settled long before the last digits of an objective. Folds,
 rows and, where there are more threads than these, parts of rows are fitted at the same time. As many folds begin
@@ -31,7 +31,7 @@ from softmargin.backends.arrays import on_host
 from softmargin.core.errors import DataError
 from softmargin.core.parameters import shown
 from softmargin.core.threads import n_threads, spread, threads
-from softmargin.distributed.folds import n_cores, search_client, spread_on
+from softmargin.distributed.folds import search_workers
 from softmargin.estimators.frame.callbacks import with_callbacks
 from softmargin.estimators.frame.data import Data
 from softmargin.estimators.frame.fit import CertifiedEstimator, at_one_moment
@@ -171,8 +171,8 @@ class CrossValidated(CertifiedEstimator):
         numbers = self._start_numbers(data) if self.refit else 0
         keeps_starts = 0 < numbers * race.scores.size <= _MOST_KEPT
         jobs = self._jobs(grid, self._row_data(data, grid), folds, score_params, data.classes, keeps_starts)
-        client = search_client()
-        n_at_once = n_threads() if client is None else n_cores(client)
+        workers = search_workers()
+        n_at_once = n_threads() if workers is None else workers.n_at_once
         best: dict[int, tuple[float, Any]] = {}
         starts: dict[tuple[int, int, int], Any] = {}
         results: list[Result] = []
@@ -180,10 +180,10 @@ class CrossValidated(CertifiedEstimator):
         def run(wave: list[int], mask: Array) -> None:
             missing = mask & ~race.is_scored[wave[0]]
             tasks = tasks_of(wave, missing, n_parts(len(wave) * len(missing), n_at_once, self._most_parts))
-            if client is None:
+            if workers is None:
                 done = spread(lambda task: path_scores(jobs[task.row], task), tasks)
             else:
-                done = spread_on(client, path_scores, jobs, tasks)
+                done = workers.spread(path_scores, jobs, tasks)
             for task, found in zip(tasks, done, strict=True):
                 race.take(*task, found.scores, [result.certificate.residual for result in found.results])
                 results.extend(found.results)
