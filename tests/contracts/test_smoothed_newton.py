@@ -357,7 +357,7 @@ def test_auto_takes_it_for_crammer_singer_where_there_are_many_pairs():
     chosen = find_solver("auto", joint)
     assert isinstance(chosen, HandOver)
     assert chosen.then == SmoothedNewton()
-    few = MulticlassSVM(X[:550], y[:550], multiclass="crammer_singer")
+    few = MulticlassSVM(X[:300], y[:300], multiclass="crammer_singer")
     assert finisher_of(few, "block_descent").name == "interior_point"
     steep = MulticlassSVM(X, y, C=1e4, multiclass="crammer_singer")
     assert finisher_of(steep, "block_descent").name == "interior_point"

@@ -35,10 +35,12 @@ class FinisherTuning(NamedTuple):
     """Works by timings on one core, in multiplications of BLAS; docs/design.md."""
 
     # Descent on inner products, with three and more classes: rows for a weight, at most (mnist as 0..255 gains at 1.4
-    # and loses at 2.9; where 12 and more are, all lose), and classes (leaves100 takes 0.2 to 1.9 times as long); what
-    # a class takes for every pair of rows. Maths: linear SVM, section 13.
+    # and loses at 2.9; where 12 and more are, all lose), classes (leaves100 takes 0.2 to 1.9 times as long), and
+    # weights, at least (autos, flags and bridges as they come, of 375 and fewer, take 2 s where the interior point
+    # takes 0.1; all from 1782 on gain); what a class takes for every pair of rows. Maths: linear SVM, section 13.
     rows_per_weight: float = 2.0
     most_classes: int = 64
+    least_weights: int = 1000
     epochs: float = 10.0
     pair: float = 5000.0  # of an interior point step, for a row and a wrong class: 600 ns
     call: float = 5e6  # of an interior point step, for each class: 0.6 ms of calls
@@ -143,16 +145,19 @@ def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNIN
             name, steps = "interior_point", tuning.dear_steps if is_dear else tuning.steps
         whole = steps * (step.multiplications + tuning.pair * n * (k - 1) + tuning.call * k)
     passes = whole / pass_work(problem)
+    patience = passes / step_passes(problem)
+    if name == "gram_descent":
+        patience = max(patience, tuning.steps)
     is_hard = name == "smoothed_newton" and is_dear and is_shared
     needed = (tuning.shared_passes if is_hard else tuning.passes) * steepness
-    return Finisher(name, passes / step_passes(problem), needed > passes)
+    return Finisher(name, patience, needed > passes)
 
 
 def _is_wide(problem: Any, tuning: FinisherTuning) -> bool:
     """Say whether there are many weights for the rows: then few inner products decide."""
-    (n, d), k = problem.X.shape, problem.n_classes
+    n, k, weights = len(problem.y), problem.n_classes, problem.X.shape[1] * (problem.n_classes - 1)
     is_small = 2 < k <= tuning.most_classes and float(n) ** 2 <= tuning.most_numbers
-    return is_small and n <= tuning.rows_per_weight * d * (k - 1)
+    return is_small and weights >= max(tuning.least_weights, n / tuning.rows_per_weight)
 
 
 def _of_dual_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:

@@ -45,7 +45,8 @@ class TraceInteriorTuning(NamedTuple):
     """Constants of the path."""
 
     # mu falls by this factor where the square of a step is below the second share of the gap (k + 1) mu. By trials on
-    # 234 fits: with a share of 1 the mean number of steps is larger by a quarter, and some do not end.
+    # 234 fits, from another start: with a share of 1 the mean number of steps is larger by a quarter, and some do not
+    # end.
     fall: float = 0.1
     centred: float = 0.1
     room: float = 0.1  # most share of the radius by which W shrinks first; by hand
