@@ -61,6 +61,13 @@ def test_the_weights_are_a_multiple_of_those_the_dual_rows_imply():
     np.testing.assert_allclose(weights, 0.5 * problem.point(alpha).weights)
 
 
+def test_settings_of_other_kinds_are_refused():
+    with pytest.raises(ValueError, match="cache_size must be"):
+        GramDescent(cache_size=-1.0)
+    with pytest.raises((TypeError, ValueError), match="descent must be"):
+        GramDescent(descent="auto")
+
+
 def name_of(problem, **changes):
     finisher = _of_block_descent(problem, 1, FinisherTuning(**changes))
     return None if finisher is None else finisher.name

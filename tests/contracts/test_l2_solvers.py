@@ -102,7 +102,7 @@ def test_solver_reaches_the_optimum_honestly(solver, kernel, has_bias, prices):
 @with_and_without_bias
 def test_estimate_is_what_the_judge_says(solver, kernel, has_bias):
     if solver is SOLVERS["descent"]:
-        pytest.skip("it sums what its last visits found")
+        pytest.skip("its estimate sums the gaps that its last visits found, and is not that of the judge")
     problem = make(*overlapping(), kernel, C=PRICES["vector"], has_bias=has_bias)
     state = solver.start(problem, None, np.random.default_rng(0))
     for _ in range(4):

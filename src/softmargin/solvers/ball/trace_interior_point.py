@@ -79,7 +79,7 @@ class TraceBallInteriorPoint(BallSolver):
         self, problem: ConstrainedProblem, init: BallPoint | None, rng: np.random.Generator
     ) -> TraceInteriorState:
         """Begin at zero, or at ``init``."""
-        checked_ball(problem, "TraceBallInteriorPoint", "BallGradient", TraceBall)
+        _radius(problem)
         check_entrywise(problem, "TraceBallInteriorPoint", "LowRankGradient")
         k, unknowns = problem.shape[1], n_unknowns(min(problem.X.shape), problem.shape[1])
         if unknowns > MOST_UNKNOWNS:
@@ -92,7 +92,7 @@ class TraceBallInteriorPoint(BallSolver):
     def step(self, problem: ConstrainedProblem, state: TraceInteriorState) -> TraceInteriorState:
         """Make a Newton step to the minimum for mu, or for a lower one."""
         rotation = state.rotation = state.rotation or find_rotation(problem.X)
-        radius = checked_ball(problem, "TraceBallInteriorPoint", "BallGradient", TraceBall).radius
+        radius = _radius(problem)
         W = rotation.inward(state.W)
         slope = _slope(problem, state, W)
         if not slope.any():
@@ -119,7 +119,7 @@ class TraceBallInteriorPoint(BallSolver):
 
     def point(self, problem: ConstrainedProblem, state: TraceInteriorState) -> BallPoint:
         """Return W; on the boundary, and without singular values that vanish with mu, where its gap is no larger so."""
-        radius = checked_ball(problem, "TraceBallInteriorPoint", "BallGradient", TraceBall).radius
+        radius = _radius(problem)
         if state.theta > 0.0:
             q, V, _, _ = Slack.of(state.W, state.Q, radius)
             y = np.einsum("cj,cj->j", V, state.Y @ V)
@@ -150,6 +150,11 @@ class TraceBallInteriorPoint(BallSolver):
         return share * W
 
 
+def _radius(problem: ConstrainedProblem) -> float:
+    """Return that of a trace ball; others are refused."""
+    return checked_ball(problem, "TraceBallInteriorPoint", "BallGradient", TraceBall).radius
+
+
 def _slope(problem: ConstrainedProblem, state: TraceInteriorState, W: Array) -> Array:
     """Return F' in the coordinates of W."""
     assert state.rotation is not None
@@ -161,19 +166,15 @@ def _objective(problem: ConstrainedProblem, scores: Array, intercept: Array, W: 
     return losses(problem, scores, intercept) + 0.5 * problem.l2 * float(np.vdot(W, W))
 
 
-class _Line:
+class _Line(NamedTuple):
     """F - mu log det Q - mu log T along a step."""
 
-    def __init__(
-        self,
-        problem: ConstrainedProblem,
-        state: TraceInteriorState,
-        W: Array,
-        step: BarrierStep,
-        move: Array,
-        radius: float,
-    ) -> None:
-        self.problem, self.state, self.W, self.step, self.move, self.radius = problem, state, W, step, move, radius
+    problem: ConstrainedProblem
+    state: TraceInteriorState
+    W: Array
+    step: BarrierStep
+    move: Array  # of the scores
+    radius: float
 
     def search(self, longest: float, tuning: TraceInteriorTuning) -> float:
         """Return the t up to the longest from which on shorter ones raise the function; 0 where none is below it."""

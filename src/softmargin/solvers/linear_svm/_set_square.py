@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.core.threads import n_threads
-from softmargin.kernels import Linear
 from softmargin.kernels.points import take_rows
-from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import product, rmatmul
-from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM
 from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent, KernelDescentState
+from softmargin.solvers.linear_svm._inner_products import with_inner_products
 
 __all__ = ["SetSquare", "SquareTuning"]
 
@@ -65,9 +63,7 @@ class SetSquare:
         problem, m = self.problem, len(rows)
         X = take_rows(problem.X, rows)
         megabytes = self.tuning.room * m * m * X.dtype.itemsize / 1e6
-        gram = Gram(Linear(), X, bias=problem.bias, cache_size=megabytes)
-        own: dict[str, Any] = {"multiclass": problem.multiclass, "n_classes": problem.n_classes}
-        part = KernelMulticlassSVM(gram, problem.y[rows], C=problem.C[rows], **own)
+        part = with_inner_products(problem, X, rows, megabytes)
         before = alpha[rows]
         scores = product(X, weights[:-1]) + problem.bias * weights[-1]
         state = KernelDescentState(before.copy(), scores, part.gaps(before, scores), np.arange(m), random, m)

@@ -4,8 +4,8 @@
 
 A visit to a row on X costs 2 d k multiplications, and sees every other row through W. On the square of K over a working
 set a visit costs k for each of its rows, rows are visited again and again before others, and Newton steps end what
-crawls. So it takes a hundredth of the passes where C |x|^2 is large, and pays where the square of the set takes less
-work than these. No more of K than the square is ever in memory.                     maths: linear SVM, section 13
+crawls. It pays where C |x|^2 is large and rows are not many times as many as weights. No more of K than the square is
+ever in memory.                                                                        maths: linear SVM, section 13
 """
 
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from softmargin.core.parameters import POSITIVE, is_instance
 from softmargin.core.protocols import BlockDualProblem
-from softmargin.kernels import Linear
-from softmargin.matrices.gram import Gram
 from softmargin.problems.kernel_multiclass_svm import KernelMulticlassSVM
 from softmargin.problems.multiclass_svm import DualPoint
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.kernel_svm.block_descent import KernelBlockDescent, KernelDescentState
 from softmargin.solvers.linear_svm._block_loop import demand_finite
+from softmargin.solvers.linear_svm._inner_products import with_inner_products
 
 __all__ = ["GramDescent", "GramDescentState"]
 
@@ -47,6 +47,7 @@ class GramDescent(Resumable):
     descent: KernelBlockDescent = KernelBlockDescent()
     cache_size: float = 1000.0
 
+    allowed: ClassVar = {"descent": (is_instance(KernelBlockDescent),), "cache_size": (POSITIVE,)}
     needs: ClassVar[tuple[type, ...]] = (BlockDualProblem,)
     state_type = GramDescentState
 
@@ -54,8 +55,7 @@ class GramDescent(Resumable):
         """Begin at the dual rows of a first point, or at zero."""
         twin = self._twin(problem)
         demand_finite(twin.gram.diagonal)
-        own = vars(self.descent.start(twin, init, rng))
-        state = GramDescentState(**own)
+        state = GramDescentState(**vars(self.descent.start(twin, init, rng)))
         state.twin = twin
         return state
 
@@ -79,7 +79,4 @@ class GramDescent(Resumable):
         return state.twin
 
     def _twin(self, problem: BlockDualProblem) -> KernelMulticlassSVM:
-        """Return the same problem, posed with the inner products."""
-        gram = Gram(Linear(), problem.X, bias=problem.bias, cache_size=self.cache_size)
-        own: dict[str, Any] = {"multiclass": problem.multiclass, "n_classes": problem.n_classes}
-        return KernelMulticlassSVM(gram, problem.y, C=problem.C, **own)
+        return with_inner_products(problem, problem.X, slice(None), self.cache_size)
