@@ -11,8 +11,9 @@ from softmargin.data import blobs
 from softmargin.estimators.posing.auto import find_solver
 from softmargin.estimators.posing.finishers import FinisherTuning, _of_block_descent, finisher_of
 from softmargin.problems import MulticlassSVM
-from softmargin.run import Stop, solve
-from softmargin.solvers import DualBlockDescent, GramDescent, HandOver
+from softmargin.run import Status, Stop, solve
+from softmargin.solvers import DualBlockDescent, GramDescent, HandOver, InteriorPoint
+from softmargin.solvers.linear_svm.block_descent import pass_work, step_passes
 
 
 def wide(n=40, d=400, k=4, *, size=1.0, share=1.0, seed=0, **settings):
@@ -76,21 +77,73 @@ def name_of(problem, **changes):
 def test_auto_takes_it_where_weights_are_many():
     assert name_of(wide()) == "gram_descent"
     assert name_of(wide(share=0.3)) == "gram_descent"
+    assert name_of(wide(n=2300)) == "gram_descent"
     assert name_of(wide(n=2500)) != "gram_descent"  # more than two rows for a weight
+    assert name_of(wide(n=2500), many_weights=1200) == "gram_descent"
+    assert name_of(wide(n=2500), many_weights=1200, rows_per_weight_of_many=2.0) != "gram_descent"
     assert name_of(wide(d=300)) != "gram_descent"  # few weights: the interior point is cheap
     assert name_of(wide(k=2)) != "gram_descent"
     assert name_of(wide(n=60, share=0.05)) != "gram_descent"  # texts
     assert name_of(wide(k=4), most_classes=3) != "gram_descent"
-    assert name_of(wide(n=40), most_numbers=39.0**2) != "gram_descent"
+    assert name_of(wide(n=40), most_rows=39) != "gram_descent"
     assert name_of(wide(size=1e7)) != "gram_descent"  # absurd numbers
+
+
+@pytest.mark.parametrize("as_given", [np.asarray, csr_matrix])
+def test_features_that_others_imply_bring_no_weights(as_given):
+    rng = np.random.default_rng(0)
+    few, y = 10.0 ** rng.uniform(-3.0, 3.0, 40) * rng.standard_normal((400, 40)), np.arange(400) % 4
+    implied = few @ rng.standard_normal((40, 360))
+    for rest, is_taken in ((implied, False), (rng.standard_normal((400, 360)), True)):
+        X = np.hstack([few, rest, np.zeros((400, 1))])
+        X *= 1e4 / np.linalg.norm(X)
+        assert (name_of(MulticlassSVM(as_given(X), y)) == "gram_descent") is is_taken
+
+
+def test_numbers_out_of_range_have_a_rank():
+    X, y = np.random.default_rng(0).standard_normal((30, 400)), np.arange(30) % 4
+    X[:, :200] *= 1e-200
+    assert name_of(MulticlassSVM(X, y)) == "gram_descent"
+    assert name_of(MulticlassSVM(1e-300 * X, y)) == "gram_descent"
+    assert name_of(MulticlassSVM(0.0 * X, y)) != "gram_descent"
 
 
 def test_it_waits_for_block_descent_unless_that_is_hopeless():
     gentle, raw = wide(size=1.0), wide(size=1e4)
-    assert find_solver("auto", raw) == GramDescent()
+    last = HandOver(GramDescent(), InteriorPoint(), patience=1.0)
+    assert find_solver("auto", raw) == last
     chosen = find_solver("auto", gentle)
-    assert chosen == HandOver(DualBlockDescent(), GramDescent(), patience=1.0)
-    assert chosen.patience == finisher_of(gentle, "block_descent").patience == FinisherTuning().steps
+    assert chosen == HandOver(DualBlockDescent(), last, patience=1.0)
+    finisher = finisher_of(gentle, "block_descent")
+    assert chosen.patience == finisher.patience == FinisherTuning().steps
+    assert chosen.then.patience == finisher.then.patience
+    # Work, not steps: that of the interior point alone.
+    alone = _of_block_descent(gentle, 1, FinisherTuning(most_classes=2))
+    assert alone.name == finisher.then.name == "interior_point"
+    assert finisher.then.patience == pytest.approx(alone.patience * pass_work(gentle) * step_passes(gentle))
+    assert finisher_of(wide(d=4000), "block_descent").then is None  # its Newton matrix would be too large
+
+
+def test_where_it_stalls_the_interior_point_finishes():
+    """Classes overlap in few directions, beside many that are too faint to part them."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 400))
+    X[:, 5:] *= 1e-5
+    X[:, :5] *= 1e3
+    problem = MulticlassSVM(X, rng.integers(0, 4, 300), C=100.0)
+    pair = HandOver(GramDescent(), InteriorPoint(), patience=1e8)
+    result = solve(problem, pair, stop=Stop(1e-4, 300), rng=0)
+    assert result.status is Status.CONVERGED
+    assert [row.solver for row in result.trace][-1] == "InteriorPoint"
+
+
+def test_the_work_that_it_counts_rises_with_every_step():
+    problem, solver = wide(n=300, size=30.0), GramDescent()
+    state = solver.start(problem, None, np.random.default_rng(0))
+    works = [solver.work_done(solver.step(problem, state)) for _ in range(3)]
+    assert 0.0 < works[0] < works[1] < works[2]
+    # An epoch over a set of one piece visits every pair of its rows, some times.
+    assert 100**2 < works[0] < 1e4 * 300**2
 
 
 @pytest.mark.parametrize("multiclass", LOSS_NAMES)

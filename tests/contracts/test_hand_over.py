@@ -62,6 +62,14 @@ class Second(DualBlockDescent):
     """The finisher by another name."""
 
 
+@dataclass(frozen=True)
+class Working(Idle):
+    """One that counts its work: some of it in every step."""
+
+    def work_done(self, state):
+        return 1.5e3 if state.screened > 0.5 else 9e3
+
+
 def handing(first, then, patience):
     """Look after few steps: these problems are small."""
     return HandOver(first, then, patience=patience, tuning=HandOverTuning(fewest=1))
@@ -218,6 +226,11 @@ def ridge():
     return softmax_problem(30.0 * X, y, penalty=L2(0.1), C=10.0)
 
 
+def three():
+    """Pairs of a pair: the second of three counts its work."""
+    return handing(Idle(), handing(Working(), Second(), 4e3), 8.0)
+
+
 PAIRS = {
     "stalled": (pair(), lambda: make_problem("tiles"), 1e-6),
     "at once": (pair(DualBlockDescent(), patience=1.0), lambda: make_problem("bias"), 1e-6),
@@ -233,6 +246,41 @@ def test_every_pair_keeps_the_contract(name):
     result = solve(make(), solver, stop=Stop(0.0, 12), rng=0)
     assert len(set(solvers_of(result))) == 2  # else the contract would be that of the first alone
     check_solver(solver, make, tol=tol)
+
+
+def test_three_in_turn_keep_the_contract():
+    result = solve(make_problem("tiles"), three(), stop=Stop(0.0, 12), rng=0)
+    assert list(dict.fromkeys(solvers_of(result))) == ["Idle", "Working", "Second"]
+    check_solver(three(), lambda: make_problem("tiles"), tol=1e-6)
+
+
+@pytest.mark.parametrize("cut", range(1, 12))
+def test_a_checkpoint_holds_who_of_three_is_at_work(cut, tmp_path):
+    def make():
+        return make_problem("tiles")
+
+    whole = solve(make(), three(), stop=Stop(0.0, 12), rng=0)
+    solve(make(), three(), stop=Stop(0.0, cut), rng=0, watchers=[Checkpoint(tmp_path / "run", every=0.0)])
+    rest = solve(make(), three(), stop=Stop(0.0, 12), resume=load_checkpoint(tmp_path / "run", three()))
+    assert solvers_of(rest)[-1] == "Second"
+    np.testing.assert_array_equal(rest.point.alpha, whole.point.alpha)
+
+
+def test_each_of_three_is_judged_by_its_own_patience():
+    solver = three()
+    state = HandOverState([None])
+    assert solver.pairs == (solver, solver.then)
+    state.steps = 1.0
+    assert solver.wants_certificate(state)
+    state.turn = 1
+    assert not solver.wants_certificate(state)
+    state.steps = 500.0  # an eighth of 4000
+    assert solver.wants_certificate(state)
+    state.next_at = 300.0
+    assert not solver.wants_certificate(state)
+    state.turn = 2
+    assert not solver.has_finisher(state)
+    assert not solver.wants_certificate(state)
 
 
 @pytest.mark.parametrize("cut", range(1, 8))

@@ -424,7 +424,8 @@ class Solver(Protocol[P_contra, Point, State]):
     One that runs others in turn (``HandOver``) has more: ``wants_certificate(state) -> bool`` asks for the certificate
     of a state, ``told(problem, state, certificate, tol) -> bool`` sees each one before the next step and says whether
     another solver is at work from then on, ``at_work(state)`` is that solver, ``fresh(problem, state)`` a first state
-    of it, and ``has_finisher(state) -> bool`` says whether one waits still: then a run that stands still goes on.
+    of it, and ``has_finisher(state) -> bool`` says whether one waits still: then a run that stands still goes on. A
+    solver whose steps are not alike counts its own work for it, ``work_done(state) -> float``, in multiplications.
     """
 
     needs: ClassVar[tuple[type, ...]]

@@ -3,7 +3,7 @@
     distance    delta = (P - D) / D         of a certificate; it falls also where (P - D) / P is still near 1
     rate        delta_0 after t_0 steps, delta_1 after t_1 >= 2 t_0: exp(-r t), or the power t^-p, through both
     left        the geometric mean of the t at which both reach tol, less t_1; infinite where the distance did not fall
-    rule        left > slack * patience     hands the point over, once and for good
+    rule        left > slack * patience     hands the point over for good
 
 Gaps of block descent fall faster than by a power, and slower than by the rate of the moment (docs/design.md). They rise
 now and then, as P does not fall with every step: so t_0 lies half of all steps back, or more.
@@ -11,7 +11,10 @@ now and then, as P does not fall with every step: so t_0 lies half of all steps 
 ``patience`` is the whole work of the finisher in steps of the first solver, by a count of their multiplications
 (``estimators.posing.finishers``). So the rule reads no clock: the same seed hands over after the same step, and a
 resumed run as the whole one. Until the first solver has made so many steps that the finisher might have been done for a
-share of their work, nothing is decided: a fit that is nearly done is left alone.
+share of their work, nothing is decided: a fit that is nearly done is left alone. Where steps are not alike, the first
+solver counts its own work, in the unit of the patience (``work_done``).
+
+The one that finishes may be such a pair itself: then there are three in turn, or more.
 """
 
 import math
@@ -45,11 +48,11 @@ class HandOverState:
     """The state of the solver at work, and what the rule remembers."""
 
     states: list[Any]  # one: a list, so that a checkpoint names its arrays "0.alpha"
-    has_handed: bool = False
-    steps: int = 0  # of the first solver
-    judged_at: int = 0  # t_0, its steps at an earlier certificate
+    turn: int = 0  # how many have handed over
+    steps: float = 0.0  # of the solver at work, or the work of those
+    judged_at: float = 0.0  # t_0, its steps at an earlier certificate
     distance: float = math.inf  # (P - D) / D there
-    next_at: int = 0  # the same of the one that follows as t_0, after twice its steps
+    next_at: float = 0.0  # the same of the one that follows as t_0, after twice its steps
     next_distance: float = math.inf
 
 
@@ -62,9 +65,10 @@ class HandOver(CheckedFields):
     first : Solver
         The one that is fast where it is not slow.
     then : Solver
-        The one that finishes. It starts at the point of the first.
+        The one that finishes, or the next pair. It starts at the point of the first.
     patience : float
-        How many steps of the first cost as much as the whole run of the second.
+        How many steps of the first cost as much as the whole run of the second; where the first counts its own work,
+        this work.
     tuning : HandOverTuning
 
     Examples
@@ -90,6 +94,11 @@ class HandOver(CheckedFields):
         return (*self.first.needs, *self.then.needs)
 
     @cached_property
+    def pairs(self) -> tuple["HandOver", ...]:
+        """Return this pair, and those that follow it."""
+        return (self, *self.then.pairs) if isinstance(self.then, HandOver) else (self,)
+
+    @cached_property
     def first_look(self) -> int:
         """After how many steps the first solver is judged, at the earliest."""
         fewest = min(self.tuning.fewest, math.ceil(self.patience))
@@ -97,7 +106,7 @@ class HandOver(CheckedFields):
 
     def at_work(self, state: HandOverState) -> Solver[Any, Any, Any]:
         """Return the solver whose turn it is."""
-        return self.then if state.has_handed else self.first
+        return self.pairs[state.turn].first if self.has_finisher(state) else self.pairs[-1].then
 
     def start(self, problem: Any, init: Any, rng: np.random.Generator) -> HandOverState:
         """Start the first solver."""
@@ -109,8 +118,10 @@ class HandOver(CheckedFields):
 
     def step(self, problem: Any, state: HandOverState) -> HandOverState:
         """Make a step of the solver at work."""
-        state.states[0] = self.at_work(state).step(problem, state.states[0])
-        state.steps += not state.has_handed
+        solver = self.at_work(state)
+        state.states[0] = solver.step(problem, state.states[0])
+        count = getattr(solver, "work_done", None)
+        state.steps = state.steps + 1.0 if count is None else count(state.states[0])
         return state
 
     def point(self, problem: Any, state: HandOverState) -> Any:
@@ -127,8 +138,8 @@ class HandOver(CheckedFields):
         return rule is not None and bool(rule(problem, state.states[0]))
 
     def has_finisher(self, state: HandOverState) -> bool:
-        """Say whether the second solver waits for its turn."""
-        return not state.has_handed
+        """Say whether another solver waits for its turn."""
+        return state.turn < len(self.pairs)
 
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> HandOverState:
         """Rebuild the state from a checkpoint."""
@@ -139,27 +150,28 @@ class HandOver(CheckedFields):
 
     def wants_certificate(self, state: HandOverState) -> bool:
         """Ask for a certificate after a share of the patience, twice that, four times that, ..."""
-        if state.has_handed or state.steps < self.first_look:
-            return False
-        looks, rest = divmod(state.steps, self.first_look)
-        return rest == 0 and looks & (looks - 1) == 0
+        return self.has_finisher(state) and state.steps >= max(self.pairs[state.turn].first_look, 2.0 * state.next_at)
 
     def told(self, problem: Any, state: HandOverState, certificate: Certificate, tol: float) -> bool:
         """Hand over at a certificate of this state that shows a stall; say whether it did."""
-        if state.has_handed or 0 < state.steps < self.first_look:
+        if not self.has_finisher(state):
+            return False
+        pair = self.pairs[state.turn]
+        if 0 < state.steps < pair.first_look:
             return False
         distance = distance_of(certificate)
-        if state.steps >= 2 * state.next_at:
+        if state.steps >= 2.0 * state.next_at:
             state.judged_at, state.distance = state.next_at, state.next_distance
             state.next_at, state.next_distance = state.steps, distance
         left = steps_left(state.distance, distance, state.judged_at, state.steps, tol) if state.steps else 0.0
-        if left > self.tuning.slack * self.patience:
-            point = self.first.point(problem, state.states[0])
-            # Before the old state goes, the new one may fail for lack of time.
-            state.states = [self.then.start(problem, point, np.random.default_rng(state.steps))]
-            state.has_handed = True
-            return True
-        return False
+        if left <= pair.tuning.slack * pair.patience:
+            return False
+        point, rng = pair.first.point(problem, state.states[0]), np.random.default_rng(int(state.steps))
+        following = HandOverState([], state.turn + 1)
+        # Before the old state goes, the new one may fail for lack of time.
+        following.states.append(self.at_work(following).start(problem, point, rng))
+        vars(state).update(vars(following))
+        return True
 
 
 def distance_of(certificate: Certificate) -> float:
@@ -170,7 +182,7 @@ def distance_of(certificate: Certificate) -> float:
     return residual / (1.0 - residual) if residual < 1.0 else math.inf
 
 
-def steps_left(before: float, now: float, t_before: int, t_now: int, tol: float) -> float:
+def steps_left(before: float, now: float, t_before: float, t_now: float, tol: float) -> float:
     """Return how many steps are left to ``tol``, given two distances and after how many steps they were found."""
     if not now > tol:
         return 0.0

@@ -15,7 +15,7 @@ from softmargin.core.parameters import (
 )
 from softmargin.core.protocols import ManyProblems, PairsProblem
 from softmargin.core.threads import n_threads
-from softmargin.estimators.posing.finishers import finisher_of
+from softmargin.estimators.posing.finishers import Finisher, finisher_of
 from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import SCATTERED, row_squares
 from softmargin.problems import EveryPair, KernelOneVsOne, OneVsRest
@@ -73,7 +73,14 @@ def find_solver(solver: Any, problem: Any) -> Any:
     finisher = finisher_of(part, name, n_parts) if is_auto else None
     if finisher is None:
         return first
+    return _handing_over(first, finisher, problem, part)
+
+
+def _handing_over(first: Any, finisher: Finisher, problem: Any, part: Any) -> Any:
+    """Return the pair of a solver and its finisher, which may have one, too."""
     then = _made_ready(_by_name(finisher.name, part), problem, part)
+    if finisher.then is not None:
+        then = _handing_over(then, finisher.then, problem, part)
     return then if finisher.is_hopeless else solvers.HandOver(first, then, patience=finisher.patience)
 
 

@@ -1,11 +1,11 @@
 """Who finishes where the solver of ``auto`` stalls, and how much that costs beside a step of the first one.
 
     kind            first            who finishes
-    linear hinge    block descent    descent on inner products, where there are half as many weights as rows or more,
-                                     and rows share features; else the interior point, where its Newton matrix is small
-                                     enough, or Newton's method on smoothed hinges, with Crammer-Singer and where a
-                                     factor of this matrix is dear; of two classes the augmented Lagrangian, where
-                                     C |x|^2 is not absurd
+    linear hinge    block descent    descent on inner products, where there are many weights for the rows, and rows
+                                     share features. Where it stalls, too, and else at once, the interior point, where
+                                     its Newton matrix is small enough, or Newton's method on smoothed hinges, with
+                                     Crammer-Singer and where a factor of this matrix is dear; of two classes the
+                                     augmented Lagrangian, where C |x|^2 is not absurd
     linear squared  dual descent     Newton's method, by samples where products with X would take more work
     softmax ridge   dual descent     Newton's method by conjugate gradients, where X is dense, or has no more features
                                      than rows and three classes or more
@@ -25,6 +25,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import dpstrf
 
 from softmargin.core.threads import n_threads
 
@@ -34,13 +35,20 @@ __all__ = ["Finisher", "FinisherTuning", "finisher_of"]
 class FinisherTuning(NamedTuple):
     """Works by timings on one core, in multiplications of BLAS; docs/design.md."""
 
-    # Descent on inner products, with three and more classes: rows for a weight, at most (mnist as 0..255 gains at 1.4
-    # and loses at 2.9; where 12 and more are, all lose), classes (leaves100 takes 0.2 to 1.9 times as long), and
-    # weights, at least (autos, flags and bridges as they come, of 375 and fewer, take 2 s where the interior point
-    # takes 0.1; all from 1782 on gain); what a class takes for every pair of rows. Maths: linear SVM, section 13.
+    # Descent on inner products, with three and more classes: rows for a weight, at most (pixels of mnist in squares of
+    # four, 1764 weights, gain or lose at 2.3; with 400 and 784 pixels they gain up to 3.6, where C = 100 on 0..255
+    # loses; 12 and more lose), rows (by hand: as many as were tried), classes (leaves100 takes 0.2 to 1.9 times as
+    # long), and weights, at least (autos, flags and bridges as they come, of 375 and fewer, take 2 s where the interior
+    # point takes 0.1). The rank by so many rows, and what rounding leaves of a unit column; what a class takes for
+    # every pair of rows. Maths: linear SVM, section 13.
     rows_per_weight: float = 2.0
+    rows_per_weight_of_many: float = 3.7
+    many_weights: int = 3000
+    most_rows: int = 20_000
     most_classes: int = 64
     least_weights: int = 1000
+    rank_rows: int = 2000
+    rank_tol: float = 1e-10
     epochs: float = 10.0
     pair: float = 5000.0  # of an interior point step, for a row and a wrong class: 600 ns
     call: float = 5e6  # of an interior point step, for each class: 0.6 ms of calls
@@ -101,8 +109,9 @@ class Finisher(NamedTuple):
     """The one that finishes."""
 
     name: str
-    patience: float  # its whole work, in steps of the first solver
+    patience: float  # its whole work, in steps of the first solver, or in multiplications where that counts these
     is_hopeless: bool  # for the first solver: the finisher shall start at once
+    then: "Finisher | None" = None  # who finishes where this one stalls, too
 
 
 TUNING = FinisherTuning()
@@ -115,49 +124,79 @@ def finisher_of(problem: Any, first: str, n_parts: int = 1) -> Finisher | None:
 
 
 def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
-    """Choose descent on inner products, or the interior point or a relative, which make a matrix of all unknowns."""
+    """Choose descent on inner products, or the interior point or a relative, which may follow it."""
     from softmargin.solvers.linear_svm.block_descent import pass_work, step_passes
-    from softmargin.solvers.linear_svm.interior_point import InteriorPoint
-    from softmargin.solvers.linear_svm.interior_work import is_factor_dear, is_joint, step_work
+    from softmargin.solvers.linear_svm.interior_work import is_factor_dear
 
-    n, k, step, is_dear = len(problem.y), problem.n_classes, step_work(problem), is_factor_dear(problem)
+    n, k = len(problem.y), problem.n_classes
     values = problem.X if isinstance(problem.X, np.ndarray) else problem.X.data
     steepness = float(problem.C.mean()) * (float(np.vdot(values, values)) / n + problem.bias**2)
     is_shared = values.size > tuning.shared * problem.X.shape[0] * problem.X.shape[1]
+    found, after = _of_newton_matrix(problem, n_parts, steepness, tuning), None
     if is_shared and steepness <= tuning.steepest and _is_wide(problem, tuning):
-        name, whole = "gram_descent", n**2 * (0.5 * problem.X.shape[1] + tuning.epochs * k) + tuning.call * k
-    elif step.unknowns > InteriorPoint.tuning.max_unknowns:
+        after = None if found is None else Finisher(*found, is_hopeless=False)
+        found = "gram_descent", n**2 * (0.5 * problem.X.shape[1] + tuning.epochs * k) + tuning.call * k
+    if found is None:
         return None
-    elif k == 2 and steepness <= tuning.steepest:
-        D = problem.X.shape[1] + 1.0
-        if tuning.most_numbers < 3.0 * D**2:
-            return None
-        newton = D**3 / 3.0 + 2.0 * tuning.scattered * values.size + tuning.call
-        name, whole = "augmented_lagrangian", tuning.newtons * newton + tuning.sums * step.multiplications
-    elif n_parts * step.numbers > tuning.most_numbers:
-        return None
-    else:
-        is_joined = is_joint(problem)
-        is_worth = is_dear or (is_joined and n * (k - 1) >= tuning.joint_pairs)
-        if is_worth and steepness <= (tuning.joint_steepness if is_joined else tuning.smooth_steepness):
-            name, steps = "smoothed_newton", tuning.smooth_steps if is_dear else tuning.joint_steps
-        else:
-            name, steps = "interior_point", tuning.dear_steps if is_dear else tuning.steps
-        whole = steps * (step.multiplications + tuning.pair * n * (k - 1) + tuning.call * k)
+    name, whole = found
     passes = whole / pass_work(problem)
     patience = passes / step_passes(problem)
     if name == "gram_descent":
         patience = max(patience, tuning.steps)
-    is_hard = name == "smoothed_newton" and is_dear and is_shared
+    is_hard = name == "smoothed_newton" and is_shared and is_factor_dear(problem)
     needed = (tuning.shared_passes if is_hard else tuning.passes) * steepness
-    return Finisher(name, patience, needed > passes)
+    return Finisher(name, patience, needed > passes, after)
+
+
+def _of_newton_matrix(problem: Any, n_parts: int, steepness: float, tuning: FinisherTuning) -> tuple[str, float] | None:
+    """Choose the interior point or a relative, which make a matrix of all unknowns; None where it is too large.
+
+    Returns its name and its whole work.
+    """
+    from softmargin.solvers.linear_svm.interior_point import InteriorPoint
+    from softmargin.solvers.linear_svm.interior_work import is_factor_dear, is_joint, step_work
+
+    n, k, step, is_dear = len(problem.y), problem.n_classes, step_work(problem), is_factor_dear(problem)
+    if step.unknowns > InteriorPoint.tuning.max_unknowns:
+        return None
+    if k == 2 and steepness <= tuning.steepest:
+        D, entries = problem.X.shape[1] + 1.0, problem.X.size  # of an array or the nonzeros
+        newton = D**3 / 3.0 + 2.0 * tuning.scattered * entries + tuning.call
+        whole = tuning.newtons * newton + tuning.sums * step.multiplications
+        return None if tuning.most_numbers < 3.0 * D**2 else ("augmented_lagrangian", whole)
+    if n_parts * step.numbers > tuning.most_numbers:
+        return None
+    is_joined = is_joint(problem)
+    is_worth = is_dear or (is_joined and n * (k - 1) >= tuning.joint_pairs)
+    if is_worth and steepness <= (tuning.joint_steepness if is_joined else tuning.smooth_steepness):
+        name, steps = "smoothed_newton", tuning.smooth_steps if is_dear else tuning.joint_steps
+    else:
+        name, steps = "interior_point", tuning.dear_steps if is_dear else tuning.steps
+    return name, steps * (step.multiplications + tuning.pair * n * (k - 1) + tuning.call * k)
 
 
 def _is_wide(problem: Any, tuning: FinisherTuning) -> bool:
-    """Say whether there are many weights for the rows: then few inner products decide."""
-    n, k, weights = len(problem.y), problem.n_classes, problem.X.shape[1] * (problem.n_classes - 1)
-    is_small = 2 < k <= tuning.most_classes and float(n) ** 2 <= tuning.most_numbers
-    return is_small and weights >= max(tuning.least_weights, n / tuning.rows_per_weight)
+    """Say whether there are many weights for the rows: then few inner products decide.
+
+    Features that others imply bring none: codes of categories, sums, repeated columns.
+    """
+    n, k = len(problem.y), problem.n_classes
+    weights = problem.X.shape[1] * (k - 1)
+    if not 2 < k <= tuning.most_classes or n > tuning.most_rows or weights < tuning.least_weights:
+        return False
+    most = tuning.rows_per_weight if weights < tuning.many_weights else tuning.rows_per_weight_of_many
+    return n <= most * weights and n <= most * _rank(problem.X, tuning) * (k - 1)
+
+
+def _rank(X: Any, tuning: FinisherTuning) -> int:
+    """Return the rank of some rows, evenly spaced: by a factor, with pivots, of the inner products of unit columns."""
+    some = X[:: max(X.shape[0] // tuning.rank_rows, 1)]
+    some = some if isinstance(some, np.ndarray) else some.toarray()
+    some = some[:, some.any(axis=0)].astype(np.float64)
+    some /= np.abs(some).max(axis=0)  # squares of what follows are in range
+    unit = some / np.linalg.norm(some, axis=0)
+    products = unit.T @ unit if unit.shape[1] <= unit.shape[0] else unit @ unit.T
+    return int(dpstrf(products, tol=tuning.rank_tol, lower=True)[2]) if products.size else 0
 
 
 def _of_dual_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:

@@ -77,6 +77,7 @@ class KernelDescentState:
     largest_set: int
     moved: float = 0.0  # share of the last working set
     credit: float = 0.0  # multiplications of epochs, less those of Newton steps
+    work: float = 0.0  # multiplications of both
     damping: float = 0.0  # of the next Newton step
     epochs: int = 0  # of the last round
     scale: float = 1.0  # of the model, as a multiple of alpha

@@ -245,6 +245,7 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
             for n_epochs in range(1, epochs + 1):
                 found = part.epoch(rng, is_single=is_single, target=target)
                 state.credit += part.work_done
+                state.work += part.work_done
                 part.turn_back()
                 if found <= target or n_epochs == epochs or is_time_up():
                     break
@@ -255,7 +256,9 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
                     before = found
                 elif n_epochs % every == 0:
                     left = _steps_left(before, found, target) * every * part.work_done
-                    state.credit -= part.face_step(min(state.credit, left))
+                    newton = part.face_step(min(state.credit, left))
+                    state.credit -= newton
+                    state.work += newton
                     before = found
                 part.push_on()
             if n_epochs > patience and not is_time_up():
