@@ -31,7 +31,7 @@ def hard_data(rng):
     """Return few samples of very different scale, with offsets, in either precision and layout."""
     n, d, k = int(rng.integers(4, 14)), int(rng.integers(1, 5)), int(rng.integers(2, 5))
     X = rng.standard_normal((n, d)) * 10.0 ** rng.integers(-3, 4, d)
-    X += rng.choice([0.0, 0.0, 1.0, 1e3, 1e6, 1e9]) * rng.choice([0.0, 1.0], d)
+    X += rng.choice([0.0, 0.0, 1.0, 1e3, 1e6, 1e9, 1e12]) * rng.choice([0.0, 1.0], d)
     if rng.random() < 0.3:
         X[rng.random(n) < 0.5] += 10.0 ** rng.integers(0, 9)  # two clusters far apart
     y = rng.permutation(np.arange(n) % k)
@@ -69,6 +69,47 @@ def test_linear_svms(seed):
     point = point._replace(alpha=alpha)
     dual = exact.joint_dual(problem, K, problem.feasible(alpha))
     check(problem, point, exact.linear_primal(problem, point.weights), dual)
+
+
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_linear_svms_of_one_vs_rest(seed):
+    """Judged together: products with X are shared."""
+    rng = np.random.default_rng([SEED, seed, 4])
+    X, y, C, k = hard_data(rng)
+    bias = float(rng.choice([0.0, 1.0, 7.3]))
+    parts = [MulticlassSVM(X, (y == c).astype(int), C=C, n_classes=2, bias=bias) for c in range(k)]
+    for part in parts:
+        part.X = parts[0].X
+    points = [solve(part, DualBlockDescent(), stop=Stop(1e-9, 50), rng=seed).point for part in parts]
+    K = exact.gram(Linear(), X, bias)
+    with np.errstate(all="ignore"):
+        found = MulticlassSVM.certificates_of(parts, points)
+    for part, point, certificate in zip(parts, points, found, strict=True):
+        assert not certificate.primal < exact.linear_primal(part, point.weights)
+        assert not certificate.bound > max(exact.joint_dual(part, K, part.feasible(point.alpha)), 0)
+
+
+def dates(k=3, *, offset=1e12, spread=1e4):
+    """Return samples with a column far from zero, at classes that overlap."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 3)), np.arange(300) % k
+    X[:, 0] += y
+    return X * [1.0, spread, 1.0] + [0.0, offset, 0.0], y
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+def test_a_column_far_from_zero_leaves_a_bound(k, bias):
+    """Sums of it cancel: without a shift by the mean their errors, squared, are far above the optimum."""
+    X, y = dates(k)
+    problem = MulticlassSVM(X, y, bias=bias)
+    alpha = np.zeros((300, k))
+    alpha[np.arange(300), y] = 0.25
+    alpha[np.arange(300), (y + 1) % k] = -0.25  # every class sums to zero
+    found = problem.dual(alpha)
+    K = exact.gram(Linear(), X, bias)
+    dual = exact.joint_dual(problem, K, problem.feasible(alpha))
+    assert abs(Fraction(found.value) - Fraction(str(dual))) <= found.error <= 1e-3 * abs(float(dual))
 
 
 @pytest.mark.parametrize("seed", range(COUNT))

@@ -86,6 +86,66 @@ def test_the_newton_matrix_is_the_sum_over_samples(name, form):
     )
 
 
+def far_problem(k, multiclass="weston_watkins", offset=300.0, spread=1.0, *, C=1.0):
+    """Return features of which two are far from zero for their spread, and classes that overlap."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 4)), np.arange(200) % k
+    X[:, :2] += y[:, None]
+    return MulticlassSVM(
+        offset * np.array([0.0, 1.0, -2.0, 0.0]) + X * [1.0, spread, spread, 1.0],
+        y,
+        C=C,
+        multiclass=multiclass,
+        bias=2.0,
+    )
+
+
+@both_losses
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("C", [1.0, 1e8], ids=["last class left out", "all classes"])
+def test_features_far_from_zero_are_shifted_and_solutions_are_the_same(k, multiclass, C, monkeypatch):
+    found = []
+    for far in (30.0, np.inf):
+        monkeypatch.setattr("softmargin.solvers.linear_svm._label_groups.FAR", far)
+        problem, solver = far_problem(k, multiclass, C=C), InteriorPoint()
+        state = solver.start(problem, None, None)
+        here = solver._evaluate(problem, state)
+        assert (state.groups.means is None) is (far == np.inf)
+        right = state.groups.adjoint(np.random.default_rng(0).random(state.lower.shape))
+        system = NewtonSystem(state, here, is_joint(problem), solver.tuning)
+        solution = system._solution(right)
+        found.append(solution - solution.mean(axis=1, keepdims=True) if k > 2 else solution)
+        np.testing.assert_allclose(system._product(solution), right, rtol=1e-6, atol=1e-6 * np.abs(right).max())
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-8 * np.abs(found[1]).max())
+
+
+@both_losses
+@pytest.mark.parametrize(
+    ("offset", "spread", "C"),
+    [(1e3, 1.0, 1.0), (1e6, 1.0, 1e-2), (2000.0, 7.0, 100.0), (1.6e9, 1e7, 100.0), (1.6e9, 1e5, 1.0), (1e8, 1e4, 1e-2)],
+)
+def test_dates_and_numbers_of_accounts_are_certified(offset, spread, C, multiclass):
+    result = fit(far_problem(3, multiclass, offset, spread, C=C), tol=1e-4)
+    assert result.status is Status.CONVERGED
+    assert result.n_iter < 40
+
+
+def test_constant_features_are_not_shifted():
+    far = far_problem(3)
+    X = np.hstack([far.X, np.full((200, 1), 3.7)])
+    problem = MulticlassSVM(X, far.y, bias=1.0)
+    assert LabelGroups(problem, LabelGroups.find_order(problem)).means[-1] == 0.0
+
+
+def test_only_arrays_with_a_constant_feature_are_shifted():
+    far = far_problem(3)
+    means = LabelGroups(far, LabelGroups.find_order(far)).means
+    np.testing.assert_allclose(means, far.X.mean(axis=0) * [0.0, 1.0, 1.0, 0.0])
+    thin = csr_matrix(np.where(np.random.default_rng(0).random((200, 4)) < 0.3, far.X, 0.0))
+    for other in (MulticlassSVM(far.X, far.y), MulticlassSVM(thin, far.y, bias=1.0)):
+        assert LabelGroups(other, LabelGroups.find_order(other)).means is None
+
+
 @pytest.mark.parametrize("steep", [False, True], ids=["last class left out", "all classes"])
 @both_losses
 @pytest.mark.parametrize(("k", "bias"), [(4, 0.0), (5, 2.0), (14, 1.0)])

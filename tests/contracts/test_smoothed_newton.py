@@ -335,7 +335,7 @@ def shaped(n, d, k, share, size):
 
 def test_auto_takes_it_where_a_factor_is_dear():
     """At once where rows share their features, after a look at block descent where they are thin."""
-    X, y = shaped(13_000, 700, 10, 0.2, 1e4)
+    X, y = shaped(21_000, 700, 10, 0.2, 1e4)  # too many rows for descent on inner products
     assert find_solver("auto", MulticlassSVM(X, y)) == SmoothedNewton()
     assert find_solver("auto", MulticlassSVM(X, y, C=3.0, multiclass="crammer_singer")) == SmoothedNewton()
     assert finisher_of(MulticlassSVM(X, y, C=1e3), "block_descent").name == "interior_point"

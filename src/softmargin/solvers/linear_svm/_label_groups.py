@@ -12,6 +12,13 @@ by the root of 2, and no order by label.
 
 With more classes the rows of W sum to zero, and so do those of all moves. In the unknowns Z_c = W_c - W_k the matrix is
 the one above without the blocks of the last class, and with (I - 11' / k) in the place of the identity.
+
+A feature far from zero for its spread, a date or a number of an account, is nearly a multiple of the constant one, and
+sums of their squares lose what parts them. The Newton matrix is then that of features less their means m,
+
+    x'w + bias b = (x - m)'w + bias (b + m'w / bias) ,     V = T Z ,   T = [identity, 0; -m' / bias, 1]
+
+with T'T in the place of the identity; all else stays as it is.                          maths: linear SVM, section 7
 """
 
 import math
@@ -51,6 +58,8 @@ __all__ = ["STEEPEST", "LabelGroups", "best_multiple", "given_point", "steepness
 Array = NDArray[Any]
 BLOCK = 1 << 16  # numbers of scaled rows at once, at least: they stay in the cache
 STEEPEST = 1e12  # C |x|^2 up to which the last class has no unknowns: beyond, 3 of 24 drawn problems were not certified
+FAR = 30.0  # a mean is so many times the spread of its feature where that is shifted: by hand; 900 is in squares
+SAME = 1e-12  # of its mean is the spread of a feature, at most, that is constant but for rounding: by hand
 SINGLE_THIN = 0.1  # as ``THIN``, beside BLAS of float32; timings on mnist
 
 
@@ -80,7 +89,27 @@ class LabelGroups:
         self.n_columns = 1 if self.k == 2 else self.k
         self.n_blocks = 1 if self.k == 2 else self.k - int(steepness(problem) <= STEEPEST)
         self.signs = np.where(self.y == 1, math.sqrt(0.5), -math.sqrt(0.5))  # of e_y - e_j in the one column
+        self.means = self._far_means() if self.bias else None
         self.groups = self._grouped()
+
+    def _far_means(self) -> Array | None:
+        """Return the means of features that are far from zero for their spread, zero of others, (d,); None of none."""
+        if not isinstance(self.X, np.ndarray) or not self.n:
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            means, spread = self.X.mean(axis=0, dtype=np.float64), self.X.std(axis=0, dtype=np.float64)
+            is_far = (np.abs(means) > FAR * spread) & (spread > SAME * np.abs(means))
+        return np.where(is_far, means, 0.0) if is_far.any() else None
+
+    def inward(self, right: Array) -> Array:
+        """Return T' right, where V = T Z: the right side for the unknowns Z of shifted features."""
+        if self.means is None:
+            return right
+        return np.vstack([right[:-1] - np.outer(self.means, right[-1] / self.bias), right[-1]])
+
+    def outward(self, Z: Array) -> Array:
+        """Return V = T Z: the constant feature bears what the means of the others bring."""
+        return Z if self.means is None else np.vstack([Z[:-1], Z[-1] - (self.means / self.bias) @ Z[:-1]])
 
     def _grouped(self) -> list[_Group]:
         """Return the samples of each label; none for two classes, which need no order."""
@@ -199,10 +228,21 @@ class LabelGroups:
                     blocks[first, :, second] -= gram
             if slope is not None:
                 self._subtract_joint(rows, label, others, stiffness[rows] * slope[rows, None], H)
+        if self.means is not None:
+            self._add_identity_of_shifted(blocks, self.means)
+            return H
         H.flat[:: size + 1] += 1.0
         if self.n_blocks < self.n_columns:
             np.einsum("cjej->cej", blocks)[...] -= 1.0 / self.k
         return H
+
+    def _add_identity_of_shifted(self, blocks: Array, means: Array) -> None:
+        """Add what 1/2 |W|^2 is in the unknowns of shifted features: T'T in the place of the identity."""
+        T = np.eye(self.D)
+        T[-1, :-1] = -means / self.bias
+        for c, e in np.ndindex(self.n_blocks, self.n_blocks):
+            share = float(c == e) - (1.0 / self.k if self.n_blocks < self.n_columns else 0.0)
+            blocks[c, :, e] += share * (T.T @ T)
 
     def _is_scattered(self, is_joint: bool, dtype: Any) -> bool:
         """Say whether squares of stored entries, for many classes at once, take less time than BLAS on all."""
@@ -254,6 +294,8 @@ class LabelGroups:
         if self.array is None or self.array.dtype != dtype:
             self.array = np.empty((self.n, self.D), dtype)
             self.array[:, : self.d] = self.X if isinstance(self.X, np.ndarray) else self.X.toarray()
+            if self.means is not None:
+                self.array[:, : self.d] = self.X - self.means
             if self.bias:
                 self.array[:, self.d] = self.bias
         return np.asarray(self.array[part])

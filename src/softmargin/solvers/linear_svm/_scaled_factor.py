@@ -40,11 +40,11 @@ class ScaledFactor(NamedTuple):
     def solve(self, groups: LabelGroups, right: Array) -> Array:
         """Return H^-1 right; (D, columns)."""
         trsv = dtrsv if self.root.dtype == np.float64 else strsv
-        scaled = self.scale * right.T[: groups.n_blocks].reshape(-1)
+        scaled = self.scale * groups.inward(right).T[: groups.n_blocks].reshape(-1)
         # One triangle after the other: LAPACK's solution is made for many columns, and takes four times as long.
         x = trsv(self.root, scaled.astype(self.root.dtype, copy=False), lower=True, overwrite_x=True)
         x = trsv(self.root, x, lower=True, trans=True, overwrite_x=True)
-        return np.asarray(groups.all_columns((self.scale * x).reshape(groups.n_blocks, -1).T))
+        return np.asarray(groups.all_columns(groups.outward((self.scale * x).reshape(groups.n_blocks, -1).T)))
 
 
 def factored(
