@@ -39,8 +39,8 @@ class FinisherTuning(NamedTuple):
     # four, 1764 weights, gain or lose at 2.3; with 400 and 784 pixels they gain up to 3.6, where C = 100 on 0..255
     # loses; 12 and more lose), rows (by hand: as many as were tried), classes (leaves100 takes 0.2 to 1.9 times as
     # long), and weights, at least (autos, flags and bridges as they come, of 375 and fewer, take 2 s where the interior
-    # point takes 0.1). The rank by so many rows, and what rounding leaves of a unit column; what a class takes for
-    # every pair of rows. Maths: linear SVM, section 13.
+    # point takes 0.1). The rank by so many rows, or times as many as the rank must be, and what rounding leaves of a
+    # unit column; what a class takes for every pair of rows. Maths: linear SVM, section 13.
     rows_per_weight: float = 2.0
     rows_per_weight_of_many: float = 3.7
     many_weights: int = 3000
@@ -48,6 +48,7 @@ class FinisherTuning(NamedTuple):
     most_classes: int = 64
     least_weights: int = 1000
     rank_rows: int = 2000
+    rank_share: int = 4
     rank_tol: float = 1e-10
     epochs: float = 10.0
     pair: float = 5000.0  # of an interior point step, for a row and a wrong class: 600 ns
@@ -185,18 +186,21 @@ def _is_wide(problem: Any, tuning: FinisherTuning) -> bool:
     if not 2 < k <= tuning.most_classes or n > tuning.most_rows or weights < tuning.least_weights:
         return False
     most = tuning.rows_per_weight if weights < tuning.many_weights else tuning.rows_per_weight_of_many
-    return n <= most * weights and n <= most * _rank(problem.X, tuning) * (k - 1)
+    needed = math.ceil(n / (most * (k - 1)))
+    return needed <= problem.X.shape[1] and _has_rank(problem.X, needed, tuning)
 
 
-def _rank(X: Any, tuning: FinisherTuning) -> int:
-    """Return the rank of some rows, evenly spaced: by a factor, with pivots, of the inner products of unit columns."""
-    some = X[:: max(X.shape[0] // tuning.rank_rows, 1)]
+def _has_rank(X: Any, needed: int, tuning: FinisherTuning) -> bool:
+    """Say whether some rows, evenly spaced, have this rank: by a factor of the inner products of unit columns."""
+    some = X[:: max(X.shape[0] // min(tuning.rank_rows, tuning.rank_share * needed), 1)]
     some = some if isinstance(some, np.ndarray) else some.toarray()
     some = some[:, some.any(axis=0)].astype(np.float64)
+    if min(some.shape) < needed:
+        return False
     some /= np.abs(some).max(axis=0)  # squares of what follows are in range
     unit = some / np.linalg.norm(some, axis=0)
     products = unit.T @ unit if unit.shape[1] <= unit.shape[0] else unit @ unit.T
-    return int(dpstrf(products, tol=tuning.rank_tol, lower=True)[2]) if products.size else 0
+    return bool(dpstrf(products, tol=tuning.rank_tol, lower=True)[2] >= needed)
 
 
 def _of_dual_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
