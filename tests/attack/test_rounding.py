@@ -97,15 +97,38 @@ def dates(k=3, *, offset=1e12, spread=1e4):
     return X * [1.0, spread, 1.0] + [0.0, offset, 0.0], y
 
 
+def balanced(y, k):
+    """Return dual rows of which every class sums to zero, but not in floating point."""
+    alpha, size = np.zeros((300, k)), np.repeat(np.random.default_rng(1).random(300 // k), k)
+    alpha[np.arange(300), y] = size
+    alpha[np.arange(300), (y + 1) % k] = -size
+    return alpha
+
+
+@pytest.mark.parametrize("share", [1.0, 0.7], ids=["balanced", "not balanced"])
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+def test_weights_of_columns_far_from_zero_are_within_their_errors(share, bias):
+    X, y = dates(3)
+    problem, alpha = MulticlassSVM(X, y, bias=bias), balanced(y, 3)
+    alpha[:50] *= share
+    weights, errors = problem._weights(alpha, y)
+    A = [[*map(Fraction, map(float, row)), Fraction(bias)] for row in X]
+    assert len(problem._groups) == len(errors) > 1
+    for c in range(3):
+        mine = [Fraction(float(value)) for value in alpha[:, c]]
+        for group, error in zip(problem._groups, errors[:, c], strict=True):
+            exactly = [sum(row[j] * a for row, a in zip(A, mine, strict=True)) for j in group]
+            apart = sum((Fraction(float(weights[j, c])) - e) ** 2 for j, e in zip(group, exactly, strict=True))
+            assert apart <= Fraction(float(error)) ** 2
+
+
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("bias", [0.0, 1.0])
 def test_a_column_far_from_zero_leaves_a_bound(k, bias):
     """Sums of it cancel: without a shift by the mean their errors, squared, are far above the optimum."""
     X, y = dates(k)
     problem = MulticlassSVM(X, y, bias=bias)
-    alpha = np.zeros((300, k))
-    alpha[np.arange(300), y] = 0.25
-    alpha[np.arange(300), (y + 1) % k] = -0.25  # every class sums to zero
+    alpha = balanced(y, k)
     found = problem.dual(alpha)
     K = exact.gram(Linear(), X, bias)
     dual = exact.joint_dual(problem, K, problem.feasible(alpha))

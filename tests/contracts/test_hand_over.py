@@ -278,9 +278,22 @@ def test_each_of_three_is_judged_by_its_own_patience():
     assert solver.wants_certificate(state)
     state.next_at = 300.0
     assert not solver.wants_certificate(state)
+    # 3657 are left, by the rule: more than twice 8, less than twice 4000.
+    state = HandOverState([None], turn=1, steps=2000.0, next_at=1000.0, next_distance=1.0)
+    assert not solver.told(None, state, duality_gap(Rounded(1.1), Rounded(1.0)), 1e-3)
     state.turn = 2
     assert not solver.has_finisher(state)
     assert not solver.wants_certificate(state)
+
+
+def test_who_takes_over_is_judged_from_its_own_first_step():
+    problem, solver = make_problem("tiles"), three()
+    state, bad = solver.start(problem, None, np.random.default_rng(0)), duality_gap(Rounded(3.0), Rounded(1.0))
+    while state.turn == 0:
+        state = solver.step(problem, state)
+        solver.told(problem, state, bad, 1e-6)
+    assert (state.turn, state.steps, state.next_at, state.next_distance) == (1, 0.0, 0.0, math.inf)
+    assert isinstance(solver.at_work(state), Working)
 
 
 @pytest.mark.parametrize("cut", range(1, 8))
