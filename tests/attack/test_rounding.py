@@ -111,12 +111,13 @@ def test_weights_of_columns_far_from_zero_are_within_their_errors(share, bias):
     X, y = dates(3)
     problem, alpha = MulticlassSVM(X, y, bias=bias), balanced(y, 3)
     alpha[:50] *= share
-    weights, errors = problem._weights(alpha, y)
+    columns = problem._columns
+    weights, errors = columns.weights(alpha, problem._operations, y)
     A = [[*map(Fraction, map(float, row)), Fraction(bias)] for row in X]
-    assert len(problem._groups) == len(errors) > 1
+    assert len(columns.groups) == len(errors) > 1
     for c in range(3):
         mine = [Fraction(float(value)) for value in alpha[:, c]]
-        for group, error in zip(problem._groups, errors[:, c], strict=True):
+        for group, error in zip(columns.groups, errors[:, c], strict=True):
             exactly = [sum(row[j] * a for row, a in zip(A, mine, strict=True)) for j in group]
             apart = sum((Fraction(float(weights[j, c])) - e) ** 2 for j, e in zip(group, exactly, strict=True))
             assert apart <= Fraction(float(error)) ** 2

@@ -27,7 +27,6 @@ __all__ = [
     "adjoint_product",
     "canonical",
     "column_norms",
-    "columns_by_size",
     "is_thin",
     "laid_out",
     "longest_row",
@@ -46,8 +45,6 @@ __all__ = [
 
 Array = NDArray[Any]
 _BLOCK_NUMBERS = 1 << 17  # numbers of X processed at once: 1 MB in float64
-_NOTHING = 1e-150  # a column shorter than this has no entries, or squares of them underflow
-_LIKE, _GROUPS = 2.0**24, 4  # how many times as long columns of one size may be as others; groups of them: by hand
 FEW = 1 << 22  # numbers of a sparse matrix that may become an array: 32 MB
 SUMMED_ROWS = 1 << 12  # rows summed at once: sums of sums have fewer roundings (maths: rounding, eq. 9)
 _BLOCK_WORTH = 8  # numbers of X in a block of rows, at least, for each number of the product that it adds; by hand
@@ -289,19 +286,6 @@ def column_norms(X: Any) -> Array:
             squares = np.empty(X.shape[1])
             weighted_squares(as_rows(X), np.ones(X.shape[0]), squares)
         return np.asarray(np.sqrt(squares + X.shape[0] * TINY))
-
-
-def columns_by_size(X: Any, bias: float) -> list[Any]:
-    """Return the columns of [X, bias] in groups: one slice, but where some are ten million times as long as others."""
-    if isinstance(X, Operator):
-        return [slice(None)]
-    lengths = np.append(column_norms(X), np.sqrt(bias**2 * X.shape[0] + TINY))
-    longest = lengths.max()
-    lengths[lengths < _NOTHING] = longest  # columns of zeros need no group of their own
-    if not longest > _LIKE * lengths.min() or not np.isfinite(longest):
-        return [slice(None)]
-    group = np.minimum(np.log2(longest / lengths) // np.log2(_LIKE), _GROUPS - 1)
-    return [np.flatnonzero(group == name) for name in np.unique(group)]
 
 
 def longest_row(X: Any) -> int:

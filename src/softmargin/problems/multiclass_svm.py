@@ -13,11 +13,8 @@ The intercept is the weight of a constant feature ``bias``, penalised like every
 have one column, second class minus first, as in scikit-learn.
 """
 
-import math
 from collections.abc import Sequence
-from functools import cached_property, reduce
-from itertools import chain
-from operator import add
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,29 +22,12 @@ from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.core.rounding import (
-    UNIT,
-    Rounded,
-    ScoreErrors,
-    gamma,
-    norms,
-    piece_roundings,
-    pieces,
-    squared_norm,
-    total,
-)
-from softmargin.matrices.operator import (
-    canonical,
-    columns_by_size,
-    matmul,
-    rmatmul,
-    row_norms,
-    score_roundings,
-    sum_roundings,
-)
+from softmargin.core.rounding import UNIT, Rounded, ScoreErrors, gamma, squared_norm, total
+from softmargin.matrices.operator import canonical, matmul, rmatmul
 from softmargin.problems.checks import digest_of
 from softmargin.problems.joint_svm import JointSVM, collapsed, spread
 from softmargin.problems.margin_models import BinaryData, MarginModels, margin_gap
+from softmargin.problems.sized_columns import SizedColumns
 
 __all__ = [
     "DualPoint",
@@ -112,64 +92,8 @@ class MulticlassSVM(JointSVM):
         return DualPoint(alpha, rmatmul(self.X, alpha, self.bias))
 
     @cached_property
-    def _norms(self) -> Array:
-        """The norms of [x_i, bias]; shape (n,)."""
-        return row_norms(self.X, self.bias)
-
-    @cached_property
-    def _groups(self) -> list[Any]:
-        """The columns of [X, bias] in groups of like size: maths: rounding, eq. 9a."""
-        return columns_by_size(self.X, self.bias)
-
-    @cached_property
-    def _lengths(self) -> Array:
-        """The norms of [x_i, bias] by groups of its columns; shape (n, groups)."""
-        if len(self._groups) == 1:
-            return self._norms[:, None]
-        d = self.X.shape[1]
-        return np.column_stack([row_norms(self.X[:, g[g < d]], self.bias if d in g else 0.0) for g in self._groups])
-
-    @cached_property
-    def _means(self) -> Array:
-        """The means of the columns of an array X, with the constant one; zeros of a sparse X; (d + 1,)."""
-        is_dense = isinstance(self.X, np.ndarray) and len(self.X) > 0
-        return np.append(self.X.mean(axis=0, dtype=np.float64) if is_dense else np.zeros(self.X.shape[1]), self.bias)
-
-    def _shifted(self, rows: slice) -> Any:
-        """Return some rows of X less the means."""
-        return self.X[rows] - self._means[:-1] if isinstance(self.X, np.ndarray) else self.X[rows]
-
-    @cached_property
-    def _reaches(self) -> Array:
-        """The norms of these rows by groups of columns; shape (n, groups)."""
-        d = self.X.shape[1]
-        parts = ([row_norms(X[:, g[g < d]]) for g in self._groups] for X in map(self._shifted, pieces(len(self.y))))
-        return np.vstack([np.column_stack(part) for part in parts])
-
-    def _sizes(self, weights: Array) -> Array:
-        """Return the norms of the columns of weights, by groups of features; shape (groups, k)."""
-        return np.stack([norms(weights[group], axis=0) for group in self._groups])
-
-    def _weights(self, alpha: Array, labels: Array | None = None) -> tuple[Array, Array]:
-        """Return W = [X, bias]' alpha, and how far its columns may be from it, by groups of features; (groups, k).
-
-        With labels, of the feasible point near alpha. Where a column is long beside others, sums of its values less
-        their mean have small errors, and those of alpha are exact: maths: rounding, eq. 9b.
-        """
-        if len(self._groups) == 1:
-            share = gamma(sum_roundings(self.X, alpha.shape[1]) + self._operations)
-            return rmatmul(self.X, alpha, self.bias), share * (self._norms @ np.abs(alpha))[None, :]
-        sums, n = _exact_sums(alpha, labels), len(alpha)
-        weights = np.outer(self._means, sums)
-        weights[:-1] += reduce(add, (np.asarray(self._shifted(rows).T @ alpha[rows]) for rows in pieces(n)))
-        means = np.array([np.linalg.norm(self._means[group]) for group in self._groups])
-        errors = gamma(piece_roundings(n) + 4 + self._operations) * (self._reaches.T @ np.abs(alpha))
-        return weights, errors + gamma(4) * np.outer(means, np.abs(sums))
-
-    def _square(self, weights: Array, errors: Array) -> Rounded:
-        """Return |W|^2, where groups of features have these errors."""
-        parts = zip(self._groups, errors, strict=True)
-        return reduce(add, (squared_norm(weights[group], float(np.linalg.norm(error))) for group, error in parts))
+    def _columns(self) -> SizedColumns:
+        return SizedColumns(self.X, self.bias)
 
     def primal(self, weights: Array) -> Rounded:
         """Return P(W), for any weights of shape (d + 1, k)."""
@@ -177,9 +101,7 @@ class MulticlassSVM(JointSVM):
 
     def losses(self, weights: Array) -> Rounded:
         """Return sum_i C_i l_i, for any weights of shape (d + 1, k)."""
-        sizes = gamma(score_roundings(self.X) + 12) * self._sizes(weights)
-        errors = ScoreErrors(self._lengths, sizes, np.zeros(self.n_classes))
-        return self._losses(lambda: matmul(self.X, weights, self.bias), errors)
+        return self._losses(lambda: matmul(self.X, weights, self.bias), self._columns.score_errors(weights))
 
     def primal_at(self, coef: Array, intercept: Array) -> Rounded:
         """Return P at the weights of a model."""
@@ -197,11 +119,12 @@ class MulticlassSVM(JointSVM):
     def dual(self, alpha: Array) -> Rounded:
         """Return D at the feasible point near alpha, with W = [X, bias]' alpha recomputed."""
         alpha = self.feasible(alpha)
-        return self.linear_term(alpha) - self._square(*self._weights(alpha, self.y)).times(0.5)
+        weights = self._columns.weights(alpha, self._operations, self.y)
+        return self.linear_term(alpha) - self._columns.square(*weights).times(0.5)
 
     def weight_reach(self, alpha: Array) -> tuple[Array, float]:
         """Bound the norms of the columns of W, (k,), and their errors as a share where rows are added one by one."""
-        return self._norms @ np.abs(alpha), gamma(len(self.y) + 2 + self._operations)
+        return self._columns.norms @ np.abs(alpha), gamma(len(self.y) + 2 + self._operations)
 
     def certificate(self, point: DualPoint) -> Certificate:
         """Certify a point: P(W), D(alpha), relative gap."""
@@ -239,16 +162,16 @@ class MulticlassSVM(JointSVM):
         W = np.column_stack([collapsed(point.weights) for point in points])
         scores = np.concatenate([block for _, block in matmul(X, W, first.bias)])
         columns = np.column_stack([collapsed(point.alpha) for point in points])
-        V, wrong = first._weights(columns)
-        sizes = gamma(score_roundings(X) + 12) * first._sizes(W)
+        V, wrong = first._columns.weights(columns, first._operations)
+        rows, slopes, level = first._columns.score_errors(W)
         found = []
         for c, (part, point) in enumerate(zip(parts, points, strict=True)):
-            errors = ScoreErrors(first._lengths, sizes[:, c : c + 1], np.zeros(1))
+            errors = ScoreErrors(rows, slopes[:, c : c + 1], level[c : c + 1])
             slacks = 1.0 - (2.0 * part.y - 1.0) * scores[:, c]
             xi = np.maximum(slacks, 0.0)
             losses = total(part.C * xi, part.C * (errors.of_slacks(slacks, scores[:, c], 0.0) + gamma(2) * xi))
             primal = squared_norm(W[:, c]).times(0.5).times(0.5) + losses
-            energy = first._square(V[:, c], wrong[:, c]).times(0.5).times(0.5)
+            energy = first._columns.square(V[:, c], wrong[:, c]).times(0.5).times(0.5)
             found.append(margin_gap(primal, part.linear_term(point.alpha) - energy))
         return found
 
@@ -276,20 +199,11 @@ class MulticlassSVM(JointSVM):
         gap = self.certificate(point).gap
         found, values = [], []
         for rows, scores in matmul(self.X, point.weights, self.bias):
-            radius = np.sqrt(2.0 * gap) * self._norms[rows]
+            radius = np.sqrt(2.0 * gap) * self._columns.norms[rows]
             inside, alpha = self.loss.screened(scores, self.y[rows], self.C[rows], radius)
             found.append(inside + rows.start)
             values.append(alpha)
         return np.concatenate(found), np.concatenate(values)
-
-
-def _exact_sums(alpha: Array, labels: Array | None) -> Array:
-    """Return the sums of columns, rounded once; with labels their entries are minus the sums of the others; (k,)."""
-    if labels is None:
-        return np.array([math.fsum(column) for column in alpha.T])
-    others = alpha.copy()
-    others[np.arange(len(alpha)), labels] = 0.0
-    return np.array([math.fsum(chain(others[:, c], -others[labels == c].ravel())) for c in range(alpha.shape[1])])
 
 
 def _is_pair(part: MulticlassSVM, point: DualPoint) -> bool:

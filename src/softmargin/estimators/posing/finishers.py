@@ -36,8 +36,8 @@ class FinisherTuning(NamedTuple):
     """Works by timings on one core, in multiplications of BLAS; docs/design.md."""
 
     # Descent on inner products, with three and more classes: rows for a weight, at most (pixels of mnist in squares of
-    # four, 1764 weights, gain or lose at 2.3; with 400 and 784 pixels they gain up to 3.6, where C = 100 on 0..255
-    # loses; 12 and more lose), rows (by hand: as many as were tried), classes (leaves100 takes 0.2 to 1.9 times as
+    # four, 1764 weights, gain or lose at 2.3; 400 pixels gain up to 3.6, 784 up to 2.8 but for C = 100 on 0..255; where
+    # 12 and more are, all lose), rows (by hand: as many as were tried), classes (leaves100 takes 0.2 to 1.9 times as
     # long), and weights, at least (autos, flags and bridges as they come, of 375 and fewer, take 2 s where the interior
     # point takes 0.1). The rank by so many rows, or times as many as the rank must be, and what rounding leaves of a
     # unit column; what a class takes for every pair of rows. Maths: linear SVM, section 13.
