@@ -19,6 +19,7 @@ from softmargin.kernels import Laplacian, Linear, Points, Polynomial, Precompute
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import matmul, score_roundings
 from softmargin.problems import L2SVM, KernelMulticlassSVM, MulticlassSVM
+from softmargin.problems.sized_columns import SizedColumns
 from softmargin.run import Stop, solve
 from softmargin.solvers import DualBlockDescent, DualProxGradient, KernelBlockDescent
 
@@ -121,6 +122,20 @@ def test_weights_of_columns_far_from_zero_are_within_their_errors(share, bias):
             exactly = [sum(row[j] * a for row, a in zip(A, mine, strict=True)) for j in group]
             apart = sum((Fraction(float(weights[j, c])) - e) ** 2 for j, e in zip(group, exactly, strict=True))
             assert apart <= Fraction(float(error)) ** 2
+
+
+@pytest.mark.parametrize("sizes", [[1.0, 1e-12, 1.0], [1e-9, 1.0, 1e-9], [1.0, 0.0, 1.0]])
+def test_scores_of_columns_far_from_zero_are_within_their_errors(sizes):
+    X, _ = dates(3)
+    weights = np.random.default_rng(2).standard_normal((4, 3)) * np.append(sizes, 1.0)[:, None]
+    errors = SizedColumns(X, 1.0).score_errors(weights)
+    allowed = errors.rows @ errors.slope + errors.level
+    W = [[Fraction(float(value)) for value in row] for row in weights]
+    for rows, scores in matmul(X, weights, 1.0):
+        for x, s, most in zip(X[rows], scores, allowed[rows], strict=True):
+            x = [*map(Fraction, map(float, x)), Fraction(1)]
+            for c in range(3):
+                assert abs(Fraction(float(s[c])) - sum(a * w[c] for a, w in zip(x, W, strict=True))) <= most[c]
 
 
 @pytest.mark.parametrize("k", [2, 3])

@@ -13,6 +13,7 @@ from softmargin.estimators.posing.finishers import FinisherTuning, _of_block_des
 from softmargin.problems import MulticlassSVM
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers import DualBlockDescent, GramDescent, HandOver, InteriorPoint
+from softmargin.solvers.kernel_svm._working_square import WorkingSquare
 from softmargin.solvers.linear_svm.block_descent import pass_work, step_passes
 
 
@@ -122,6 +123,18 @@ def test_it_waits_for_block_descent_unless_that_is_hopeless():
     assert alone.name == finisher.then.name == "interior_point"
     assert finisher.then.patience == pytest.approx(alone.patience * pass_work(gentle) * step_passes(gentle))
     assert finisher_of(wide(d=4000), "block_descent").then is None  # its Newton matrix would be too large
+
+
+def test_newton_steps_are_counted_as_work(monkeypatch):
+    """Epochs earn credit, Newton steps spend it; both are work."""
+    spent, face_step = [], WorkingSquare.face_step
+    monkeypatch.setattr(WorkingSquare, "face_step", lambda *args: spent.append(face_step(*args)) or spent[-1])
+    problem, solver = wide(n=300, d=60, size=1e3), GramDescent()
+    state = solver.start(problem, None, np.random.default_rng(0))
+    for _ in range(20):
+        solver.step(problem, state)
+    assert sum(spent) > 0.0
+    assert solver.work_done(state) - state.credit == pytest.approx(2.0 * sum(spent))
 
 
 def test_where_it_stalls_the_interior_point_finishes():
