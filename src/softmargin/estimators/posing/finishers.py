@@ -36,15 +36,16 @@ class FinisherTuning(NamedTuple):
     """Works by timings on one core, in multiplications of BLAS; docs/design.md."""
 
     # Descent on inner products, with three and more classes: rows for a weight, at most (pixels of mnist in squares of
-    # four, 1764 weights, gain or lose at 2.3; 400 pixels gain up to 3.6, 784 up to 2.8 but for C = 100 on 0..255; where
-    # 12 and more are, all lose), rows (by hand: as many as were tried), classes (leaves100 takes 0.2 to 1.9 times as
+    # four, 1764 weights, gain or lose at 2.3; 400 pixels gain at 3.1, gain or lose at 3.6, 784 gain at 2.4; where 12
+    # and more are, all lose), rows (of mnist 17,000 gain, 20,000 take twice as long), classes (leaves100 takes 0.2 to
+    # 1.9 times as
     # long), and weights, at least (autos, flags and bridges as they come, of 375 and fewer, take 2 s where the interior
     # point takes 0.1). The rank by so many rows, or times as many as the rank must be, and what rounding leaves of a
     # unit column; what a class takes for every pair of rows. Maths: linear SVM, section 13.
     rows_per_weight: float = 2.0
-    rows_per_weight_of_many: float = 3.7
+    rows_per_weight_of_many: float = 3.1
     many_weights: int = 3000
-    most_rows: int = 20_000
+    most_rows: int = 17_000
     most_classes: int = 64
     least_weights: int = 1000
     rank_rows: int = 2000
