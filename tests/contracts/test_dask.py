@@ -197,6 +197,8 @@ def test_bad_data_are_refused():
     holes[7, 2] = np.nan
     with pytest.raises(DataError, match="NaN or infinity"):
         LinearSVC().fit(parts(holes, 3), dy)
+    with pytest.raises(DataError, match="y of a partition has no label in 40 of 80 samples"):
+        LinearSVC().fit(dX, parts(np.array(["a", None] * 120, dtype=object), 3))
     with pytest.raises(DataError, match="1 class"):
         LinearSVC().fit(dX, parts(np.full(240, "a"), 3))
     with pytest.raises(DataError, match="negative weight"):

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.sparse import issparse, vstack
 
 from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.labels import naming_bad_labels
 from softmargin.core.pieces import Array
 from softmargin.distributed.blocks import DaskBlocks
 from softmargin.distributed.tasks import Shared, computed, quiet, shared, task
@@ -237,7 +238,8 @@ def _look(X: Any, y: Any, weights: Any, is_classifier: bool) -> _Looked:
     if y.ndim != 1:
         raise DataError(f"y has shape {y.shape} in a partition; on a cluster one value per row is taken.")
     if is_classifier:
-        labels, codes = np.unique(y, return_inverse=True)
+        with naming_bad_labels(y, "y of a partition"):
+            labels, codes = np.unique(y, return_inverse=True)
         if len(labels) > LABELS:
             raise DataError(f"y holds more than {LABELS} different labels; a classifier needs classes, not numbers.")
         mass = np.bincount(codes, weights=w if len(w) == len(y) else None, minlength=len(labels))

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from softmargin.backends.arrays import home_of, is_foreign, to_numpy
 from softmargin.core.errors import DataError, IncompatibleError
+from softmargin.core.labels import naming_bad_labels
 from softmargin.core.parameters import OneOf
 from softmargin.core.sparse import checked_sparse
 from softmargin.estimators.frame.ball import BallEstimator
@@ -83,10 +84,11 @@ class BallClassifier(BallEstimator, CertifiedClassifier):
         ready = self._ready_data(X, y, sample_weight)
         if ready is not None:
             return ready
-        X, y = validate_data(self, X, y, multi_output=True, **FIT_KINDS)
+        with naming_bad_labels(y):
+            X, y = validate_data(self, X, y, multi_output=True, **FIT_KINDS)
+            kind = type_of_target(y, input_name="y")
         demand_modest(X)
         sample_weight = checked_weights(sample_weight, X)
-        kind = type_of_target(y, input_name="y")
         if kind == "multiclass-multioutput":
             raise DataError(
                 f"y has shape {y.shape} and holds classes; one class per sample, shape (n,), or an indicator matrix of "

@@ -7,6 +7,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from softmargin.backends.arrays import home_of, is_foreign, to_numpy
+from softmargin.core.labels import naming_bad_labels
 from softmargin.core.sparse import checked_sparse
 from softmargin.core.threads import threads
 from softmargin.estimators.frame.data import FIT_KINDS, X_KINDS, Data, checked_weights, encoded, is_ready, ready_labels
@@ -29,7 +30,8 @@ class CertifiedClassifier(ClassifierMixin, ClassifierLooks, CertifiedEstimator):
         ready = self._ready_data(X, y, sample_weight)
         if ready is not None:
             return ready
-        X, y = validate_data(self, X, y, **FIT_KINDS)
+        with naming_bad_labels(y):
+            X, y = validate_data(self, X, y, **FIT_KINDS)
         labels = encoded(y)
         demand_modest(X)
         return Data(X, y, checked_weights(sample_weight, X), *labels)

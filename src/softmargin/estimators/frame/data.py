@@ -9,6 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight
 
 from softmargin.core.errors import DataError
+from softmargin.core.labels import naming_bad_labels
 from softmargin.core.parameters import as_numbers, shown
 from softmargin.estimators.posing.fit import LARGEST_SQUARES, sample_weights, sum_of_squares
 from softmargin.matrices.operator import canonical
@@ -106,8 +107,9 @@ def _sorted_and_coded(y: Array) -> tuple[Array, Array]:
 
 def encoded(y: Array) -> tuple[Array, Array]:
     """Return the classes of y, at least two, and the code of every label."""
-    check_classification_targets(y)
-    classes, codes = np.unique(y, return_inverse=True)
+    with naming_bad_labels(y):
+        check_classification_targets(y)
+        classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise DataError(
             f"y has 1 class ({classes.tolist()[0]!r}) in {len(y)} samples; a classifier needs at least 2 classes."

@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 from softmargin.backends.arrays import on_host
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError
+from softmargin.core.labels import naming_bad_labels
 from softmargin.core.sparse import checked_sparse
 from softmargin.core.threads import threads
 from softmargin.estimators.frame.classifier import CertifiedClassifier
@@ -112,9 +113,10 @@ class StreamClassifier(CertifiedClassifier):
         if is_alike and is_plain and is_ready(X) and len(y) == X.shape[0]:
             self.n_features_in_ = X.shape[1]
             return X, y
-        X, y = validate_data(self, X, y, reset=is_first, **FIT_KINDS)
+        with naming_bad_labels(y):
+            X, y = validate_data(self, X, y, reset=is_first, **FIT_KINDS)
+            check_classification_targets(y)
         demand_modest(X)
-        check_classification_targets(y)
         return X, y
 
 
