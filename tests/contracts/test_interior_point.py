@@ -106,7 +106,7 @@ def far_problem(k, multiclass="weston_watkins", offset=300.0, spread=1.0, *, C=1
 def test_features_far_from_zero_are_shifted_and_solutions_are_the_same(k, multiclass, C, monkeypatch):
     found = []
     for far in (30.0, np.inf):
-        monkeypatch.setattr("softmargin.solvers.linear_svm._label_groups.FAR", far)
+        monkeypatch.setattr("softmargin.matrices.origin.FAR", far)
         problem, solver = far_problem(k, multiclass, C=C), InteriorPoint()
         state = solver.start(problem, None, None)
         here = solver._evaluate(problem, state)

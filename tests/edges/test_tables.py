@@ -311,3 +311,19 @@ def test_libsvm_files_may_have_labels_of_text(tmp_path, from_json):
 def test_groups_of_queries_get_a_note(tmp_path, softmargin_):
     (tmp_path / "a.libsvm").write_text("".join(f"{i % 2} qid:{i} 1:{i}\n" for i in range(1, 9)))
     assert "`qid:` groups are left out" in softmargin_("data", tmp_path / "a.libsvm")[2]
+
+
+@pytest.mark.parametrize("model", ["softmax", "linear-svc", "l1-ball", "trace-ball"])
+def test_dates_in_seconds_are_trained_and_certified(from_json, tmp_path, model):
+    rng = np.random.default_rng(0)
+    labels = np.arange(150) % 3
+    dates = 1_600_000_000 + np.round(5e4 * (labels + rng.standard_normal(150))).astype(int)
+    frame = pd.DataFrame({"when": dates, "size": labels + rng.standard_normal(150), "kind": labels})
+    frame.to_csv(tmp_path / "dates.csv", index=False)
+    own = {"linear-svc": ("--multiclass", "one_vs_rest", "--loss", "squared_hinge"), "softmax": ("-C", "1000")}
+    asked = ("train", tmp_path / "dates.csv", "--model", model, *own.get(model, ()), "-o", tmp_path / "m")
+    trained = from_json(*asked)
+    assert trained["certificate"]["residual"] <= 1e-3
+    found = from_json("certify", tmp_path / "m", tmp_path / "dates.csv")
+    assert found["certificate"]["primal"] == pytest.approx(trained["certificate"]["primal"], rel=1e-6)
+    assert found["certificate"]["residual"] <= 1e-3

@@ -36,6 +36,7 @@ from softmargin.estimators.posing.softmax import pinned_column, priced_penalty, 
 from softmargin.estimators.posing.svm import SvmData, SvmSettings, linear_problem, streamed_problem
 from softmargin.features.scaling import Scaling
 from softmargin.matrices.gram import Gram
+from softmargin.matrices.origin import near_zero
 from softmargin.models import KernelExpansion, LinearModel, LinearOneVsOne, LinearRegressor
 from softmargin.penalties import PENALTIES
 from softmargin.problems import Constrained, EveryPair, softmax_problem
@@ -165,6 +166,7 @@ def build_problem(
     if args.model == "softmax":
         _, penalty = softmax_penalty(args, classes)
         settings = {"n_classes": n_classes, "fit_intercept": not args.no_intercept}
+        X = near_zero(X, not (args.no_intercept or getattr(args, "stream", False)))
         return softmax_problem(X, codes, C=prices, penalty=penalty, **settings), None
     data = SvmData(X, codes, n_classes, prices, svm_settings(args))
     if args.model == "linear-svc":
@@ -212,10 +214,12 @@ def build_model(
         expansion = task.expansion(point)
         how = {} if task.landmarks is None else {"approximation": "nystroem"}
         return KernelExpansion(classes, *expansion, {**info, **kernel_claim(expansion.kernel), **how})
+    is_factored = isinstance(problem, Constrained) and isinstance(problem.ball, TraceBall)
+    if is_factored:
+        point = point._replace(weights=factors_of(point.weights))
     coef, intercept = problem.coef_and_intercept(point)
-    if isinstance(problem, Constrained) and isinstance(problem.ball, TraceBall):
-        found = factors_of(point.weights)
-        coef = LowRank(found.V, found.s, found.U)
+    if is_factored:
+        coef = LowRank(point.weights.V, point.weights.s, point.weights.U)
     if scaling.is_affine:
         coef, intercept = scaling.folded(coef, intercept)
     if classes is None:

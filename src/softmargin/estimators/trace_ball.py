@@ -31,9 +31,11 @@ class _FactoredWeights(BallEstimator):
         coef = (U * s) @ Vt
         return coef[0] if self._is_flat else coef
 
-    def _stored(self, weights: Any, is_flat: bool) -> dict[str, Any]:
-        found = factors_of(weights)
-        return {"coef_factors_": (found.V, found.s, np.ascontiguousarray(found.U.T))}
+    def _kept(self, weights: Any) -> LowRank:
+        return factors_of(weights)
+
+    def _stored(self, weights: LowRank, is_flat: bool) -> dict[str, Any]:
+        return {"coef_factors_": (weights.V, weights.s, np.ascontiguousarray(weights.U.T))}
 
     def _weights(self) -> LowRank:
         U, s, Vt = (to_numpy(each) for each in self.coef_factors_)

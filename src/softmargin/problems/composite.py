@@ -28,6 +28,7 @@ from softmargin.core.errors import DataError
 from softmargin.core.rounding import SLACK, Rounded, gamma, norms
 from softmargin.losses.multinomial import softmax
 from softmargin.matrices.operator import canonical, longest_row, product, rmatmul, row_norms, sum_roundings
+from softmargin.matrices.origin import Moved, moved
 from softmargin.models import LinearModel
 from softmargin.models.shapes import dense
 from softmargin.penalties import ElasticNet, Pinned, checked
@@ -64,7 +65,8 @@ class Composite(SoftmaxBound):
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d)
-        float32 or float64; used as it comes.
+        float32 or float64; used as it comes. Or rows less an origin (``matrices.origin``): points have the intercept
+        of these, models that of rows as they came.
     y : int array of shape (n,)
         Class codes 0 .. k-1.
     C : float or array of shape (n,)
@@ -90,6 +92,7 @@ class Composite(SoftmaxBound):
         n_classes: int | None = None,
         fit_intercept: bool = True,
     ) -> None:
+        X, self.origin = moved(X)
         self.X = canonical(X)
         n = self.X.shape[0]
         self.y, self.n_classes = checked_codes(y, n, n_classes)
@@ -169,6 +172,7 @@ class Composite(SoftmaxBound):
         share = 2.0 * gamma(longest_row(self.X) + 8)
         sizes, shift = norms(point.weights, axis=0).max(initial=0.0), np.abs(point.intercept).max(initial=0.0)
         apart = share * (sizes * self._row_norms + self.bias * shift)
+        apart += 2.0 * np.max(self.origin.errors(point.weights, point.intercept))
         loss, P = self._rows.losses(scores, apart)
         return _Evaluated(loss, scores, P, apart)
 
@@ -245,20 +249,25 @@ class Composite(SoftmaxBound):
 
     def warm_point(self, weights: Array, intercept: Array) -> CompositePoint | None:
         """Return the point that the weights of a model, (d, k), are; None where they have another shape."""
-        return CompositePoint(weights, intercept) if np.shape(weights) == self.shape else None
+        return (
+            CompositePoint(weights, self.origin.near(weights, intercept)) if np.shape(weights) == self.shape else None
+        )
 
     def model_point(self, coef: Array, intercept: Array) -> CompositePoint:
         """Return the point that the weights of a model, in scikit-learn's shapes, are."""
-        return CompositePoint(dense(coef).astype(np.float64, copy=False).T, intercept)
+        weights = dense(coef).astype(np.float64, copy=False).T
+        return CompositePoint(weights, self.origin.near(weights, intercept))
 
     def coef_and_intercept(self, point: CompositePoint) -> tuple[Array, Array]:
         """Return the weights in scikit-learn's shapes: (k, d) and (k,), or one row for two classes.
 
         A pinned class has the intercept zero: only differences of intercepts matter.
         """
-        intercept = np.array(point.intercept)
+        intercept = np.array(self.origin.far(point.weights, point.intercept))
         if isinstance(self.penalty, Pinned):
             intercept -= intercept[int(self.penalty.class_code)]
+        elif self.origin.is_elsewhere and not self.is_pinned:
+            intercept -= intercept.mean()
         return np.ascontiguousarray(point.weights.T), intercept
 
     def model(self, point: CompositePoint, classes: Array, info: Mapping[str, Any] | None = None) -> LinearModel:
@@ -268,7 +277,7 @@ class Composite(SoftmaxBound):
     def with_penalty(self, penalty: Any) -> "Composite":
         """Return the problem of the same data with another penalty."""
         settings = {"C": self.C, "n_classes": self.n_classes, "fit_intercept": self.fit_intercept}
-        return softmax_problem(self.X, self.y, penalty=penalty, **settings)
+        return softmax_problem(Moved(self.X, self.origin), self.y, penalty=penalty, **settings)
 
     def small_problem(self) -> "Composite | None":
         """Return a problem of two rows that needs the same compiled loops; None where SciPy narrowed the indices."""

@@ -22,6 +22,7 @@ from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.rounding import UNIT, Rounded, ScoreErrors, gamma, norms, squared_norm, total
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import matmul, rmatmul, score_roundings
+from softmargin.matrices.origin import NOWHERE, Origin
 from softmargin.problems.checks import balanced, checked_prices, checked_signs, digest_of
 from softmargin.problems.margin_models import BinaryData, MarginModels, margin_gap
 
@@ -55,6 +56,9 @@ class FreeBiasSVM(MarginModels):
     constant : float, default=0
         Where it is not zero, the value of the last column of X, whose weight gives the intercept of linear models: a
         penalised one, beside which there is no bias.
+    origin : Origin, optional
+        Where the rows of a linear kernel are rows less an origin (``matrices.origin``): points have the bias of these,
+        linear models that of rows as they came.
     """
 
     name: ClassVar[str]
@@ -69,12 +73,13 @@ class FreeBiasSVM(MarginModels):
         has_bias: bool = True,
         is_expansion: bool = False,
         constant: float = 0.0,
+        origin: Origin = NOWHERE,
     ) -> None:
         self.gram = gram
         self.is_expansion = is_expansion or not gram.is_linear
         self.y = checked_signs(y, gram, has_bias)
         self.C = checked_prices(C, gram.n)
-        self.has_bias, self.constant = has_bias, float(constant)
+        self.has_bias, self.constant, self.origin = has_bias, float(constant), origin
 
     @property
     def upper(self) -> Array:
@@ -177,7 +182,7 @@ class FreeBiasSVM(MarginModels):
         dual = self._dual(inside, operations, judged.square)
         if not np.array_equal(inside, point.alpha):
             judged = self.gram.judged((self.y * point.alpha)[:, None], 0)
-        losses = self._losses_at(judged.scores[:, 0], point.bias, judged.errors)
+        losses = self._losses_at(judged.scores[:, 0], point.bias, self._of_model(judged.errors, point))
         return margin_gap(judged.square.times(0.5) + losses, dual)
 
     @staticmethod
@@ -193,13 +198,26 @@ class FreeBiasSVM(MarginModels):
         found = []
         for c, (part, point, (alpha, operations)) in enumerate(zip(parts, points, insides, strict=True)):
             scores, errors, square = judged.column(c, columns[:, c])
-            losses = part._losses_at(scores[:, 0], point.bias, errors)
+            losses = part._losses_at(scores[:, 0], point.bias, part._of_model(errors, point))
             found.append(margin_gap(square.times(0.5) + losses, part._dual(alpha, operations, square)))
         return found
 
     def _losses_at(self, scores: Array, bias: float, errors: ScoreErrors) -> Rounded:
         slacks = 1.0 - self.y * (scores + bias)
         return self._losses(np.maximum(slacks, 0.0), errors.of_slacks(slacks, scores, bias))
+
+    def _of_model(self, errors: ScoreErrors, point: BiasPoint) -> ScoreErrors:
+        """Return the errors of scores with those that the intercept of a model of moved rows brings."""
+        if not self.origin.is_elsewhere:
+            return errors
+        own = self.origin.errors(self._weights(point)[:, None], np.array([point.bias]))
+        return errors._replace(level=errors.level + own)
+
+    def _weights(self, point: BiasPoint) -> Array:
+        """Return the weights of a linear kernel; (d,)."""
+        if point.weights is not None:
+            return point.weights
+        return np.asarray(rmatmul(self.gram.X, self.dual_columns(point), 0.0)[:-1, 0])
 
     def linear_scores(self, weights: Array) -> Array:
         """Return X w for the weights of a linear kernel; (n,)."""
@@ -218,7 +236,7 @@ class FreeBiasSVM(MarginModels):
         """Return P at the weights (1, d) and the bias (1,) of a linear model."""
         weights, bias = coef[0], float(intercept[0])
         if not self.constant:
-            return self._primal(weights, bias)
+            return self._primal(weights, float(self.origin.near(coef.T, intercept)[0]))
         # The weight of the constant is a rounded quotient; scores are charged for that, too.
         last = bias / self.constant
         return self._primal(np.append(weights, last), 0.0, 2.0 * UNIT * abs(last))
@@ -227,19 +245,17 @@ class FreeBiasSVM(MarginModels):
         """Return P at the weights of all columns of X, which are so far from the exact ones, and a bias."""
         size = gamma(score_roundings(self.gram.X) + 10) * norms(weights[:, None], axis=0)
         errors = ScoreErrors(self.gram.lengths[:, None], size[:, None], np.zeros(1))
+        errors = self._of_model(errors, BiasPoint(self.y, bias, weights))
         return squared_norm(weights, error).times(0.5) + self._losses_at(self.linear_scores(weights), bias, errors)
 
     def coef_and_intercept(self, point: BiasPoint) -> tuple[Array, Array]:
         """Return the weights of a linear kernel, (1, d), and the bias, (1,)."""
-        weights = point.weights
-        if weights is None:
-            weights = rmatmul(self.gram.X, self.dual_columns(point), 0.0)[:-1, 0]
-        return self._split(weights[None, :], np.array([point.bias]))
+        return self._split(self._weights(point)[None, :], np.array([point.bias]))
 
     def _split(self, rows: Array, biases: Array) -> tuple[Array, Array]:
         """Return weights (k, d) and intercepts (k,), given the weights of all columns of X and the free biases."""
         if not self.constant:
-            return rows, biases
+            return rows, self.origin.far(rows.T, biases)
         return np.ascontiguousarray(rows[:, :-1]), self.constant * rows[:, -1]
 
     @staticmethod

@@ -22,6 +22,7 @@ from softmargin.losses.joint import checked_rows, labels_of, with_labels
 from softmargin.losses.multinomial import excess_mass, mixed, off_label, without_absent
 from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import adjoint_product, canonical, longest_row, product, row_norms, sum_roundings
+from softmargin.matrices.origin import moved
 from softmargin.models import LinearModel
 from softmargin.problems.checks import checked_prices
 from softmargin.sets import LowRank
@@ -112,6 +113,7 @@ class LinearLosses:
     point_type: ClassVar[type] = BallPoint
 
     def __init__(self, X: Any, target: Array, loss: EntrywiseLoss, weights: Array | None, fit_intercept: bool) -> None:
+        X, self.origin = moved(X)
         self.X = canonical(X)
         n = self.X.shape[0]
         target = np.ascontiguousarray(target, dtype=np.float64)
@@ -238,7 +240,8 @@ class LinearLosses:
         longest = longest_row(self.X)
         slope = (gamma(longest + operations) + excess) * sizes
         # Weights of zero have exact scores, the intercept itself.
-        level = np.where(sizes > 0.0, 4.0 * UNIT * np.abs(point.intercept) + longest * TINY, 0.0)
+        level = 4.0 * UNIT * np.abs(point.intercept) + longest * TINY
+        level = np.where(sizes > 0.0, level + self.origin.errors(point.weights, point.intercept, excess), 0.0)
         return self._losses(scores, point.intercept, slope, level)
 
     def _losses(self, scores: Array, intercept: Array, slope: Array, level: Array) -> Rounded:
@@ -304,14 +307,14 @@ class LinearLosses:
 
     def warm_point(self, weights: Any, intercept: Array) -> BallPoint | None:
         """Return the point that the weights of a model, (d, k), are; None where they have another shape."""
-        return BallPoint(weights, intercept) if weights.shape == self.shape else None
+        return BallPoint(weights, self.origin.near(weights, intercept)) if weights.shape == self.shape else None
 
     def coef_and_intercept(self, point: BallPoint) -> tuple[Array, Array]:
         """Return the weights in scikit-learn's shapes: (k, d) and (k,); without the negative zeros of projections."""
         weights = point.weights.toarray() if isinstance(point.weights, LowRank) else point.weights
         coef = np.array(weights.T, order="C")
         coef += 0.0
-        return coef, np.array(point.intercept)
+        return coef, np.array(self.origin.far(point.weights, point.intercept))
 
     def model(self, point: BallPoint, classes: Array, info: Mapping[str, Any] | None = None) -> LinearModel:
         """Return the model that a point is."""

@@ -153,7 +153,7 @@ class KernelOneVsOne(EveryPair):
     def __init__(
         self, gram: PairGram, C: Array, *, loss: type[FreeBiasSVM], has_bias: bool = True, is_expansion: bool = True
     ) -> None:
-        own = {"has_bias": has_bias, "is_expansion": is_expansion}
+        own: dict[str, Any] = {"has_bias": has_bias, "is_expansion": is_expansion}
 
         def pose(rows: Array, y: Array, C: Array) -> FreeBiasSVM:
             return loss(gram.of_rows(rows), y, C=C, **own)

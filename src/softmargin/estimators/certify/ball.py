@@ -43,4 +43,4 @@ def certify_ball(model: LinearModel | LinearRegressor, training: Training) -> Ce
     problem = ball_problem(training.X, target, parts, norm=_NORMS[info["problem"]], **settings)
     coef = model.coef
     weights = LowRank(coef.V, coef.s, coef.U) if isinstance(coef, LowRank) else dense(coef).astype(np.float64).T
-    return training.settled(problem, BallPoint(weights, model.intercept))
+    return training.settled(problem, BallPoint(weights, problem.origin.near(weights, model.intercept)))

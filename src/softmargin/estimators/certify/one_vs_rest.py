@@ -15,6 +15,7 @@ from softmargin.core.certificate import Certificate, summed
 from softmargin.estimators.certify.training import Training
 from softmargin.estimators.posing.svm import SvmData, SvmSettings
 from softmargin.losses.entrywise import ENTRYWISE, Hinge
+from softmargin.matrices.origin import near_zero
 from softmargin.penalties import ElasticNet
 from softmargin.problems import BallPoint, CompositePoint, Penalized, softmax_problem
 
@@ -31,10 +32,10 @@ def certify_one_vs_rest(
 ) -> Certificate:
     """Certify the weights (k, d) and free intercepts (k,) of binary problems; the gap is the sum of theirs."""
     penalty, pairs = ElasticNet(l1=l1_ratio, l2=1.0 - l1_ratio), data.binary_problems()
-    part = training.among(len(pairs))
+    part, X = training.among(len(pairs)), near_zero(data.X, data.settings.fit_intercept)
     return summed(
         [
-            _certified(part, data.X, labels, prices, penalty, data.settings, w[:, None], np.array([b]))
+            _certified(part, X, labels, prices, penalty, data.settings, w[:, None], np.array([b]))
             for (labels, prices), w, b in zip(pairs, coef, intercept, strict=True)
         ],
         1.0,
@@ -47,12 +48,12 @@ def _certified(
     has_bias = bool(settings.fit_intercept)
     if settings.loss == "logistic":
         softmax = softmax_problem(X, labels, C=prices, penalty=penalty, n_classes=2, fit_intercept=has_bias)
-        return training.settled(softmax, CompositePoint(W, b))
+        return training.settled(softmax, CompositePoint(W, softmax.origin.near(W, b)))
     target = 2.0 * labels - 1.0
     if settings.loss == "squared_hinge":
         loss = ENTRYWISE["squared_hinge"]  # half the square
         problem = Penalized(X, target, loss=loss, penalty=penalty, weights=2.0 * prices, fit_intercept=has_bias)
-        return training.settled(problem, BallPoint(W, b))
+        return training.settled(problem, BallPoint(W, problem.origin.near(W, b)))
     return _certified_hinge(training, X, target, prices, penalty, has_bias, BallPoint(W, b))
 
 
@@ -66,6 +67,7 @@ def _certified_hinge(
         return Penalized(X, target, loss=hinge, penalty=penalty, weights=prices, fit_intercept=has_bias)
 
     hinge = problem(0.0)
+    point = point._replace(intercept=hinge.origin.near(*point[:2]))
     certificate = hinge.certificate(point)
     start: Any = None
     for width in _WIDTHS:

@@ -21,6 +21,7 @@ from softmargin.estimators.certify.training import Training
 from softmargin.estimators.posing.ball import class_target, shares
 from softmargin.estimators.posing.fit import loss_prices
 from softmargin.losses.entrywise import ENTRYWISE
+from softmargin.matrices.origin import near_zero
 from softmargin.models.shapes import dense
 from softmargin.penalties import ElasticNet, Nonnegative, SparseGroup
 from softmargin.problems import BallPoint, Penalized
@@ -44,17 +45,18 @@ def certify_regression(model: Any, training: Training) -> Certificate:
     alpha = np.ravel(as_numbers(_chosen(model, "alpha")))
     whole = slice(0, len(coef))
     columns = [whole] if len(alpha) == 1 else [slice(c, c + 1) for c in range(len(coef))]
-    certificates = []
+    certificates, X = [], near_zero(training.X, model.fit_intercept)
     for strength, own in zip(alpha.tolist(), columns, strict=True):
         problem = Penalized(
-            training.X,
+            X,
             target[:, own],
             loss=ENTRYWISE["squared"],
             penalty=_penalty(model, strength),
             weights=weights,
             fit_intercept=bool(model.fit_intercept),
         )
-        point = BallPoint(np.ascontiguousarray(coef[own].T), intercept[own])
+        W = np.ascontiguousarray(coef[own].T)
+        point = BallPoint(W, problem.origin.near(W, intercept[own]))
         certificates.append(training.among(len(columns)).settled(problem, point))
     return certificates[0] if len(certificates) == 1 else summed(certificates, 1.0)
 

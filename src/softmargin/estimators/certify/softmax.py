@@ -15,9 +15,10 @@ from softmargin.estimators.certify.linear import read_weights
 from softmargin.estimators.certify.training import Training
 from softmargin.estimators.posing.softmax import priced_penalty, read_penalty, softmax_claim
 from softmargin.matrices.operator import with_constant
+from softmargin.matrices.origin import near_zero
 from softmargin.models import LinearModel
 from softmargin.models.shapes import dense
-from softmargin.problems import CompositePoint, softmax_problem
+from softmargin.problems import softmax_problem
 
 __all__ = ["certify_softmax", "softmax_model_of"]
 
@@ -75,14 +76,15 @@ def certify_softmax(model: LinearModel, training: Training) -> Certificate:
     price = training.price(info.get("C"))
     # Without a penalty, only ratios of prices matter.
     prices = training.prices(codes, model.classes, 1.0 if price == math.inf else price, info.get("class_weight"))
-    point = CompositePoint(dense(model.coef).astype(np.float64, copy=False).T, model.intercept)
+    coef, intercept = dense(model.coef).astype(np.float64, copy=False), model.intercept
     fit_intercept = bool(info.get("fit_intercept", True))
     constant = info.get("intercept_scaling")
     if constant is not None:
         X = with_constant(X, constant)
-        point = CompositePoint(np.vstack([point.weights, point.intercept / constant]), np.zeros_like(point.intercept))
+        coef, intercept = np.column_stack([coef, intercept / constant]), np.zeros_like(intercept)
         fit_intercept = False
+    X = near_zero(X, fit_intercept)
     problem = softmax_problem(
         X, codes, C=prices, penalty=penalty, n_classes=len(model.classes), fit_intercept=fit_intercept
     )
-    return training.settled(problem, point)
+    return training.settled(problem, problem.model_point(coef, intercept))

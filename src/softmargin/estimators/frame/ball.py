@@ -39,7 +39,7 @@ class BallEstimator(CertifiedEstimator):
     """A linear model with weights in a ball.
 
     A subclass says which targets y means (``_target``), which ball it is (``_norm``) and how weights are
-    kept (``_stored``, ``_weights``, ``_coef``, ``_products``).
+    kept (``_kept``, ``_stored``, ``_weights``, ``_coef``, ``_products``).
 
     Parameters
     ----------
@@ -69,6 +69,10 @@ class BallEstimator(CertifiedEstimator):
     def _target(self, data: Data) -> tuple[tuple[Array, Any], Array]:
         """Return the targets (n, k) with their loss, and the share of every sample (n,)."""
         raise NotImplementedError
+
+    def _kept(self, weights: Any) -> Any:
+        """Return the weights of a point, (d, k), as a model has them."""
+        return weights
 
     def _stored(self, weights: Any, is_flat: bool) -> dict[str, Any]:
         raise NotImplementedError
@@ -116,9 +120,11 @@ class BallEstimator(CertifiedEstimator):
             return problem.is_inactive(point) and self._is_optimal_in_wider_ball(problem, point)
 
         def attributes(point: BallPoint) -> dict[str, Any]:
+            weights = self._kept(point.weights)
+            intercept = problem.origin.far(weights, point.intercept)
             return {
-                **self._stored(point.weights, is_flat),
-                "intercept_": float(point.intercept[0]) if is_flat else np.array(point.intercept),
+                **self._stored(weights, is_flat),
+                "intercept_": float(intercept[0]) if is_flat else np.array(intercept),
                 "is_on_boundary_": not is_inside(point),
                 "_is_flat": is_flat,
                 "_is_multilabel": is_multilabel,

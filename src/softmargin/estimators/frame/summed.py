@@ -56,7 +56,7 @@ def pose_ball(estimator: Any, rows: Rows, loss: str) -> Posed:
     def attributes(point: Any) -> dict[str, Any]:
         coef, intercept = problem.coef_and_intercept(point)
         return {
-            **estimator._stored(coef.T, is_flat),
+            **estimator._stored(estimator._kept(coef.T), is_flat),
             "intercept_": float(intercept[0]) if is_flat else intercept,
             "is_on_boundary_": not problem.is_inactive(point),
             "_is_flat": is_flat,

@@ -29,6 +29,7 @@ from softmargin.kernels import Linear
 from softmargin.losses import LOSSES
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import Canonical, canonical, with_constant
+from softmargin.matrices.origin import NOWHERE, Origin, moved, near_zero
 from softmargin.matrices.pair_gram import PairGram
 from softmargin.problems import (
     L2SVM,
@@ -170,7 +171,8 @@ def linear_problem(data: SvmData) -> Any:
         return _linear_pairs(X, data)
     if data.settings.is_squared or data.settings.is_free:
         constant = data.settings.bias
-        return _free_bias_parts(Gram(Linear(), with_constant(X, constant) if constant else X), data)
+        X, origin = moved(near_zero(X, data.settings.has_free_bias))
+        return _free_bias_parts(Gram(Linear(), with_constant(X, constant) if constant else X), data, origin=origin)
     return _hinge_parts(partial(MulticlassSVM, Canonical(X), bias=data.settings.bias), data)
 
 
@@ -244,8 +246,10 @@ def _linear_pairs(X: Any, data: SvmData) -> EveryPair:
             "multiclass='one_vs_one' it is free. Use fit_intercept=True, or loss='hinge'."
         )
 
+    near, origin = moved(near_zero(X, settings.has_free_bias))
+
     def squared(rows: Array, y: Array, C: Array) -> L2SVM:
-        return L2SVM(Gram(Linear(), X[rows]), y, C=2.0 * C, has_bias=settings.has_free_bias)
+        return L2SVM(Gram(Linear(), near[rows]), y, C=2.0 * C, has_bias=settings.has_free_bias, origin=origin)
 
     def hinge(rows: Array, y: Array, C: Array) -> MulticlassSVM:
         return MulticlassSVM(X[rows], (y > 0.0).astype(np.int32), C=C / 2.0, bias=settings.bias, n_classes=2)
@@ -261,12 +265,13 @@ def _hinge_parts(pose: Callable[..., Any], data: SvmData) -> Any:
     return OneVsRest([pose(mine, C=C / 2.0, n_classes=2) for mine, C in data.binary_problems()], scale=2.0)
 
 
-def _free_bias_parts(gram: Gram, data: SvmData, *, is_expansion: bool = False) -> OneVsRest:
+def _free_bias_parts(gram: Gram, data: SvmData, *, is_expansion: bool = False, origin: Origin = NOWHERE) -> OneVsRest:
     settings, pairs = data.settings, data.binary_problems()
+    own: dict[str, Any] = {"is_expansion": is_expansion, "origin": origin}
     if settings.is_squared:
-        own: dict[str, Any] = {"has_bias": settings.has_free_bias, "is_expansion": is_expansion}
+        own["has_bias"] = settings.has_free_bias
         own["constant"] = float(gram.dtype.type(settings.bias))  # as the column of X has it
         return OneVsRest([L2SVM(gram, 2.0 * mine - 1.0, C=2.0 * C, **own) for mine, C in pairs])
     scale = 0.5 if settings.is_joint else 1.0
-    parts = [HingeSVM(gram, 2.0 * mine - 1.0, C=C / scale, is_expansion=is_expansion) for mine, C in pairs]
+    parts = [HingeSVM(gram, 2.0 * mine - 1.0, C=C / scale, **own) for mine, C in pairs]
     return OneVsRest(parts, scale=scale)

@@ -42,6 +42,7 @@ from softmargin.matrices.operator import (
     row_squares,
     with_constant,
 )
+from softmargin.matrices.origin import far_columns
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems.multiclass_svm import DualPoint
 from softmargin.solvers.linear_svm._class_squares import (
@@ -58,8 +59,6 @@ __all__ = ["STEEPEST", "LabelGroups", "best_multiple", "given_point", "steepness
 Array = NDArray[Any]
 BLOCK = 1 << 16  # numbers of scaled rows at once, at least: they stay in the cache
 STEEPEST = 1e12  # C |x|^2 up to which the last class has no unknowns: beyond, 3 of 24 drawn problems were not certified
-FAR = 30.0  # a mean is so many times the spread of its feature where that is shifted: by hand; 900 is in squares
-SAME = 1e-12  # of its mean is the spread of a feature, at most, that is constant but for rounding: by hand
 SINGLE_THIN = 0.1  # as ``THIN``, beside BLAS of float32; timings on mnist
 
 
@@ -94,12 +93,8 @@ class LabelGroups:
 
     def _far_means(self) -> Array | None:
         """Return the means of features that are far from zero for their spread, zero of others, (d,); None of none."""
-        if not isinstance(self.X, np.ndarray) or not self.n:
-            return None
-        with np.errstate(over="ignore", invalid="ignore"):
-            means, spread = self.X.mean(axis=0, dtype=np.float64), self.X.std(axis=0, dtype=np.float64)
-            is_far = (np.abs(means) > FAR * spread) & (spread > SAME * np.abs(means))
-        return np.where(is_far, means, 0.0) if is_far.any() else None
+        found = far_columns(self.X)
+        return None if found is None else np.where(found.is_far, found.means, 0.0)
 
     def inward(self, right: Array) -> Array:
         """Return T' right, where V = T Z: the right side for the unknowns Z of shifted features."""
