@@ -32,7 +32,7 @@ KERNEL = {"tol": 1e-14, "max_iter": 40, "random_state": 0}
 # A gap of 1e-14 leaves scores uncertain by the root of that, so that these fits go on for as many steps as they may.
 SOFTMAX = {"tol": 0.0, "max_iter": 40, "random_state": 0}
 # A ridge of 1 turns a gap into a distance of the weights: half their square is at most the gap.
-BALL = {"l2": 1.0, "tol": 0.0, "max_iter": 300, "random_state": 0}
+BALL = {"l2": 1.0, "tol": 0.0, "max_iter": 100, "random_state": 0}
 
 
 def known_to_fail(estimator):
