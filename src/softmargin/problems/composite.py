@@ -249,14 +249,15 @@ class Composite(SoftmaxBound):
 
     def warm_point(self, weights: Array, intercept: Array) -> CompositePoint | None:
         """Return the point that the weights of a model, (d, k), are; None where they have another shape."""
-        return (
-            CompositePoint(weights, self.origin.near(weights, intercept)) if np.shape(weights) == self.shape else None
-        )
+        return self.point_of(weights, intercept) if np.shape(weights) == self.shape else None
+
+    def point_of(self, weights: Array, intercept: Array) -> CompositePoint:
+        """Return the point of the weights, (d, k), and the intercept of a model."""
+        return CompositePoint(weights, self.origin.near(weights, intercept))
 
     def model_point(self, coef: Array, intercept: Array) -> CompositePoint:
         """Return the point that the weights of a model, in scikit-learn's shapes, are."""
-        weights = dense(coef).astype(np.float64, copy=False).T
-        return CompositePoint(weights, self.origin.near(weights, intercept))
+        return self.point_of(dense(coef).astype(np.float64, copy=False).T, intercept)
 
     def coef_and_intercept(self, point: CompositePoint) -> tuple[Array, Array]:
         """Return the weights in scikit-learn's shapes: (k, d) and (k,), or one row for two classes.

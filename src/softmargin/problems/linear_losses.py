@@ -307,7 +307,11 @@ class LinearLosses:
 
     def warm_point(self, weights: Any, intercept: Array) -> BallPoint | None:
         """Return the point that the weights of a model, (d, k), are; None where they have another shape."""
-        return BallPoint(weights, self.origin.near(weights, intercept)) if weights.shape == self.shape else None
+        return self.point_of(weights, intercept) if weights.shape == self.shape else None
+
+    def point_of(self, weights: Any, intercept: Array) -> BallPoint:
+        """Return the point of the weights, (d, k), and the intercept of a model."""
+        return BallPoint(weights, self.origin.near(weights, intercept))
 
     def coef_and_intercept(self, point: BallPoint) -> tuple[Array, Array]:
         """Return the weights in scikit-learn's shapes: (k, d) and (k,); without the negative zeros of projections."""

@@ -10,7 +10,6 @@ from softmargin.estimators.certify.training import Training
 from softmargin.estimators.posing.ball import BALLS, ball_problem, class_target, number_target, shares
 from softmargin.models import LinearModel, LinearRegressor
 from softmargin.models.shapes import dense
-from softmargin.problems import BallPoint
 from softmargin.sets import LowRank
 
 __all__ = ["certify_ball", "is_of_ball"]
@@ -43,4 +42,4 @@ def certify_ball(model: LinearModel | LinearRegressor, training: Training) -> Ce
     problem = ball_problem(training.X, target, parts, norm=_NORMS[info["problem"]], **settings)
     coef = model.coef
     weights = LowRank(coef.V, coef.s, coef.U) if isinstance(coef, LowRank) else dense(coef).astype(np.float64).T
-    return training.settled(problem, BallPoint(weights, problem.origin.near(weights, model.intercept)))
+    return training.settled(problem, problem.point_of(weights, model.intercept))

@@ -17,7 +17,7 @@ from softmargin.estimators.posing.svm import SvmData, SvmSettings
 from softmargin.losses.entrywise import ENTRYWISE, Hinge
 from softmargin.matrices.origin import near_zero
 from softmargin.penalties import ElasticNet
-from softmargin.problems import BallPoint, CompositePoint, Penalized, softmax_problem
+from softmargin.problems import BallPoint, Penalized, softmax_problem
 
 __all__ = ["BINARY_LOSSES", "certify_one_vs_rest"]
 
@@ -48,12 +48,12 @@ def _certified(
     has_bias = bool(settings.fit_intercept)
     if settings.loss == "logistic":
         softmax = softmax_problem(X, labels, C=prices, penalty=penalty, n_classes=2, fit_intercept=has_bias)
-        return training.settled(softmax, CompositePoint(W, softmax.origin.near(W, b)))
+        return training.settled(softmax, softmax.point_of(W, b))
     target = 2.0 * labels - 1.0
     if settings.loss == "squared_hinge":
         loss = ENTRYWISE["squared_hinge"]  # half the square
         problem = Penalized(X, target, loss=loss, penalty=penalty, weights=2.0 * prices, fit_intercept=has_bias)
-        return training.settled(problem, BallPoint(W, problem.origin.near(W, b)))
+        return training.settled(problem, problem.point_of(W, b))
     return _certified_hinge(training, X, target, prices, penalty, has_bias, BallPoint(W, b))
 
 
@@ -67,7 +67,7 @@ def _certified_hinge(
         return Penalized(X, target, loss=hinge, penalty=penalty, weights=prices, fit_intercept=has_bias)
 
     hinge = problem(0.0)
-    point = point._replace(intercept=hinge.origin.near(*point[:2]))
+    point = hinge.point_of(*point[:2])
     certificate = hinge.certificate(point)
     start: Any = None
     for width in _WIDTHS:

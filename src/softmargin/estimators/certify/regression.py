@@ -24,7 +24,7 @@ from softmargin.losses.entrywise import ENTRYWISE
 from softmargin.matrices.origin import near_zero
 from softmargin.models.shapes import dense
 from softmargin.penalties import ElasticNet, Nonnegative, SparseGroup
-from softmargin.problems import BallPoint, Penalized
+from softmargin.problems import Penalized
 
 __all__ = ["REGRESSORS", "certify_regression", "sgd_ratio"]
 
@@ -55,8 +55,7 @@ def certify_regression(model: Any, training: Training) -> Certificate:
             weights=weights,
             fit_intercept=bool(model.fit_intercept),
         )
-        W = np.ascontiguousarray(coef[own].T)
-        point = BallPoint(W, problem.origin.near(W, intercept[own]))
+        point = problem.point_of(np.ascontiguousarray(coef[own].T), intercept[own])
         certificates.append(training.among(len(columns)).settled(problem, point))
     return certificates[0] if len(certificates) == 1 else summed(certificates, 1.0)
 
