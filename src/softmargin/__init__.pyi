@@ -109,6 +109,7 @@ from softmargin.solvers import ProxNewton as ProxNewton
 from softmargin.solvers import QuadraticProgram as QuadraticProgram
 from softmargin.solvers import Scgs as Scgs
 from softmargin.solvers import Smo as Smo
+from softmargin.solvers import SmoothedInteriorPoint as SmoothedInteriorPoint
 from softmargin.solvers import SmoothedNewton as SmoothedNewton
 from softmargin.solvers import SoftmaxDualDescent as SoftmaxDualDescent
 from softmargin.solvers import SoftmaxNewton as SoftmaxNewton

@@ -312,13 +312,15 @@ def test_a_factor_that_is_dear_serves_lower_targets(multiclass, monkeypatch):
     y = rng.integers(0, 5, 600)
     X = 100.0 * np.maximum(0.4 * rng.standard_normal((5, 60))[y] + rng.standard_normal((600, 60)), 0.0) ** 2
     problem = MulticlassSVM(X, y, multiclass=multiclass)
-    monkeypatch.setattr("softmargin.solvers.linear_svm.interior_point.count_corrections", lambda *_: 10)
+    monkeypatch.setattr("softmargin.solvers.linear_svm.interior_point.count_corrections", lambda *_: most)
+    most = 10
     usual = fit(problem, tol=1e-6)
+    most = 40
     monkeypatch.setattr("softmargin.solvers.linear_svm.interior_point.is_factor_dear", lambda _: True)
     lowered = fit(problem, tol=1e-6)
     assert usual.status is lowered.status is Status.CONVERGED
     assert lowered.certificate.primal == pytest.approx(usual.certificate.primal, rel=2e-6)
-    assert lowered.n_iter < usual.n_iter  # 15 and 16, 17 and 20
+    assert lowered.n_iter < 0.9 * usual.n_iter  # 13 and 16, 14 and 20
 
 
 def test_a_factor_is_dear_where_unknowns_are_thousands():

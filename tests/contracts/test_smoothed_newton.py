@@ -1,6 +1,7 @@
 """Newton's method on smoothed hinges against references, in every form of X, and where data are as they come."""
 
 from dataclasses import dataclass, field
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -338,10 +339,9 @@ def test_auto_takes_it_where_a_factor_is_dear():
     X, y = shaped(21_000, 700, 10, 0.2, 1e4)  # too many rows for descent on inner products
     assert find_solver("auto", MulticlassSVM(X, y)) == SmoothedNewton()
     assert find_solver("auto", MulticlassSVM(X, y, C=3.0, multiclass="crammer_singer")) == SmoothedNewton()
-    assert finisher_of(MulticlassSVM(X, y, C=1e3), "block_descent").name == "interior_point"
-    for C, name in ((5e2, "smoothed_newton"), (1e4, "interior_point")):
-        joint = MulticlassSVM(X, y, C=C, multiclass="crammer_singer")
-        assert finisher_of(joint, "block_descent").name == name
+    steep = {50.0: "smoothed_newton", 1e3: "smoothed_interior_point", 1e9: "interior_point"}
+    for (C, name), multiclass in product(steep.items(), LOSS_NAMES):
+        assert finisher_of(MulticlassSVM(X, y, C=C, multiclass=multiclass), "block_descent").name == name
     gentle = find_solver("auto", MulticlassSVM(X, y, C=1e-3))
     assert gentle == HandOver(DualBlockDescent(), SmoothedNewton(), patience=1.0)
     thin, y = shaped(3000, 900, 10, 0.05, 1e4)

@@ -76,6 +76,7 @@ from softmargin.solvers import (
     ProxNewton,
     Scgs,
     Smo,
+    SmoothedInteriorPoint,
     SmoothedNewton,
     SoftmaxDualDescent,
     SoftmaxNewton,
@@ -117,6 +118,7 @@ for multiclass in LOSS_NAMES:
         case(GramDescent(), lambda n=name, m=multiclass: make_problem(n, m), f"{multiclass}-{name}", tol=1e-8)
         case(InteriorPoint(), lambda n=name, m=multiclass: make_problem(n, m), f"{multiclass}-{name}", tol=1e-8)
         case(SmoothedNewton(), lambda n=name, m=multiclass: make_problem(n, m), f"{multiclass}-{name}", tol=1e-8)
+        case(SmoothedInteriorPoint(), lambda n=name, m=multiclass: make_problem(n, m), f"{multiclass}-{name}", tol=1e-8)
 case(AugmentedLagrangian(), lambda: make_problem("binary"), "binary", tol=1e-8)
 for block, tol in (("sort", 1e-6), ("greedy", 1e-4)):  # the greedy block leaves margins violated by 1e-6
     case(DualBlockDescent(block=block), lambda: make_problem("tiles"), "weston_watkins-tiles", tol=tol)

@@ -41,7 +41,8 @@ class LinearSVC(SvmClassifier, LinearStreamClassifier):
         same with Shark's block, which is inexact: a tol below about 1e-6 is out of its reach), "gram_descent" (on the
         inner products of the rows: few rounds where features times classes are as many as rows), "interior_point" (few
         steps, also at large C and on raw X; up to some thousand features times classes), "smoothed_newton" (the same,
-        faster from some thousand on), "augmented_lagrangian" (the same for two classes and one-vs-rest, faster).
+        faster from some thousand on), "smoothed_interior_point" (the second from a path of the third, where C |x|^2 is
+        large besides), "augmented_lagrangian" (the same for two classes and one-vs-rest, faster).
         squared_hinge: "newton" (on the weights), "dual_descent" (coordinates, with shrinking), "smo",
         "dual_prox_gradient", "plain_prox_gradient".
         "qp" hands the dual to Clarabel. With ``fit_intercept="free"`` those of ``KernelSVC``. Or a solver object.

@@ -35,6 +35,7 @@ from softmargin.solvers.linear_svm.augmented_lagrangian import AugmentedLagrangi
 from softmargin.solvers.linear_svm.block_descent import DualBlockDescent as DualBlockDescent
 from softmargin.solvers.linear_svm.gram_descent import GramDescent as GramDescent
 from softmargin.solvers.linear_svm.interior_point import InteriorPoint as InteriorPoint
+from softmargin.solvers.linear_svm.smoothed_interior_point import SmoothedInteriorPoint as SmoothedInteriorPoint
 from softmargin.solvers.linear_svm.smoothed_newton import SmoothedNewton as SmoothedNewton
 from softmargin.solvers.one_vs_one.each_pair import EachPair as EachPair
 from softmargin.solvers.quadratic_program import QuadraticProgram as QuadraticProgram

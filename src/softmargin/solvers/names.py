@@ -54,6 +54,7 @@ SOLVERS: dict[str, dict[str, SolverName]] = {
         "gram_descent": SolverName("GramDescent"),
         "interior_point": SolverName("InteriorPoint"),
         "smoothed_newton": SolverName("SmoothedNewton"),
+        "smoothed_interior_point": SolverName("SmoothedInteriorPoint"),
         "augmented_lagrangian": SolverName("AugmentedLagrangian"),
         **_PROGRAM,
     },

@@ -4,8 +4,9 @@
     linear hinge    block descent    descent on inner products, where there are many weights for the rows, and rows
                                      share features. Where it stalls, too, and else at once, the interior point, where
                                      its Newton matrix is small enough, or Newton's method on smoothed hinges, with
-                                     Crammer-Singer and where a factor of this matrix is dear; of two classes the
-                                     augmented Lagrangian, where C |x|^2 is not absurd
+                                     Crammer-Singer and where a factor of this matrix is dear, or where C |x|^2 is
+                                     large as well the interior point from a path of them; of two classes the augmented
+                                     Lagrangian, where C |x|^2 is not absurd
     linear squared  dual descent     Newton's method, by samples where products with X would take more work
     softmax ridge   dual descent     Newton's method by conjugate gradients, where X is dense, or has no more features
                                      than rows and three classes or more
@@ -56,14 +57,15 @@ class FinisherTuning(NamedTuple):
     call: float = 5e6  # of an interior point step, for each class: 0.6 ms of calls
     steps: float = 30.0  # of an interior point to 1e-3: 6 to 40 on the data sets of benchmarks/hard
     dear_steps: float = 20.0  # the same where a factor serves lower targets: 17 to 21 on mnist
+    path_steps: float = 12.0  # of the interior point, in the time of it and of the path that it follows: 11 to 13
     # Newton's method on smoothed hinges where a factor is dear, in steps of the interior point: mnist, 38 and 47 s
-    # where that takes 91 and more than 110. Up to this mean C |x|^2 with Weston-Watkins (mnist as 0..255: 71 s and 100
-    # at 6e5, slower at 6e6) and with Crammer-Singer, where it is faster at 6e6, too.
+    # where that takes 91 and more than 110. Up to this mean C |x|^2, beyond which the interior point begins where their
+    # path gets narrow: mnist, as long at 6e4, 50 s where each alone takes more than 100 at 6e6.
     smooth_steps: float = 9.0
     smooth_steepness: float = 1e6
-    joint_steepness: float = 1e7
     # The same where a factor is not dear, with Crammer-Singer: 10 to 26 on optdigits, satimage, segment, pendigits,
     # poker and avila. With fewer pairs of a row and a wrong class its calls take longer than steps of the other.
+    joint_steepness: float = 1e7
     joint_steps: float = 20.0
     joint_pairs: float = 5000.0
     # Passes of block descent per unit of C |x|^2 on such data, where a row has more than this share of all features:
@@ -145,7 +147,7 @@ def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNIN
     patience = passes / step_passes(problem)
     if name == "gram_descent":
         patience = max(patience, tuning.steps)
-    is_hard = name == "smoothed_newton" and is_shared and is_factor_dear(problem)
+    is_hard = name.startswith("smoothed") and is_shared and is_factor_dear(problem)
     needed = (tuning.shared_passes if is_hard else tuning.passes) * steepness
     return Finisher(name, patience, needed > passes, after)
 
@@ -168,10 +170,13 @@ def _of_newton_matrix(problem: Any, n_parts: int, steepness: float, tuning: Fini
         return None if tuning.most_numbers < 3.0 * D**2 else ("augmented_lagrangian", whole)
     if n_parts * step.numbers > tuning.most_numbers:
         return None
-    is_joined = is_joint(problem)
-    is_worth = is_dear or (is_joined and n * (k - 1) >= tuning.joint_pairs)
-    if is_worth and steepness <= (tuning.joint_steepness if is_joined else tuning.smooth_steepness):
-        name, steps = "smoothed_newton", tuning.smooth_steps if is_dear else tuning.joint_steps
+    is_many = is_joint(problem) and n * (k - 1) >= tuning.joint_pairs
+    if is_dear and steepness <= tuning.smooth_steepness:
+        name, steps = "smoothed_newton", tuning.smooth_steps
+    elif is_dear and steepness <= tuning.steepest:
+        name, steps = "smoothed_interior_point", tuning.path_steps
+    elif is_many and not is_dear and steepness <= tuning.joint_steepness:
+        name, steps = "smoothed_newton", tuning.joint_steps
     else:
         name, steps = "interior_point", tuning.dear_steps if is_dear else tuning.steps
     return name, steps * (step.multiplications + tuning.pair * n * (k - 1) + tuning.call * k)

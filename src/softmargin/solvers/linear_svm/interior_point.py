@@ -77,10 +77,12 @@ class InteriorPointTuning(NamedTuple):
     shrink: float = 0.3  # of the last target is the next one; by hand
     less: float = 0.9  # of the sum of products must a lower target leave, at most; by hand
     short: float = 0.7  # of the way to the target: a shorter step is worth more than the usual corrections; measured
+    dear_short: float = 0.85  # the same where a factor is dear; measured: section 14
     idle: int = 3  # of so many that are allowed, one may bring nothing before the next; by hand
     reach: float = 0.3  # added to the step for which a correction aims: Gondzio (1996) has 0.1
     width: float = 10.0  # products within this factor of mu do not stray: Gondzio (1996)
     gain: float = 0.01  # of the step that a correction must bring; by hand
+    lift: float = 0.1  # of the mean product is the least one where a run begins at given weights; measured: section 14
     factor: FactorTuning = FactorTuning()
     exactness: float = 0.01  # of solutions with a factor of float32, by the residual in its metric; measured: with 0.1
     # X'alpha - W no longer falls late in a run
@@ -148,6 +150,36 @@ class InteriorPoint(Resumable):
         state.first = given_point(problem, init)
         return state
 
+    def enter(
+        self, problem: BlockDualProblem, V: Array, lower: Array, groups: LabelGroups, width: float
+    ) -> InteriorState:
+        """Begin at weights and dual rows that nearly imply them, of hinges whose corners are rounded over ``width``.
+
+        t and s = t - h are the slopes of such hinges, so that only W = X'alpha is missed.
+        """
+        tuning, state = self.tuning, self.start(problem, None, np.random.default_rng(0))
+        state.first, state.is_single, state.groups, state.V = None, False, groups, V.copy()
+        h, size, joint = (1.0 + groups.margins(V)) / width, lower.size + state.upper.size, is_joint(problem)
+        prices = groups.C[:, None]
+        t = np.logaddexp(0.0, np.logaddexp.reduce(h, axis=1, keepdims=True) if joint else h)
+        s = width * (t - h)
+        t *= width
+        upper = prices - lower.sum(axis=1, keepdims=True) if joint else prices - lower
+        mean = (float(np.vdot(lower, s)) + float(np.vdot(upper, t))) / size
+        least = tuning.lift * mean / prices
+        s, t = s + least, t + least
+        lower = np.maximum(lower, np.minimum(tuning.lift * mean / s, 0.5 * prices / lower.shape[1]))
+        most = prices - np.minimum(tuning.lift * mean / t, 0.5 * prices)
+        if joint:
+            lower *= np.minimum(1.0, most / lower.sum(axis=1, keepdims=True))
+            upper = prices - lower.sum(axis=1, keepdims=True)
+        else:
+            lower = np.minimum(lower, most)
+            upper = prices - lower
+        for mine, begun in zip((state.lower, state.upper, state.s, state.t), (lower, upper, s, t), strict=True):
+            mine[:] = begun
+        return state
+
     def step(self, problem: BlockDualProblem, state: InteriorState) -> InteriorState:
         """Predict, correct, aim lower where a factor is dear, and go as far as all variables stay positive."""
         state.first = None
@@ -165,13 +197,14 @@ class InteriorPoint(Resumable):
         corrections = count_corrections(
             problem, tuning.corrections, tuning.dear_corrections if is_dear else tuning.most_corrections
         )
+        tuning = tuning._replace(short=tuning.dear_short) if is_dear else tuning
         best = _aimed(system, move, target, corrections, tuning)
         is_lowered = is_dear and 0.5 * float(np.linalg.norm(here.implied - state.V)) ** 2 < total
         for _ in range(tuning.targets if is_lowered else 0):
             if best.a < tuning.half:
                 break
             target *= tuning.shrink
-            lower = _aimed(system, best.move, target, corrections, tuning)
+            lower = _aimed_lower(system, best, target, corrections, tuning)
             if lower.a < tuning.half or lower.left(now) > tuning.less * best.left(now):
                 break
             best = lower
@@ -209,11 +242,14 @@ class InteriorPoint(Resumable):
 
 
 class _Step(NamedTuple):
-    """Moves of all variables, and how much of them is made."""
+    """Moves of all variables, how much of them is made, and the changes of products that they were made for."""
 
     V: Array
     move: Pairs
     a: float
+    low: Array
+    high: Array
+    target: float
 
     def left(self, now: Pairs) -> float:
         """Return the sum of all products behind the step."""
@@ -226,9 +262,25 @@ def _aimed(system: NewtonSystem, move: Pairs, target: float, corrections: int, t
     low, high = np.empty_like(now.lower), np.empty_like(now.upper)
     aim(now.lower, now.s, move.lower, move.s, target, low)
     aim(now.upper, now.t, move.upper, move.t, target, high)
+    return _corrected(system, low, high, target, corrections, tuning)
+
+
+def _aimed_lower(
+    system: NewtonSystem, last: _Step, target: float, corrections: int, tuning: InteriorPointTuning
+) -> _Step:
+    """Aim lower than a step that reaches its target, by the same for all products: what it has corrected stays so."""
+    fall = target - last.target
+    return _corrected(system, last.low + fall, last.high + fall, target, corrections, tuning)
+
+
+def _corrected(
+    system: NewtonSystem, low: Array, high: Array, target: float, corrections: int, tuning: InteriorPointTuning
+) -> _Step:
+    """Solve for these changes of the products, and correct those that stray from the target."""
+    now = system.now
     V, move = system.solve(low, high)
     a = reached_by = _longest(now, move)
-    best, idle = (V, move), 0
+    best, idle = (V, move, low, high), 0
     for made in range(corrections):
         if a >= (1.0 if made < tuning.corrections else tuning.short):
             break
@@ -243,10 +295,11 @@ def _aimed(system: NewtonSystem, move: Pairs, target: float, corrections: int, t
         reached_by = _longest(now, move)
         idle = 0 if reached_by >= a + tuning.gain else idle + 1
         if not idle:
-            best, a = (V, move), reached_by
+            best, a = (V, move, low, high), reached_by
         elif idle >= corrections // tuning.idle:
             break
-    return _Step(*best, min(1.0, tuning.boundary * a))
+    V, move, low, high = best
+    return _Step(V, move, min(1.0, tuning.boundary * a), low, high, target)
 
 
 def _longest(now: Pairs, move: Pairs) -> float:

@@ -144,8 +144,12 @@ class SmoothedNewton(Resumable):
     def step(self, problem: BlockDualProblem, state: SmoothedState) -> SmoothedState:
         """Lower rho or tau after a full step; solve for a direction, minimise F along it, and move the shares."""
         state.first = None
-        if not state.shares.size:
-            return state
+        if state.shares.size:
+            self.advance(problem, state)
+        return state
+
+    def advance(self, problem: BlockDualProblem, state: SmoothedState) -> Array:
+        """Make a step; return shares (n, m) that pull exactly at its full length. C / rho times them is feasible."""
         tuning, groups, joint = self.tuning, self._groups(problem, state), is_joint(problem)
         margins = 1.0 + groups.margins(state.V)
         primal = groups.primal(state.V, margins, is_joint=joint)
@@ -161,16 +165,17 @@ class SmoothedNewton(Resumable):
         state.cut = 1.0 if abs(slope) <= tuning.flat * state.value else min(length, 1.0)
         if state.cut < tuning.near:
             state.exact = max(state.exact / tuning.tighten, tuning.most_exact)
+        full = q + q * log_step(state.logs, q, _scores(margins + moves, state.tau, joint))
+        shares = _feasible(full[:, 1:]).reshape(margins.shape)
         if state.rho == 1.0:
-            full = q + q * log_step(state.logs, q, _scores(margins + moves, state.tau, joint))
-            self._offer(groups, state, _feasible(full[:, 1:]).reshape(margins.shape))
+            self._offer(groups, state, shares)
         ahead = max(length, 1.0) if state.rho > 1.0 and length > 0.0 else length
         if length > tuning.lost or state.rho > 1.0:
             scores = _scores(margins + ahead * moves, state.tau, joint)
             state.logs = followed(state.logs, q, scores, tuning.floor)
         else:
             state.logs = _log_shares(margins + length * moves, state.tau, joint)
-        return state
+        return shares
 
     def point(self, problem: BlockDualProblem, state: SmoothedState) -> DualPoint:
         """Return the weights, and the best multiple of the best shares."""
