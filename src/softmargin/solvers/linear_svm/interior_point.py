@@ -155,7 +155,7 @@ class InteriorPoint(Resumable):
     ) -> InteriorState:
         """Begin at weights and dual rows that nearly imply them, of hinges whose corners are rounded over ``width``.
 
-        t and s = t - h are the slopes of such hinges, so that only W = X'alpha is missed.
+        t is the value of such a hinge and s = t - h, so that only W = X'alpha is missed.
         """
         tuning, state = self.tuning, self.start(problem, None, np.random.default_rng(0))
         state.first, state.is_single, state.groups, state.V = None, False, groups, V.copy()
@@ -289,7 +289,8 @@ def _corrected(
         recentre(now.lower, now.s, move.lower, move.s, tried, *rest, low, more_low)
         recentre(now.upper, now.t, move.upper, move.t, tried, *rest, high, more_high)
         low, high = more_low, more_high
-        V, move = system.solve(low, high)
+        with np.errstate(over="ignore", invalid="ignore"):
+            V, move = system.solve(low, high)
         if not np.isfinite(sum(float(each.sum()) for each in move)):  # aims that diverge
             break
         reached_by = _longest(now, move)

@@ -5,7 +5,7 @@
 The interior point by itself begins far from W = X' alpha, and most of its steps lead there. On the path of smoothed
 hinges W = X' alpha / rho holds from the start; while the ridge rho and the width tau of the corners are large, its
 steps are whole and share factors. Once rho tau is small they are cut, and an interior point, which rounds no corner, is
-faster: it begins at the W of the path, with alpha / rho, and with multipliers s and t of the rounded hinges.
+faster: it begins at the W of the path, with alpha / rho, and with t as the value of a rounded hinge and s = t - h.
 
 Source: ours; ``smoothed_newton`` and ``interior_point`` have those of their parts.
 """
