@@ -11,7 +11,9 @@ from softmargin.problems import DualPoint, MulticlassSVM
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers import InteriorPoint, SmoothedInteriorPoint
 from softmargin.solvers.linear_svm import interior_point
+from softmargin.solvers.linear_svm._label_groups import LabelGroups
 from softmargin.solvers.linear_svm._newton_system import NewtonSystem
+from softmargin.solvers.linear_svm.interior_point import InteriorPointTuning
 from softmargin.solvers.linear_svm.interior_work import is_joint
 from softmargin.testing import check_run
 
@@ -30,13 +32,62 @@ def steep(multiclass="weston_watkins", *, n=600, d=60, form=np.asarray, C=1.0):
     return MulticlassSVM(form(X), y, C=C, multiclass=multiclass, bias=1.0)
 
 
-def entered(problem):
+def entered(problem, solver=None):
     """Return the solver and its state just after the path."""
-    solver = SmoothedInteriorPoint()
+    solver = solver or SmoothedInteriorPoint()
     state = solver.start(problem, None, np.random.default_rng(0))
     while not state.is_inside:
         solver.step(problem, state)
     return solver, state
+
+
+def ridges(problem):
+    """Return the ridges of the path, and whether its steps were full."""
+    solver, found = SmoothedInteriorPoint(), []
+    state = solver.start(problem, None, np.random.default_rng(0))
+    while not state.is_inside:
+        on_path = state.states[0]
+        solver.step(problem, state)
+        found.append((on_path.rho, on_path.cut >= solver.path.tuning.near))
+    return found
+
+
+@both_losses
+def test_the_path_ends_with_a_full_step_after_one_that_was_cut(multiclass):
+    found = ridges(steep(multiclass, n=300, d=20))
+    assert [is_full for _, is_full in found[-2:]] == [False, True]
+    assert all(is_full for _, is_full in found[1:-2])
+    assert found[-1][0] == found[-2][0] > 1.0  # the ridge falls after full steps alone
+
+
+@both_losses
+def test_the_path_ends_at_the_ridge_of_the_problem(multiclass):
+    found = ridges(steep(multiclass))
+    assert found[-1] == (1.0, True)
+    assert found[-2][0] > 1.0
+
+
+@both_losses
+def test_rows_of_a_larger_ridge_are_divided_by_it(multiclass):
+    """Not raised, they imply weights of the size of those of the path, which go on along its last step."""
+    problem = steep(multiclass, n=300, d=20)
+    solver, state = entered(problem, SmoothedInteriorPoint(inside=InteriorPoint(InteriorPointTuning(lift=1e-12))))
+    inside = state.states[0]
+    implied = solver.inside._evaluate(problem, inside).implied
+    assert np.linalg.norm(implied - inside.V) < 2.0 * np.linalg.norm(inside.V)  # undivided they are 2800 times as long
+
+
+@both_losses
+def test_multipliers_are_values_of_rounded_hinges(multiclass):
+    problem = steep(multiclass, n=40, d=5)
+    groups = LabelGroups(problem, LabelGroups.find_order(problem))
+    V = 1e-3 * np.random.default_rng(0).standard_normal((groups.D, 5))
+    V -= V.mean(axis=1, keepdims=True)
+    begun = InteriorPoint(InteriorPointTuning(lift=0.0)).enter(problem, V, np.full((40, 4), 0.1), groups, 0.7)
+    parts = np.exp((1.0 + groups.margins(V)) / 0.7)
+    parts = parts.sum(axis=1, keepdims=True) if is_joint(problem) else parts
+    np.testing.assert_allclose(begun.t, 0.7 * np.log(1.0 + parts), rtol=1e-12)
+    np.testing.assert_array_equal(begun.lower, 0.1)
 
 
 @both_losses
