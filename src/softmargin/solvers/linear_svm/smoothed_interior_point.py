@@ -100,7 +100,7 @@ class SmoothedInteriorPoint(CheckedFields):
         return self.inside if state.is_inside else self.path
 
     def _follow(self, problem: BlockDualProblem, state: SmoothedInteriorState) -> None:
-        """Make a step on the path, and enter where it is narrow."""
+        """Make a step on the path, and let the interior point take over where it ends."""
         on_path: SmoothedState = state.states[0]
         on_path.first = None
         shares = self.path.advance(problem, on_path)
