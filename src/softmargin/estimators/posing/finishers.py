@@ -57,7 +57,7 @@ class FinisherTuning(NamedTuple):
     call: float = 5e6  # of an interior point step, for each class: 0.6 ms of calls
     steps: float = 30.0  # of an interior point to 1e-3: 6 to 40 on the data sets of benchmarks/hard
     dear_steps: float = 20.0  # the same where a factor serves lower targets: 17 to 21 on mnist
-    path_steps: float = 12.0  # of the interior point in the time of it and of the path that it follows: 11 on mnist, C = 1
+    path_steps: float = 12.0  # of the interior point, in the time of it and of its path: 11 on mnist, C = 1
     # Newton's method on smoothed hinges where a factor is dear, in steps of the interior point: mnist, 38 and 47 s
     # where that takes 91 and more than 110. Up to this mean C |x|^2, beyond which the interior point begins where their
     # path gets narrow: mnist, as long at 6e4, 50 s where each alone takes more than 100 at 6e6.
