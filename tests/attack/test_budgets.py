@@ -28,7 +28,17 @@ from softmargin import (
 )
 from softmargin.core import deadline as clocks
 from softmargin.core.certificate import Certificate
-from softmargin.core.deadline import OutOfTime, alarm, check_time, deadline, has_time_for, is_time_up, share_of_time
+from softmargin.core.deadline import (
+    OutOfTime,
+    alarm,
+    check_time,
+    deadline,
+    factor_work,
+    has_time_for,
+    is_time_up,
+    seconds_for,
+    share_of_time,
+)
 from softmargin.core.errors import SoftmarginError
 from softmargin.data import blobs
 from softmargin.estimators.posing.auto import find_solver
@@ -407,6 +417,47 @@ def test_work_that_takes_longer_than_the_time_left_is_not_begun():
         assert has_time_for(1e3)
         with pytest.raises(OutOfTime):
             check_time(1e15)
+
+
+def test_short_work_is_in_time_without_a_probe_of_blas(monkeypatch):
+    monkeypatch.setattr(clocks, "_blas_speed", lambda: pytest.fail("BLAS was timed"))
+    with deadline(10.0):
+        check_time(1e9)
+
+
+def test_a_factor_is_not_refused_long_before_it_would_be_late():
+    """It takes no more than its forecast, and not a small part of that."""
+    A = np.eye(2500) + 1e-3
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        np.linalg.cholesky(A)
+        seconds.append(time.perf_counter() - began)
+    forecast = seconds_for(factor_work(len(A)))
+    assert 0.2 * forecast < min(seconds) < 5.0 * forecast
+    assert factor_work(2500, np.float32) == factor_work(2500) / 2.0
+
+
+def test_a_certificate_is_evaluated_once_a_quarter_of_the_time_is_spent(monkeypatch):
+    """Before, half of the time is kept for it; then what it takes is known, and the rest is for steps."""
+    clock = Clock()
+    monkeypatch.setattr(budget, "time", clock)
+    monkeypatch.setattr(clocks, "time", clock)
+
+    class Blind(Slow):
+        def step(self, problem, state):
+            clock.now += 1.0
+            return state + 1
+
+        def estimate(self, problem, state):
+            return 1.0
+
+    problem = Ticking()
+    result = solve(problem, Blind(), stop=Stop(max_seconds=20.0))
+    assert result.trace[0].iteration == 6
+    assert result.n_iter == 20
+    unlimited = solve(Ticking(), Blind(), stop=Stop(max_iter=16))
+    assert [row.iteration for row in unlimited.trace] == [16]
 
 
 def test_the_alarm_rings_while_a_compiled_loop_runs():

@@ -11,6 +11,7 @@ can leave out the bound; others are evaluated without one.
     leaving(seconds)    a context with all the time but these seconds
     time_left()         seconds before the deadline
     seconds_for(work)   about how long BLAS needs for so many multiplications
+    factor_work(n)      so many of them take as long as a Cholesky factor
 
 Without a deadline nothing here reads a clock.
 """
@@ -32,6 +33,7 @@ __all__ = [
     "alarm",
     "check_time",
     "deadline",
+    "factor_work",
     "has_time_for",
     "is_time_up",
     "leaving",
@@ -42,8 +44,9 @@ __all__ = [
 
 Array = NDArray[Any]
 _SILENT: Array = np.zeros(1, dtype=np.int64)
-_PROBE = 384  # rows of the matrices by which BLAS is timed: some milliseconds, once in a process
-_TRIALS = 3
+_PROBE = 512  # rows of the matrices by which BLAS is timed: some 30 ms, once in a process, where time gets short
+_TRIALS = 4
+_SLOWEST = 1e9  # multiplications per second: what is in time at this speed needs no such probe
 
 
 class OutOfTime(Exception):
@@ -144,12 +147,21 @@ def is_time_up() -> bool:
 def has_time_for(work: float) -> bool:
     """Say whether BLAS can make so many multiplications before the deadline."""
     now = _NOW.get()
-    return now is None or now.left() > seconds_for(work)
+    if now is None:
+        return True
+    left = now.left()
+    return left > work / _SLOWEST or left > seconds_for(work)
 
 
 def seconds_for(work: float) -> float:
     """Return about how long BLAS needs for so many multiplications."""
     return work / _blas_speed() if work > 0.0 else 0.0
+
+
+def factor_work(n: int, dtype: Any = np.float64) -> float:
+    """Return how many multiplications of float64 take as long as a Cholesky factor of n unknowns."""
+    share: float = np.dtype(dtype).itemsize / 8.0
+    return share * float(n) ** 2 * n / 6.0
 
 
 def check_time(work: float = 0.0) -> None:

@@ -5,7 +5,8 @@ certificate. A step that passes it ends early, or is given up: the run then retu
 step after which the certificate would take too long.
 
 How long a certificate takes is known by its work, where the problem tells it (``certificate_work``), and by the last
-one that was timed; before anything is known of it, half of the time is kept. Problems whose certificate can leave out
+one that was timed; before anything is known of it, half of the time is kept, and once a quarter of the budget is spent
+one is asked for, as it mostly takes far less. Problems whose certificate can leave out
 the bound (``can_skip_bound``) have a deadline for it, too.
 """
 
@@ -78,6 +79,7 @@ class BudgetTuning(NamedTuple):
     """How a budget of seconds is divided, by hand."""
 
     reserve: float = 0.5  # share of the time left that is kept for a certificate, where nothing is known of it
+    blind: float = 0.25  # share of the budget after which one is evaluated where nothing is known of it
     most: float = 0.35  # share of the budget that is kept for a certificate that can leave out the bound
     risky: float = 0.1  # a step that takes this share of the time left may be the one that is given up
     grace: float = 0.05  # share of the budget by which a step may exceed it before it is given up
@@ -129,6 +131,11 @@ class Clock:
             pace = self.last_certificate / self.last_work if self.last_work > 0.0 else seconds_for(1.0)
             needed = pace * self.work
         return left - (min(needed, self.tuning.most * self.max_seconds) if self.can_skip_bound else needed)
+
+    def is_blind(self) -> bool:
+        """Say whether it is time to learn how long a certificate takes."""
+        is_unknown = self.is_limited and self.work == 0.0 and math.isnan(self.last_certificate)
+        return is_unknown and time.perf_counter() - self.began > self.tuning.blind * self.max_seconds
 
     def is_outgrown(self, point: Any) -> bool:
         """Say whether the certificate of a new point takes so long that only that of the last one is in time."""

@@ -231,8 +231,9 @@ class _Run:
         return asked or (Status.STOPPED if self.has_own_end() else None)
 
     def is_asked_for(self) -> bool:
-        """Say whether the solver asks for the certificate of its state, where it looks at some."""
-        return self.wants_certificate is not None and bool(self.wants_certificate(self.state))
+        """Say whether the solver asks for the certificate of its state, where it looks at some, or the clock does."""
+        is_wanted = self.wants_certificate is not None and bool(self.wants_certificate(self.state))
+        return is_wanted or self.clock.is_blind()
 
     def has_own_end(self) -> bool:
         """Say whether a rule of the solver's own ends the run, where it has one."""

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.linalg import eigh, eigvalsh
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from softmargin.core.deadline import check_time
+from softmargin.core.deadline import check_time, factor_work
 from softmargin.core.protocols import Array
 from softmargin.core.threads import wide_blas
 
@@ -90,7 +90,7 @@ class TraceBarrier:
         (q, V, A, _), theta, pairs = self.at, self.theta, self.pairs
         r, k = A.shape
         m, size = r * k, n_unknowns(r, k)
-        check_time(size**3 / 3.0)
+        check_time(factor_work(size))
         M = np.zeros((size, size))
         M[:m, :m] = np.tensordot(V[:, :, None] * V[:, None, :], H, (0, 0)).transpose(0, 2, 1, 3).reshape(m, m)
         M[m:, :m] = -theta * pairs.products(A, 1.0 / q).reshape(-1, m)

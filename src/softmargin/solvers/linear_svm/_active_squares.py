@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dsymv, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotrs, dsysv
 
-from softmargin.core.deadline import check_time
+from softmargin.core.deadline import check_time, factor_work
 from softmargin.core.threads import wide_blas
 from softmargin.matrices.operator import is_thin, row_slices
 from softmargin.matrices.rows import add_squares, as_rows
@@ -76,7 +76,7 @@ class ActiveSquares:
         m = int(np.count_nonzero(is_active))
         if m < FEW_SAMPLES * self.D:
             return self._solve_by_samples(np.flatnonzero(is_active), rho, right)
-        check_time(self.D**3.0 / 3.0)
+        check_time(factor_work(self.D))
         change = is_active != self.held
         if not self.squares.size or np.count_nonzero(change) > m:
             if np.array_equal(is_active, self.prices > 0.0):
@@ -168,7 +168,7 @@ class ActiveSquares:
         return A
 
     def _solve_by_samples(self, rows: Array, rho: float, right: Array) -> Array:
-        check_time(len(rows) ** 2.0 * (len(rows) / 3.0))
+        check_time(factor_work(len(rows)))
         roots, some = np.sqrt(rho * self.prices[rows]), self.X[rows]
         if isinstance(some, np.ndarray):
             A = self._wide(some) * roots[:, None]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsv, strsv
 from scipy.linalg.lapack import dpotrf, spotrf
 
-from softmargin.core.deadline import check_time
+from softmargin.core.deadline import check_time, factor_work
 from softmargin.core.threads import wide_blas
 from softmargin.solvers.linear_svm._label_groups import LabelGroups
 
@@ -58,7 +58,7 @@ def factored(
         potrf, dtype = (spotrf, np.float32) if state.is_single else (dpotrf, np.float64)
         with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond float32 leave no factor, see below
             H = groups.newton_matrix(stiffness, slope, dtype)
-        check_time(len(H) ** 3.0 / 3.0)
+        check_time(factor_work(len(H), dtype))
         scale = 1.0 / np.sqrt(np.einsum("jj->j", H))
         with np.errstate(invalid="ignore"):
             H *= scale

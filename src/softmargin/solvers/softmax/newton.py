@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from softmargin.backends.lanes import zeros
-from softmargin.core.deadline import check_time
+from softmargin.core.deadline import check_time, factor_work
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import RidgeProblem
 from softmargin.core.threads import wide_blas
@@ -102,7 +102,7 @@ class SoftmaxNewton(RidgeSolver[SoftmaxNewtonState]):
         H = state.hessian
         right = -objective.matrix(state.gradient)[:size].T.ravel()
         x, failed = right, len(right) > 0
-        check_time(objective.n * len(right) ** 2.0 + len(right) ** 3.0 / 3.0)
+        check_time(objective.n * len(right) ** 2.0 + factor_work(len(right)))
         while failed and state.damping < 1.0:
             fill_hessian(objective, H)
             if state.damping > 0.0:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.deadline import check_time
+from softmargin.core.deadline import check_time, factor_work
 from softmargin.core.threads import wide_blas
 from softmargin.matrices.operator import FEW, is_thin
 from softmargin.matrices.rows import add_squares, as_rows, weighted_squares
@@ -50,7 +50,7 @@ def newton_move(state: NewtonState, piece: Piece, tuning: PrimalNewtonTuning) ->
 def _solve_by_samples(state: NewtonState, piece: Piece) -> Array:
     """Return the Newton move of w from a system with one unknown per sample of I."""
     m, d = int(np.count_nonzero(piece.prices)), len(state.weights)
-    check_time(float(m) ** 2 * (d + m / 3.0))
+    check_time(float(m) ** 2 * d + factor_work(m))
     A = np.empty((m, d))
     fill_scaled(as_rows(state.X), state.mean + piece.centre, piece.prices, 0, A)
     rho, gram = 1.0 + state.damping, A @ A.T
@@ -62,7 +62,7 @@ def _solve_by_sparse_samples(state: NewtonState, piece: Piece) -> Array:
     """Return the same, for sparse rows that are never centred one by one."""
     active = np.flatnonzero(piece.prices)
     m, rows, roots = len(active), state.X[active].astype(np.float64, copy=False), np.sqrt(piece.prices[active])
-    check_time(m**3.0 / 3.0)
+    check_time(factor_work(m))
     along = rows @ piece.centre
     gram = (rows @ rows.T).toarray()
     gram -= along[:, None] + (along - piece.centre @ piece.centre)
@@ -82,7 +82,7 @@ def _solve_dense(state: NewtonState, piece: Piece, tuning: PrimalNewtonTuning) -
         squares.flat[:: d + 1] += 1.0 + state.damping
         return solve_positive(squares, piece.right)
     m = int(np.count_nonzero(prices))
-    check_time(d**3.0 / 3.0)
+    check_time(factor_work(d))
     is_first = d > 0 and not state.weights.any() and has_long_rows(state.X, tuning)
     stride = m // (2 * tuning.sampled * d) if is_first else 0
     if stride > 1:  # the first piece is a poor model of P: some rows tell as much of it, and the diagonal of all
