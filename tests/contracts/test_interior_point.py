@@ -323,6 +323,27 @@ def test_a_factor_that_is_dear_serves_lower_targets(multiclass, monkeypatch):
     assert lowered.n_iter < 0.9 * usual.n_iter  # 13 and 16, 14 and 20
 
 
+def test_a_step_that_runs_out_of_time_keeps_what_it_has_found(monkeypatch):
+    """No corrections and no lower targets: a prediction, and one aim, after which the gap is smaller."""
+    problem, solved, solve_one = MulticlassSVM(*blobs(300, 8, 4, seed=0)), [], NewtonSystem.solve
+    monkeypatch.setattr("softmargin.solvers.linear_svm.interior_point.is_factor_dear", lambda _: True)
+    monkeypatch.setattr(NewtonSystem, "solve", lambda *args: solved.append(1) or solve_one(*args))
+    solver = InteriorPoint()
+
+    def steps(count, is_late):
+        monkeypatch.setattr("softmargin.solvers.linear_svm.interior_point.is_time_up", lambda: is_late)
+        state = solver.start(problem, None, np.random.default_rng(0))
+        solved.clear()
+        for _ in range(count):
+            solver.step(problem, state)
+        return solver.estimate(problem, state), len(solved)
+
+    late, n_late = steps(4, is_late=True)
+    _, n_usual = steps(4, is_late=False)
+    assert n_late == 8 < n_usual
+    assert late < steps(1, is_late=True)[0]
+
+
 def test_a_factor_is_dear_where_unknowns_are_thousands():
     def shaped(n, d, k, share=1.0):
         entries = max(int(share * d), 1)

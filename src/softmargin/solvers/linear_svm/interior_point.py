@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.certificate import relative_gap
+from softmargin.core.deadline import is_time_up
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.operator import row_squares
 from softmargin.problems.multiclass_svm import DualPoint
@@ -201,7 +202,7 @@ class InteriorPoint(Resumable):
         best = _aimed(system, move, target, corrections, tuning)
         is_lowered = is_dear and 0.5 * float(np.linalg.norm(here.implied - state.V)) ** 2 < total
         for _ in range(tuning.targets if is_lowered else 0):
-            if best.a < tuning.half:
+            if best.a < tuning.half or is_time_up():
                 break
             target *= tuning.shrink
             lower = _aimed_lower(system, best, target, corrections, tuning)
@@ -282,7 +283,7 @@ def _corrected(
     a = reached_by = _longest(now, move)
     best, idle = (V, move, low, high), 0
     for made in range(corrections):
-        if a >= (1.0 if made < tuning.corrections else tuning.short):
+        if a >= (1.0 if made < tuning.corrections else tuning.short) or is_time_up():
             break
         tried, rest = min(1.0, reached_by + tuning.reach), (target, tuning.width)
         more_low, more_high = np.empty_like(low), np.empty_like(high)

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.aim import wanted_residual
 from softmargin.core.certificate import relative_gap
+from softmargin.core.deadline import check_time
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.operator import row_squares
 from softmargin.problems.multiclass_svm import DualPoint
@@ -236,6 +237,7 @@ class SmoothedNewton(Resumable):
             exact = min(max(allowed / max(np.linalg.norm(right), 1e-300), tuning.final_exact), tuning.most_exact)
 
         def product(v: Array, out: Array) -> None:
+            check_time()
             state.spent += 1.0
             V = v.reshape(right.shape)
             out[:] = (V - bent.adjoint(stiffened(stiffness, slope, bent.margins(V)))).reshape(-1)
