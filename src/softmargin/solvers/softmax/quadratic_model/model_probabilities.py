@@ -28,7 +28,8 @@ def fill_probabilities(
     C are the prices that the model has, ``whole`` those of the losses; no class is pinned.
     """
     P_, T_, out_, listed = pointer(P), pointer(T), pointer(out), np.zeros(k)
-    listed[:n_columns] = 1.0
+    for c in range(n_columns):
+        listed[c] = 1.0
     listed_, nothing = pointer(listed), splat(0.0)
     for i in range(damping.shape[0]):
         first, share = i * k, C[i] / whole[i] if whole[i] > 0.0 else 1.0
