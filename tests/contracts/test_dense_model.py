@@ -155,6 +155,60 @@ def test_what_entries_tell_the_search_is_what_whole_rows_tell(k, share):
     assert abs(falls[0]) > 0.1
 
 
+@pytest.mark.parametrize("k", [3, 4])
+def test_probabilities_have_the_gradient_of_the_model(k):
+    """X' C (q - Y) less X' C (P - Y) is H D where no q is cut, but for the mean over classes of what is damped."""
+    model, _ = make_models(k)
+    losses, problem, samples = model.losses, model.problem, model.samples
+    samples.C = 0.6 * problem.C  # a model with a share of H
+    model.point += 0.01 * np.random.default_rng(1).standard_normal(len(model.point))
+    model.V[model.at] = model.point
+    T, before, after, U = zeros(len(samples.P)), zeros(len(model.G)), zeros(len(model.G)), zeros(len(samples.P))
+    model.fill_move(T)
+    q = model.dual(T)
+    losses.fill_gradient(samples.P, U, before)
+    losses.fill_gradient(q, U, after)
+    P, Q, moves = (losses.matrix(flat) for flat in (samples.P, q, T))
+    bends = P * (moves - (P * moves).sum(axis=1, keepdims=True)) + samples.damping[:, None] * moves
+    bends -= (samples.damping * moves.mean(axis=1))[:, None]
+    expected = np.column_stack([problem.X, np.ones(N)]).T @ (samples.C[:, None] * bends)
+    assert Q.min() > 0.0
+    np.testing.assert_allclose(Q.sum(axis=1), 1.0)
+    np.testing.assert_allclose(losses.matrix(after - before), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [3, 5])
+def test_probabilities_that_are_cut_are_probabilities(k):
+    """After a long step as well."""
+    model, _ = make_models(k)
+    model.V[model.at] = model.point + 10.0
+    T = zeros(len(model.samples.P))
+    model.fill_move(T)
+    Q = model.losses.matrix(model.dual(T))
+    assert Q.min() >= 0.0
+    np.testing.assert_allclose(Q.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("k", [3, 5])
+def test_probabilities_of_the_last_model_prove_more_than_those_of_its_weights(k):
+    """Where a certificate is due they are given, and have a gap of the second order only."""
+    X, y = blobs(300, 8, k, seed=3)
+    problem = softmax_problem(X, y, C=1.0, penalty=L1(1.0))
+    result = solve(problem, ProxNewton(), stop=Stop(tol=1e-2), rng=0)
+    gap, alone = (problem.certificate(result.point._replace(dual=q)).residual for q in (result.point.dual, None))
+    assert result.status is Status.CONVERGED
+    assert result.point.dual.shape == (300, k)
+    assert gap < 0.5 * alone
+
+
+def test_models_that_are_no_model_of_the_losses_give_no_dual_point():
+    """Those of bounds on the Hessian, and where the penalty has no bound; nor do those of two classes."""
+    problem, binary = (softmax_problem(*blobs(60, 4, k, seed=0), C=1.0, penalty=L1(1.0)) for k in (3, 2))
+    assert solve(binary, ProxNewton(), stop=Stop(tol=1e-2), rng=0).point.dual is None
+    assert solve(problem, MMDescent(), stop=Stop(tol=1e-2), rng=0).point.dual is None
+    assert solve(problem.with_penalty(MCP(1.0)), ProxNewton(), stop=Stop(tol=1e-2), rng=0).point.dual is None
+
+
 def penalty_fall(penalty, W, V):
     return penalty.value(W) - penalty.value(V)
 

@@ -134,7 +134,7 @@ def test_dual_point_has_the_gradient_of_the_model():
     share = 0.05  # of the step: probabilities stay positive
     model.V[:] = model.W + share * (model.V - model.W)
     model.T *= share
-    q = model.dual()
+    q = model.dual(model.T)
     rows, U, G = model.losses.matrix(q), zeros(len(q)), zeros(len(model.G))
     model.losses.fill_gradient(q, U, G)
     assert rows.min() >= 0.0

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.core.aim import wanted_residual
 from softmargin.core.deadline import OutOfTime, check_time, leaving, time_left
 from softmargin.core.rounding import SLACK, Rounded, column_roundings, column_sums, gamma, norms
 from softmargin.matrices.operator import adjoint_product, column_norms, sum_roundings
@@ -24,7 +25,9 @@ from softmargin.problems.softmax_rows import ManyClasses, TwoClasses
 __all__ = ["SoftmaxBound"]
 
 Array = NDArray[Any]
-_NEAR = 1e-3  # gap of a dual point, as a share of F, up to which no other one is tried; by hand: the usual tol
+# Gap of a dual point, as a share of F, up to which no other one is tried, unless the run at work aims for a larger one;
+# by hand: the usual tol.
+_NEAR = 1e-3
 
 
 class SoftmaxBound:
@@ -45,13 +48,13 @@ class SoftmaxBound:
 
         By eq. 6 the gap of q is at least its divergence from P, and more where q is not balanced.
         """
-        bound = Rounded(-np.inf)
+        bound, near = Rounded(-np.inf), max(_NEAR, wanted_residual()) * primal.value
         divergence = math.inf if q is None else self._rows.divergence(q, scores, P)
-        is_near = divergence <= _NEAR * primal.value
+        is_near = divergence <= near
         try:
             if q is not None and is_near and not time_left() < needed:
                 bound = self._dual(q)
-            if primal.value - bound.lower > _NEAR * primal.value:
+            if primal.value - bound.lower > near:
                 bound = max(bound, self._proven(scores, P, loss, needed), key=attrgetter("lower"))
             is_better = not is_near and divergence < primal.value - bound.lower  # perhaps
             if q is not None and is_better and not time_left() < needed:

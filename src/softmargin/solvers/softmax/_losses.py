@@ -76,6 +76,12 @@ class SoftmaxLosses:
         """Of two classes: 1 for samples of the second, else 0; shape (n,)."""
         return np.asarray(self.problem.target == 0, dtype=np.float64)
 
+    @cached_property
+    def mass(self) -> Array:
+        """The sum of the prices of every class that has a column; (n_columns,)."""
+        problem = self.problem
+        return np.bincount(problem.y, weights=problem.C, minlength=problem.n_classes)[-problem.n_columns :]
+
     def matrix(self, flat: Array) -> Array:
         """View a flat array as a matrix without padding; shape (rows, n_columns)."""
         return flat.reshape(-1, self.k)[:, : self.problem.n_columns]
@@ -147,11 +153,8 @@ class SoftmaxLosses:
         loss = self.fill_probabilities(S, P)
         if not problem.fit_intercept:
             return loss
-        mass = np.bincount(problem.y, weights=problem.C, minlength=problem.n_classes)
         step = np.zeros(k)
-        step[: problem.n_columns], _ = intercept_step(
-            self.matrix(P), problem.C, mass[1:] if problem.is_pinned else mass
-        )
+        step[: problem.n_columns], _ = intercept_step(self.matrix(P), problem.C, self.mass)
         move, scores = np.tile(step, len(problem.y)), np.empty_like(S)
         length = 1.0
         for _ in range(MAX_HALVINGS):

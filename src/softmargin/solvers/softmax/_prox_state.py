@@ -69,16 +69,17 @@ class ProxNewtonState:
     more: float = 1.0  # times as many samples as usual
     share: float = 1.0  # of the Hessian that models have
     n_steps: int = 0
-    dual: Array = field(default_factory=lambda: np.zeros(0))  # (n * k,) q of a model with a factor; else empty
-    residual: float = math.inf  # about that with q
+    dual: Array = field(default_factory=lambda: np.zeros(0))  # (n * k,) q of the last model, where that was solved well
+    residual: float = math.inf  # about that at the last step's end
     losses: Any = field(init=False, repr=False, default=None)  # scratch from here on
     layout: Any = field(init=False, repr=False, default=None)
     move: Array = field(init=False, repr=False)  # (n * k,) scores of D
     trial: Array = field(init=False, repr=False)  # (n * k,) scores at the end of D
+    trial_probabilities: Array = field(init=False, repr=False)  # (n * k,) at these
 
     fixed: ClassVar[tuple[str, ...]] = ("width",)
     grows: ClassVar[dict[str, tuple[str, int]]] = {"dual": ("size", 0)}
 
     def __post_init__(self) -> None:
         """Allocate the scratch."""
-        self.move, self.trial = zeros(len(self.scores)), zeros(len(self.scores))
+        self.move, self.trial, self.trial_probabilities = (zeros(len(self.scores)) for _ in range(3))

@@ -18,8 +18,11 @@ is not convex relies on that, for between W and W + D it may be higher than at b
 exponential, as those of samples that are right already, plain Newton steps are too short, and F falls by 2 (1 - 1 / e)
 = 1.26 times the prediction: the next model then has only a share of H.
 
-With l1 on sparse X, where passes were too few for a good model, H is factored on the support (factored). The
-probabilities of that model are the dual point, and the factor may serve further models of the same step.
+With l1 on sparse X, where passes were too few for a good model, H is factored on the support (factored). The factor
+may serve further models of the same step.
+
+The probabilities of a model that is solved well (factored, or dense of all samples) are the dual point: where a
+certificate is due, they prove more than those at the new weights, and the certificate is not in vain.
 
     maths           here
     XD              state.move              scores of D
@@ -147,35 +150,41 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
             is_cut = model.minimise(accuracy, self.tuning.dense.max_passes)
         else:
             is_cut = model.minimise(state.accuracy, state.max_passes)
-        squared, state.dual = model.squared_length(), model.dual()  # before the probabilities of the model change
+        squared = model.squared_length()
+        model.fill_move(state.move)
         length, ratio = self._search(state, model, squared)
         is_blind = model.samples.rows is not None and self._misses_curvature(state, squared, length, ratio)
         self._adapt(state, model, ratio, is_cut, is_blind)
-        if length == 0.0:
-            losses.fill_probabilities(state.scores, state.probabilities)
-        elif problem.penalty.is_convex and not problem.is_pinned:
+        if length > 0.0 and problem.penalty.is_convex and not problem.is_pinned:
             rows = model.rows[model.own]
             state.penalty -= centre(problem.penalty, state.W, losses.k, problem.n_columns, rows)
-        state.residual = self._residual_at(problem, state, state.dual) if len(state.dual) else math.inf
-        losses.fill_gradient(state.probabilities, state.move, state.G)
+        losses.fill_gradient(state.probabilities, state.trial, state.G)
+        state.residual = self._residual_at(state, state.G)
+        is_factored = isinstance(model, FactoredModel)
+        state.dual = np.zeros(0)
+        if is_factored or state.residual <= wanted_residual():
+            state.dual = model.dual(state.move)
+        if is_factored:
+            G = zeros(len(state.G))
+            losses.fill_gradient(state.dual, state.trial, G)
+            state.residual = min(state.residual, self._residual_at(state, G))
         return is_cut
 
     def point(self, problem: CompositeProblem, state: ProxNewtonState) -> CompositePoint:
         """Return the weights, the intercept, and q where the last model has one."""
         losses = SoftmaxLosses(problem, is_compact=True)
-        q = losses.matrix(state.dual).copy() if len(state.dual) else None
+        q = losses.matrix(state.dual).copy(order="F") if len(state.dual) else None
         return losses.unpack(state.W)._replace(dual=q)
 
     def estimate(self, problem: CompositeProblem, state: ProxNewtonState) -> float:
-        """Estimate the residual from the cached gradient, or that of q."""
-        W, G = (SoftmaxLosses(problem, is_compact=True).matrix(flat)[:-1] for flat in (state.W, state.G))
-        return min(problem.rough_residual(W, state.loss + state.penalty, G), state.residual)
+        """Return the residual that the last step estimated, with the gradient at its end or that of q."""
+        return state.residual
 
-    def _residual_at(self, problem: CompositeProblem, state: ProxNewtonState, q: Array) -> float:
-        """Estimate the residual with q in place of the probabilities."""
-        state.losses.fill_gradient(q, state.move, state.G)
-        W, G = (state.losses.matrix(flat)[:-1] for flat in (state.W, state.G))
-        return problem.rough_residual(W, state.loss + state.penalty, G)
+    def _residual_at(self, state: ProxNewtonState, gradient: Array) -> float:
+        """Estimate the residual at a gradient: that of the probabilities, or of q."""
+        W, G = (state.losses.matrix(flat)[:-1] for flat in (state.W, gradient))
+        residual: float = state.losses.problem.rough_residual(W, state.loss + state.penalty, G)
+        return residual
 
     def _losses(self, problem: CompositeProblem, state: ProxNewtonState) -> SoftmaxLosses:
         """Return the losses, on the layout of X that models use; make both anew after a checkpoint."""
@@ -284,15 +293,10 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
         losses, g, (W, V) = state.losses, model.problem.penalty, model.penalised()
         before, after = g.value(W), g.value(V)
         predicted = before - after - model.slope() - 0.5 * squared
-        move = model.scores_move()
-        if move is None:
-            losses.fill_move(model.V - state.W, state.move)
-        else:
-            losses.matrix(state.move)[:] = move
         rounding = ROUNDING * abs(state.loss + state.penalty)
         length, ratio = 1.0, 1.0
         for _ in range(self.tuning.max_halvings if g.is_convex else 1):
-            loss, _, _ = losses.along(state.scores, state.move, length, state.trial, state.probabilities)
+            loss, _, _ = losses.along(state.scores, state.move, length, state.trial, state.trial_probabilities)
             value = after if length == 1.0 else g.value(W + length * (V - W))
             fall = (state.loss - loss) + (before - value)
             if length == 1.0 and predicted > rounding:
@@ -300,6 +304,8 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
             if fall >= self.tuning.enough * length * predicted or (predicted <= rounding and fall >= -rounding):
                 state.W = model.V if length == 1.0 else state.W + length * (model.V - state.W)
                 state.scores, state.trial = state.trial, state.scores
+                P = state.probabilities  # the model's, which stay as they are
+                state.probabilities, state.trial_probabilities = state.trial_probabilities, P
                 state.loss, state.penalty = loss, state.penalty + value - before
                 return length, ratio
             length /= 2.0

@@ -24,6 +24,7 @@ from softmargin.solvers.softmax.quadratic_model.loops import (
     row_curvatures,
     row_pass,
 )
+from softmargin.solvers.softmax.quadratic_model.model_probabilities import fill_probabilities
 from softmargin.solvers.softmax.quadratic_model.samples import Samples
 
 __all__ = ["AndersonTuning", "EntryModel", "LossExpansion", "QuadraticModel", "RowModel", "used"]
@@ -69,9 +70,27 @@ class QuadraticModel:
         """Return [X, 1] D of all samples, (n, k), where it is cached."""
         return None
 
-    def dual(self) -> Array:
-        """Return the probabilities of the model, flat, where it is solved so well that they prove more; or nothing."""
+    def fill_move(self, T: Array) -> None:
+        """Write [X, 1] D of all samples to T, flat."""
+        move = self.scores_move()
+        if move is None:
+            self.losses.fill_move(self.V - self.W, T)
+        else:
+            self.losses.matrix(T)[:] = move
+
+    def dual(self, T: Array) -> Array:
+        """Return the probabilities of the model, flat, where it is solved so well that they prove more; or nothing.
+
+        T is the move of the scores.
+        """
         return np.zeros(0)
+
+    def probabilities(self, T: Array) -> Array:
+        """Return the probabilities of a model of all samples, flat, where the scores have moved by T."""
+        problem, samples, q = self.problem, self.samples, zeros(len(T))
+        own = samples.P, T, samples.C, samples.damping, problem.C
+        fill_probabilities(*own, self.losses.k, problem.n_columns, q)
+        return q
 
     def penalised(self) -> tuple[Array, Array]:
         """Return W and V where they are penalised, at least all of it where they differ."""

@@ -92,12 +92,9 @@ class FactoredModel(EntryModel):
         self.update()
         return is_cut
 
-    def dual(self) -> Array:
-        """Return p + J T, cut at zero and scaled to probabilities; (n * k,)."""
-        P, T, out = self.losses.matrix(self.samples.P), self.losses.matrix(self.T), zeros(len(self.T))
-        q = P * np.maximum(1.0 + T - np.einsum("ic,ic->i", P, T)[:, None], 0.0)
-        self.losses.matrix(out)[:] = q / q.sum(axis=1, keepdims=True)
-        return out
+    def dual(self, T: Array) -> Array:
+        """Return the probabilities of the model; (n * k,)."""
+        return self.probabilities(T)
 
     def _new_factor(self, slopes: Array) -> SupportFactor | None:
         """Factor H on what is not zero, the intercept, and what is next to leave zero."""
