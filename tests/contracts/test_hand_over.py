@@ -286,6 +286,18 @@ def test_each_of_three_is_judged_by_its_own_patience():
     assert not solver.wants_certificate(state)
 
 
+@pytest.mark.parametrize(("unit", "steps"), [(3.0, [1.0, 3.0, 31 / 6, 25 / 3]), (100.0, [1.0, 2.0, 3.0, 4.0])])
+def test_a_step_that_takes_several_times_the_unit_counts_as_several(unit, steps, monkeypatch):
+    works = iter([0.5, 6.5, 13.0, 22.5])
+    monkeypatch.setattr(Working, "work_done", lambda solver, state: next(works))
+    problem, solver = make_problem("tiles"), HandOver(Working(), Second(), patience=50.0, unit=unit)
+    state, counted = solver.start(problem, None, np.random.default_rng(0)), []
+    for _ in steps:
+        state = solver.step(problem, state)
+        counted.append(state.steps)
+    assert counted == pytest.approx(steps)
+
+
 def test_who_takes_over_is_judged_from_its_own_first_step():
     problem, solver = make_problem("tiles"), three()
     state, bad = solver.start(problem, None, np.random.default_rng(0)), duality_gap(Rounded(3.0), Rounded(1.0))
@@ -323,7 +335,7 @@ def test_the_progress_bar_tells_of_the_change():
     assert "Idle hands over to Second after pass 2" in text.getvalue()
 
 
-@pytest.mark.parametrize("wrong", [{"patience": 0.0}, {"patience": np.nan}, {"first": "block_descent"}])
+@pytest.mark.parametrize("wrong", [{"patience": 0.0}, {"patience": np.nan}, {"unit": 0.0}, {"first": "block_descent"}])
 def test_senseless_settings_are_refused(wrong):
     with pytest.raises(IncompatibleError):
         HandOver(**{"first": Idle(), "then": Second(), "patience": 8.0, **wrong})

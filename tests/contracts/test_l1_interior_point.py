@@ -303,3 +303,33 @@ def test_auto_finishes_what_proximal_newton_does_not():
     found = SoftmaxRegression(**asked).fit(X, y)
     assert (found.status_, found.trace_[-1].solver) == ("converged", "L1InteriorPoint")
     np.testing.assert_array_equal(found.coef_, SoftmaxRegression(**asked).fit(X, y).coef_)
+
+
+def curves(n, d, k):
+    """Make sums of smooth waves and a little noise, by class: features that are nearly their neighbours."""
+    rng, y = np.random.default_rng(0), np.arange(n) % k
+    waves = np.sin(np.outer(np.arange(1, 11), np.linspace(0.0, 3.0, d)))
+    sizes = (rng.standard_normal((k, 10))[y] + 2.0 * rng.standard_normal((n, 10))) * 10.0 / np.arange(1, 11)
+    return sizes @ waves + 0.1 * rng.standard_normal((n, d)), y
+
+
+def test_auto_hands_over_after_few_models_whose_passes_do_not_end():
+    """Each takes hundreds of passes: far more than a step of the interior point."""
+    X, y = curves(600, 200, 5)
+    fit = SoftmaxRegression(C=10.0, l1_ratio=1.0, random_state=0).fit(X, y)
+    by_solver = {row.solver: row.iteration for row in fit.trace_}
+    assert (fit.status_, list(by_solver)) == ("converged", ["ProxNewton", "L1InteriorPoint"])
+    assert by_solver["ProxNewton"] <= 12
+
+
+@pytest.mark.parametrize(("n", "d", "k"), [(300, 400, 4), (2000, 30, 2)])
+def test_work_of_models_is_counted_in_passes_over_all_samples(n, d, k):
+    """By samples it takes as many as are allowed, at most; H written out takes less than these would."""
+    problem = softmax_problem(*curves(n, d, k), penalty=L1(10.0))
+    solver = ProxNewton(max_passes=20, per_feature=np.inf)
+    state, before = solver.start(problem, None, np.random.default_rng(0)), 0.0
+    for _ in range(3):
+        allowed = 1.01 * state.max_passes  # the constant feature is one more
+        state = solver.step(problem, state)
+        work, before = solver.work_done(state) - before, solver.work_done(state)
+        assert 1.0 < work < allowed

@@ -12,7 +12,7 @@ now and then, as P does not fall with every step: so t_0 lies half of all steps 
 (``estimators.posing.finishers``). So the rule reads no clock: the same seed hands over after the same step, and a
 resumed run as the whole one. Until the first solver has made so many steps that the finisher might have been done for a
 share of their work, nothing is decided: a fit that is nearly done is left alone. Where steps are not alike, the first
-solver counts its own work, in the unit of the patience (``work_done``).
+solver counts its own work (``work_done``), and a step that takes several times the ``unit`` counts as several.
 
 The one that finishes may be such a pair itself: then there are three in turn, or more.
 """
@@ -49,7 +49,8 @@ class HandOverState:
 
     states: list[Any]  # one: a list, so that a checkpoint names its arrays "0.alpha"
     turn: int = 0  # how many have handed over
-    steps: float = 0.0  # of the solver at work, or the work of those
+    steps: float = 0.0  # of the solver at work, long ones counted as several
+    counted: float = 0.0  # the work of those, where it counts that
     judged_at: float = 0.0  # t_0, its steps at an earlier certificate
     distance: float = math.inf  # (P - D) / D there
     next_at: float = 0.0  # the same of the one that follows as t_0, after twice its steps
@@ -67,8 +68,9 @@ class HandOver(CheckedFields):
     then : Solver
         The one that finishes, or the next pair. It starts at the point of the first.
     patience : float
-        How many steps of the first cost as much as the whole run of the second; where the first counts its own work,
-        this work.
+        How many steps of the first cost as much as the whole run of the second.
+    unit : float
+        The work of such a step, where the first counts its own.
     tuning : HandOverTuning
 
     Examples
@@ -85,8 +87,14 @@ class HandOver(CheckedFields):
     then: Solver[Any, Any, Any]
     patience: float = field(compare=False)  # of the problem: solvers for two problems may be the same
     tuning: HandOverTuning = HandOverTuning()
+    unit: float = field(default=1.0, compare=False)
 
-    allowed: ClassVar = {"first": (SOLVER_OBJECT,), "then": (SOLVER_OBJECT,), "patience": (POSITIVE,)}
+    allowed: ClassVar = {
+        "first": (SOLVER_OBJECT,),
+        "then": (SOLVER_OBJECT,),
+        "patience": (POSITIVE,),
+        "unit": (POSITIVE,),
+    }
 
     @property
     def needs(self) -> tuple[type, ...]:
@@ -121,7 +129,10 @@ class HandOver(CheckedFields):
         solver = self.at_work(state)
         state.states[0] = solver.step(problem, state.states[0])
         count = getattr(solver, "work_done", None)
-        state.steps = state.steps + 1.0 if count is None else count(state.states[0])
+        work = 0.0 if count is None else count(state.states[0])
+        unit = self.pairs[state.turn].unit if self.has_finisher(state) else 1.0
+        state.steps += max(1.0, (work - state.counted) / unit)
+        state.counted = work
         return state
 
     def point(self, problem: Any, state: HandOverState) -> Any:

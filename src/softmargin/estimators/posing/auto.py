@@ -81,7 +81,9 @@ def _handing_over(first: Any, finisher: Finisher, problem: Any, part: Any) -> An
     then = _made_ready(_by_name(finisher.name, part), problem, part)
     if finisher.then is not None:
         then = _handing_over(then, finisher.then, problem, part)
-    return then if finisher.is_hopeless else solvers.HandOver(first, then, patience=finisher.patience)
+    if finisher.is_hopeless:
+        return then
+    return solvers.HandOver(first, then, patience=finisher.patience, unit=finisher.unit)
 
 
 def _made_ready(chosen: Any, problem: Any, part: Any) -> Any:

@@ -90,9 +90,11 @@ class FinisherTuning(NamedTuple):
     l1_entries: float = 0.5
     # Passes in a step of proximal Newton; and how many it needs, where H is not written out, per unit of the strength
     # at which all weights are zero over that of the penalty: mnist as 0 to 255 has 3e5, and no end of them; isolet
-    # has 26,000 at C = 100, and is done after 18 steps.
+    # has 26,000 at C = 100, and is done after 18 steps. And multiplications of BLAS in the time of one of a pass: 17 on
+    # curves of 300 points.
     model_passes: float = 50.0
     l1_passes: float = 0.02
+    loop: float = 10.0
     models: float = 15.0  # of Newton's method over a ball to 1e-3: 5 to 15 on the data sets of benchmarks/hard
     # Newton steps over a trace ball with more columns: 6 to 28 on isolet, segment, vehicle, letter and mnist; and the
     # share of samples with curvature in a class, of losses with flat parts: 0.05 to 0.15 on the same.
@@ -116,6 +118,7 @@ class Finisher(NamedTuple):
     patience: float  # its whole work, in steps of the first solver, or in multiplications where that counts these
     is_hopeless: bool  # for the first solver: the finisher shall start at once
     then: "Finisher | None" = None  # who finishes where this one stalls, too
+    unit: float = 1.0  # the work of a step of the first, where it counts its own
 
 
 TUNING = FinisherTuning()
@@ -237,14 +240,17 @@ def _of_prox_newton(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING)
     d, entries = X.shape[1], X.shape[1] * k
     if not affords_class_grams(d, k, ClassGramTuning()):
         return None
-    product = 2.0 * k * float(X.size)  # of an array or the nonzeros
-    whole = tuning.steps * (tuning.l1_products * product + tuning.call * k)
+    product, squares = max(2.0 * k * X.size, 1.0), k * (0.5 * X.shape[0] + d / 6.0) * (d + 1.0) ** 2
+    step = tuning.l1_products * product + squares + tuning.pair * X.shape[0] * k + tuning.call * k
+    whole = tuning.steps * step
     if k > 1:
         whole += tuning.l1_factors * (tuning.l1_entries * entries) ** 3.0 / 6.0
-    patience = max(whole / (tuning.model_passes * product), tuning.steps)
+    passes = whole / (tuning.loop * product)
+    patience = max(passes / tuning.model_passes, tuning.steps)
     is_large = entries > ProxNewton().tuning.dense.most_needed
-    passes = tuning.l1_passes * problem.largest_strength / problem.strength if is_large else 0.0
-    return Finisher("interior_point", patience, passes > tuning.model_passes * patience)
+    needed = tuning.l1_passes * problem.largest_strength / problem.strength if is_large else 0.0
+    is_hopeless = needed > tuning.model_passes * patience
+    return Finisher("interior_point", patience, is_hopeless, unit=passes / patience)
 
 
 def _of_sparse_steps(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:

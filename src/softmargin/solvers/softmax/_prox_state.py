@@ -69,6 +69,7 @@ class ProxNewtonState:
     more: float = 1.0  # times as many samples as usual
     share: float = 1.0  # of the Hessian that models have
     n_steps: int = 0
+    passes: float = 0.0  # of loops over all of X and W, in whose time models were minimised
     dual: Array = field(default_factory=lambda: np.zeros(0))  # (n * k,) q of the last model, where that was solved well
     residual: float = math.inf  # about that at the last step's end
     losses: Any = field(init=False, repr=False, default=None)  # scratch from here on

@@ -150,6 +150,7 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
             is_cut = model.minimise(accuracy, self.tuning.dense.max_passes)
         else:
             is_cut = model.minimise(state.accuracy, state.max_passes)
+        state.passes += model.work / max(problem.n_columns * float(problem.X.size), 1.0)
         squared = model.squared_length()
         model.fill_move(state.move)
         length, ratio = self._search(state, model, squared)
@@ -185,6 +186,10 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
         W, G = (state.losses.matrix(flat)[:-1] for flat in (state.W, gradient))
         residual: float = state.losses.problem.rough_residual(W, state.loss + state.penalty, G)
         return residual
+
+    def work_done(self, state: ProxNewtonState) -> float:
+        """Count the passes over all of X and W so far, or their time: steps are not alike."""
+        return state.passes
 
     def _losses(self, problem: CompositeProblem, state: ProxNewtonState) -> SoftmaxLosses:
         """Return the losses, on the layout of X that models use; make both anew after a checkpoint."""
@@ -234,7 +239,9 @@ class ProxNewton(CompositeSolver[ProxNewtonState]):
             order = np.argsort(classes, kind="stable")
             features, classes = features[order], classes[order]
         if is_dense:
-            return DenseModel(around, features, classes, tuning.dense)
+            model = DenseModel(around, features, classes, tuning.dense)
+            model.work = cost * len(samples.C)
+            return model
         if is_factored:
             return FactoredModel(around, features, classes, tuning.anderson, tuning.factored)
         return EntryModel(around, features, classes, tuning.anderson)

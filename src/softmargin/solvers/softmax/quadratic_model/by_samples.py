@@ -25,7 +25,7 @@ from softmargin.solvers.softmax.quadratic_model.loops import (
     row_pass,
 )
 from softmargin.solvers.softmax.quadratic_model.model_probabilities import fill_probabilities
-from softmargin.solvers.softmax.quadratic_model.samples import Samples
+from softmargin.solvers.softmax.quadratic_model.samples import Samples, density
 
 __all__ = ["AndersonTuning", "EntryModel", "LossExpansion", "QuadraticModel", "RowModel", "used"]
 
@@ -57,6 +57,7 @@ class QuadraticModel:
         self.problem, self.V = self.losses.problem, self.W.copy()
         self.rows = rows  # features of the blocks, the constant one included
         self.own = rows < self.problem.X.shape[1]  # which of them are penalised
+        self.work = 0.0  # multiply-adds in loops so far, or in their time
 
     def minimise(self, accuracy: float, max_passes: int) -> bool:
         """Pass over the blocks until a pass changes less than ``accuracy`` times the first; return whether cut off."""
@@ -112,6 +113,7 @@ class _BySamples(QuadraticModel):
 
     response: Array
     every: BlockList  # all blocks; ``listed`` are those that the next pass visits
+    columns: int = 1  # of W in a block
 
     def __init__(self, around: LossExpansion, rows: Array, anderson: AndersonTuning) -> None:
         super().__init__(around, rows)
@@ -128,6 +130,8 @@ class _BySamples(QuadraticModel):
     def descend(self) -> tuple[float, bool]:
         """Make a pass over the listed blocks; return its sum h step^2, and whether all blocks were listed."""
         saw_all = bool((self.listed.ends == self.every.ends).all())
+        visits = self.columns * float((self.listed.ends - self.listed.starts).sum())
+        self.work += visits * density(self.samples.X) * len(self.samples.C)
         return self.one_pass(), saw_all
 
     def reopen(self) -> None:
@@ -236,6 +240,7 @@ class RowModel(_BySamples):
     def __init__(self, around: LossExpansion, features: Array, width: int, anderson: AndersonTuning) -> None:
         super().__init__(around, features, anderson)
         samples, self.width, k = self.samples, width, self.losses.k
+        self.columns = self.problem.n_columns
         self.terms = SampleTerms(samples.columns, samples.C, samples.P, samples.damping)
         self.response, self.scores = zeros(len(samples.P)), zeros(len(samples.P))
         curvature = zeros(len(features) * k)

@@ -156,6 +156,7 @@ class DenseModel(QuadraticModel, WrittenOut):
     def minimise(self, accuracy: float, max_passes: int) -> bool:
         """Pass over the entries until a pass changes less than ``accuracy`` times the first; return whether cut off."""
         is_cut = self.descend(accuracy, max_passes)
+        self.work += self.visits
         self.V[self.at] = self.point
         return is_cut
 

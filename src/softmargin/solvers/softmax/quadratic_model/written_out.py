@@ -44,6 +44,7 @@ class WrittenOut:
         self.curvature = curvature  # the diagonal of H, floored
         self.slopes, self.is_free, self.start = slopes, is_free, start
         self.point, self.response = start.copy(), np.zeros(len(start))  # start + x, and H x
+        self.visits = 0.0  # of numbers of H by passes, about: those of entries that are not zero
 
     def descend(self, accuracy: float, max_passes: int) -> bool:
         """Pass over the entries until a pass changes less than ``accuracy`` times the first; return whether cut off."""
@@ -52,6 +53,7 @@ class WrittenOut:
             budget = min(self.jumps.longest, max_passes - n_passes)
             change, first, made = _passes(self.penalty, self._system(), accuracy, first, budget, self.jumps.calm)
             n_passes += made
+            self.visits += float(made) * len(self.point) * max(1, int(np.count_nonzero(self.point)))
             is_cut = not change <= accuracy * first
             if is_cut and n_passes < max_passes:
                 self.jump()
