@@ -185,12 +185,13 @@ def test_squares_of_few_pieces_may_be_larger(share, is_few):
 
 
 @both_losses
-@pytest.mark.parametrize("tol", [1e-3, 1e-9])
-def test_entries_and_rows_have_the_same_optimum(multiclass, tol, squares_filled):
+@pytest.mark.parametrize(("C", "tol"), [(3.0, 1e-3), (3.0, 1e-9), (200.0, 1e-3), (200.0, 1e-7)])
+def test_entries_and_rows_have_the_same_optimum(multiclass, C, tol, squares_filled):
+    """Stiff rows have entries, too."""
     values = []
     for tuning, uses_entries in ((BY_ROWS, False), (BY_ENTRIES, True), (BY_ENTRIES._replace(alone=5, piece=20), True)):
         squares_filled.clear()
-        result = solve(some_problem(multiclass), KernelBlockDescent(tuning=tuning), stop=Stop(tol), rng=0)
+        result = solve(some_problem(multiclass, C), KernelBlockDescent(tuning=tuning), stop=Stop(tol), rng=0)
         assert result.status is Status.CONVERGED
         assert bool(squares_filled) == uses_entries
         values.append(result.certificate.bound)
@@ -198,8 +199,23 @@ def test_entries_and_rows_have_the_same_optimum(multiclass, tol, squares_filled)
 
 
 @both_losses
-def test_stiff_rows_and_few_classes_are_left_to_rows(multiclass, squares_filled):
-    solve(some_problem(multiclass, C=200.0), KernelBlockDescent(tuning=BY_ENTRIES), stop=Stop(1e-2), rng=0)
+def test_few_classes_are_left_to_rows(multiclass, squares_filled):
     solver = KernelBlockDescent(tuning=BY_ENTRIES._replace(few_classes=K_CLASSES))
     solve(some_problem(multiclass), solver, stop=Stop(1e-2), rng=0)
     assert squares_filled == []
+
+
+@both_losses
+@pytest.mark.parametrize(("tuning", "n_more", "patience"), [(BY_ROWS, 1, BY_ROWS.patience), (BY_ENTRIES, 0, 1)])
+def test_epochs_on_entries_need_none_without_momentum_and_newton_steps_may_follow_each(
+    multiclass, tuning, n_more, patience, monkeypatch
+):
+    problem, solver = some_problem(multiclass), KernelBlockDescent(tuning=tuning._replace(alone=5, piece=40))
+    parts, epoch = [], WorkingSquare.epoch
+    monkeypatch.setattr(
+        WorkingSquare, "epoch", lambda self, *args, **how: parts.append(self) or epoch(self, *args, **how)
+    )
+    state = solver.start(problem, None, np.random.default_rng(0))
+    solver.descend(problem, state, np.arange(len(problem.y)), 0.0, solver.tuning.patience + 1)
+    assert len(parts) == solver.tuning.patience + 1 + n_more
+    assert parts[0].patience == patience

@@ -61,10 +61,16 @@ class WorkingSquare:
         self.first = self.last = self.alpha.copy(), self.scores.copy()
         self.momentum, self.gain = 1.0, 0.0
         self.sent_back = 0.0  # share of the rows that momentum led out of their bounds
-        is_stiff = (self.C * self.diagonal > self.tuning.stiff).any()
-        self.by_entries = not is_stiff and self.k > self.tuning.few_classes
+        self.is_on_entries = False  # the last epoch was, and left no momentum
         self.work_done = 0.0  # multiplications of BLAS in the time of the last epoch
         self.random, self.damping = state.random.copy(), state.damping
+
+    @property
+    def patience(self) -> int:
+        """Epochs between Newton steps; one on entries is as many sweeps as ten over pieces or more."""
+        if self.is_on_entries:
+            return 1
+        return int(self.tuning.patience_alone if self.n_pieces == 1 else self.tuning.patience)
 
     @cached_property
     def K(self) -> Array:
@@ -79,6 +85,7 @@ class WorkingSquare:
         """
         self.work_done = self.epoch_work
         entries = None if is_single else self._entries()
+        self.is_on_entries = entries is not None
         if entries is not None:
             return self._entry_epoch(entries, target)
         t, is_alone = self.tuning, self.n_pieces == 1
@@ -107,15 +114,15 @@ class WorkingSquare:
         aim = max(t.entry_target * self._gap, t.entry_end * target)
         alpha, n_sweeps = squares.descend(part, self.alpha, self.scores, how, aim, t.entry_sweeps)
         n_changed = self._add_change(alpha - self.alpha)
-        self.alpha, self.momentum = alpha, 1.0
+        self.alpha, self.momentum, self.sent_back = alpha, 1.0, 0.0
         self.work_done = t.pace * n_sweeps * squares.n_values + ADDED * n_changed * self.m
         return self._gap
 
     def _entries(self) -> EntrySquares | None:
         """Return the entries that may move, where these are few."""
-        if not self.by_entries:
-            return None
         t = self.tuning
+        if self.k <= t.few_classes:
+            return None
         is_near = near_entries(self.multiclass, self.alpha, self.scores, self.y, self.C, t.near_entry)
         squares = EntrySquares(is_near, self.y)
         share = max(t.entries, min(t.entries_alone, t.entries_of_class * self.k) / self.n_pieces)

@@ -25,9 +25,9 @@ Where C is large and samples are alike, descent crawls. Six things end that     
     equal samples   of different labels start at their bounds, where they cancel
     momentum        every epoch begins beyond the point of the last one (``push_on``)
     odd rows        a round on the few rows whose gaps are far above the others' comes before one on all that count
-    Newton steps    on the free entries (``_face``) after every ten epochs of a round, after every second one where the
-                    set is one piece, as long as they take no more multiplications (``face_work``) than the epochs
-                    before them (``epoch_work``), and than those that the round still needs at the pace of the last ones
+    Newton steps    on the free entries (``_face``) after every ten epochs of a round, every second one where the set is
+                    one piece and every one on entries, as long as they take no more multiplications (``face_work``)
+                    than the epochs before them, and than those that the round still needs at the pace of the last ones
     scale           the model is the multiple of alpha with the least gap
 
 A round goes no further than the proof needs for which the run aims (``core.aim``).
@@ -235,12 +235,11 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         target = share * gap
         if state.price < 1.0:
             target = max(target, 0.5 * self.tuning.price_gap * value)
-        patience, is_single, before = self.tuning.patience, epochs == 1, math.inf
+        patience, is_single, before, n_before = self.tuning.patience, epochs == 1, math.inf, 0
         # Errors of float32 are in proportion to the moves, and these to the root of the gap.
         is_sharp = is_single or target <= self.tuning.narrow * math.sqrt(value * min(gap, value))
         is_narrow = state.may_be_narrow and not is_sharp
         part = WorkingSquare(problem, state, rows, self, is_narrow=is_narrow)
-        every = self.tuning.patience_alone if part.n_pieces == 1 else patience
         with self._time_of_epochs(problem, rows):
             for n_epochs in range(1, epochs + 1):
                 found = part.epoch(rng, is_single=is_single, target=target)
@@ -254,14 +253,14 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
                     break
                 if n_epochs == 1:
                     before = found
-                elif n_epochs % every == 0:
-                    left = _steps_left(before, found, target) * every * part.work_done
+                elif n_epochs % part.patience == 0:
+                    left = _steps_left(before, found, target) * (n_epochs - n_before) * part.work_done
                     newton = part.face_step(min(state.credit, left))
                     state.credit -= newton
                     state.work += newton
-                    before = found
+                    before, n_before = found, n_epochs
                 part.push_on()
-            if n_epochs > patience and not is_time_up():
+            if n_epochs > patience and not part.is_on_entries and not is_time_up():
                 part.epoch(rng, is_single=False)  # without momentum: it leaves large gaps
         state.random[:], state.damping, state.epochs = part.random, part.damping, n_epochs
         return self._take(problem, state, rows, part)
