@@ -107,7 +107,8 @@ def test_no_budget_still_returns_a_judged_point(budget):
 def test_time_budget_counts_the_judge(clock):
     result = solve(Fake(clock=clock, price=4.0), Counter(), stop=Stop(max_iter=1000, max_seconds=50.0))
     assert result.status is Status.MAX_SECONDS
-    assert result.n_iter == 42  # 42 steps, one certificate on the way, and time kept for the last
+    # Certificates after 13 seconds, which tells how long one takes, and after 32 steps, and time kept for the last.
+    assert (judged_at(result), result.n_iter) == ([13, 32, 38], 38)
 
 
 def test_every_status_says_what_to_do():
@@ -192,12 +193,12 @@ def test_rounding_above_the_tolerance_is_a_status_of_its_own(clock):
     assert result.certificate.residual - result.certificate.rounding <= 1e-9 < result.certificate.rounding
 
 
-@pytest.mark.parametrize("stop", [Stop(1e-3, 100), Stop(1e-3, max_seconds=100.0)])
-def test_a_run_that_ends_early_returns_its_best_judged_point(stop, clock):
-    """Judged after 32, 64 and the last step: the gap is least after 64, and rises."""
+@pytest.mark.parametrize(("stop", "early"), [(Stop(1e-3, 100), []), (Stop(1e-3, max_seconds=100.0), [26])])
+def test_a_run_that_ends_early_returns_its_best_judged_point(stop, early, clock):
+    """Judged after 32, 64 and the last step, and after a quarter of a budget: the gap is least after 64, and rises."""
     problem = Fake(lambda t: 0.1 + 1e-3 * abs(t - 60), clock=clock)
     result = solve(problem, Counter(), stop=stop)
-    assert judged_at(result) == [32, 64, result.n_iter]
+    assert judged_at(result) == [*early, 32, 64, result.n_iter]
     assert result.n_iter >= 99
     assert (result.point, result.certificate) == (64, problem.certificate(64))
 
