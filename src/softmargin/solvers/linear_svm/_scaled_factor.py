@@ -15,11 +15,13 @@ from scipy.linalg.lapack import dpotrf, spotrf
 
 from softmargin.core.deadline import check_time, factor_work
 from softmargin.core.threads import wide_blas
+from softmargin.matrices.operator import row_slices
 from softmargin.solvers.linear_svm._label_groups import LabelGroups
 
 __all__ = ["FactorTuning", "ScaledFactor", "factored", "stiffened"]
 
 Array = NDArray[Any]
+SCALED = 1 << 17  # numbers that are scaled at once: they stay in the cache
 
 
 class FactorTuning(NamedTuple):
@@ -60,11 +62,8 @@ def factored(
             H = groups.newton_matrix(stiffness, slope, dtype)
         check_time(factor_work(len(H), dtype))
         scale = 1.0 / np.sqrt(np.einsum("jj->j", H))
-        with np.errstate(invalid="ignore"):
-            H *= scale
-            H *= scale[:, None]
-        if state.is_single:
-            H[np.abs(H) < tuning.faint] = 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            _scale(H, scale, tuning.faint if state.is_single else 0.0)
         H.flat[:: len(H) + 1] += tuning.single_ridge if state.is_single else state.ridge
         # The upper triangle by rows is the lower by columns.
         with wide_blas(len(H) ** 3.0 / 3.0):
@@ -78,6 +77,17 @@ def factored(
             raise np.linalg.LinAlgError("no factor of the Newton matrix")
         else:
             state.ridge = max(tuning.growth * state.ridge, tuning.least_ridge)
+
+
+def _scale(H: Array, scale: Array, faint: float) -> None:
+    """Scale the upper triangle of H, some rows at a time, and make its entries below ``faint`` zero."""
+    factors = scale.astype(H.dtype)
+    for rows in row_slices(len(H), len(H), numbers=SCALED):
+        part = H[rows, rows.start :]
+        part *= factors[rows, None]
+        part *= factors[rows.start :]
+        if faint > 0.0:
+            part *= np.abs(part) >= faint
 
 
 def stiffened(stiffness: Array, slope: Array | None, dh: Array) -> Array:

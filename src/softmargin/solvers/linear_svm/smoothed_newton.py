@@ -39,7 +39,7 @@ from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.operator import row_squares
 from softmargin.problems.multiclass_svm import DualPoint
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
-from softmargin.solvers.common.entropic import followed, log_softmax, log_step, lower_others
+from softmargin.solvers.common.entropic import across, followed, log_softmax, log_step, lower_others
 from softmargin.solvers.common.newton_search import NewtonSearch
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.linear_svm._block_loop import demand_finite
@@ -109,6 +109,7 @@ class SmoothedState:
     value: float = 0.0  # F, along a line
     first: Any = field(default=None, init=False, repr=False)  # the point where the run starts, before its first step
     groups: Any = field(default=None, init=False, repr=False)
+    affordable: float = field(default=0.0, init=False, repr=False)  # products, before a new factor is made
     made: ScaledFactor | None = field(default=None, init=False, repr=False)
 
 
@@ -195,6 +196,7 @@ class SmoothedNewton(Resumable):
     def _groups(self, problem: BlockDualProblem, state: SmoothedState) -> LabelGroups:
         if state.groups is None:
             state.groups = LabelGroups(problem, LabelGroups.find_order(problem))
+            state.affordable = self.tuning.worn * factor_products(problem)
         groups: LabelGroups = state.groups
         return groups
 
@@ -224,7 +226,7 @@ class SmoothedNewton(Resumable):
         stiffness = groups.C[:, None] * bends / (state.rho * state.tau)
         stiffness[stiffness < tuning.faint * stiffness.max()] = 0.0
         slope = np.sqrt(state.rho * state.tau / groups.C) if joint else None
-        if state.spent > tuning.worn * factor_products(problem):
+        if state.spent > state.affordable:
             state.anchor, state.spent, state.made = stiffness, 0.0, None
             state.anchor_slope = state.anchor_slope if slope is None else slope
         if state.made is None:
@@ -278,9 +280,9 @@ class _Line:
         """Return F at V + length D, its slope and its curvature."""
         state, V, D = self.state, self.state.V, self.D
         scores, moves = _scores(self.margins + length * self.moves, state.tau, self.joint), self.moves
-        top = scores.max(axis=1, keepdims=True)
+        top = across(np.maximum, scores)
         q = np.exp(scores - top)
-        sums = q.sum(axis=1, keepdims=True)
+        sums = across(np.add, q)
         losses = state.tau * (top + np.log(sums))[:, 0]
         q = (q / sums)[:, 1:]
         rows = moves.reshape(q.shape)
@@ -325,4 +327,4 @@ def _log_shares(margins: Array, tau: float, joint: bool) -> Array:
 def _feasible(shares: Array) -> Array:
     """Return shares that are not negative and sum to at most 1 in every row."""
     shares = np.maximum(shares, 0.0)
-    return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0))
+    return np.asarray(shares / np.maximum(across(np.add, shares), 1.0))
