@@ -343,6 +343,27 @@ def test_a_change_of_few_entries_is_added_as_one_of_all_is(k, share, is_dense, n
     np.testing.assert_allclose(found, scores + K[place].T @ change, atol=1e-11)
 
 
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_sums_of_few_entries_skip_zeros_and_have_the_roundings_that_are_counted(n_jobs, monkeypatch):
+    """1 and 20,000 numbers of which four are less than half of its last digit: one after the other, they leave 1."""
+    monkeypatch.setattr(core_threads, "WORTH", 1)
+    monkeypatch.setattr(row_store, "_LONG_WIDTH", 12)
+    n, m, k = 30, 20_001, 6
+    K, weights = np.full((m, n), 2.0**-56), np.zeros((m, k))
+    K[0], weights[:, 3] = 1.0, 1.0
+    dense, sums = [], row_store._sum_rows
+    monkeypatch.setattr(row_store, "_sum_rows", lambda *own: (dense.append(1), sums(*own))[1])
+    with threads(n_jobs):
+        found = row_store.sum_rows(K, np.arange(m), weights)
+    exact = 1.0 + (m - 1) * 2.0**-56
+    assert not dense
+    assert not found[:, [0, 1, 2, 4, 5]].any()
+    assert np.abs(found[:, 3] - exact).max() <= row_store.row_roundings(m) * 2.0**-53 * exact
+    # A matrix whose rows do not lie in one piece would be copied as a whole.
+    np.testing.assert_allclose(row_store.sum_rows(np.asfortranarray(K), np.arange(m), weights), found, rtol=1e-12)
+    assert dense
+
+
 @pytest.mark.parametrize("cache_size", [1000.0, 0.03], ids=["stored", "some rows kept"])
 def test_rows_that_changed_are_computed_once(cache_size):
     """0.03 MB hold 16 rows beside the squares."""

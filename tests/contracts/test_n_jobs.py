@@ -219,7 +219,7 @@ def test_tiles_of_any_threads_are_within_the_roundings_that_are_counted(monkeypa
     monkeypatch.setattr(row_store, "_LONG_WIDTH", 30)
     monkeypatch.setattr(core_threads, "WORTH", 1)
     n, m = 40, 200
-    K, weights = np.random.default_rng(0).normal(size=(m, n)), np.random.default_rng(1).normal(size=(m, 3))
+    K, weights = np.random.default_rng(0).normal(size=(m, n)), np.random.default_rng(1).normal(size=(m, 6))
     cut = []
     monkeypatch.setattr(row_store, "slices", lambda size, step: (cut.append((size, step)), slices(size, step))[1])
     for n_jobs in (1, 2, 4):

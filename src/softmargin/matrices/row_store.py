@@ -88,7 +88,13 @@ class RowStore:
 
 
 def sum_rows(K: Array, place: Array, weights: Array) -> Array:
-    """Return K[place]' weights, (n, k), in float64; weights is (len(place), k), K is (any, n)."""
+    """Return K[place]' weights, (n, k), in float64; weights is (len(place), k), K is (any, n).
+
+    Of a row of weights most entries are often zero: they are skipped where that is faster. Either way a sum has
+    ``row_roundings(len(place))`` roundings.
+    """
+    if _are_few(K, weights):
+        return np.ascontiguousarray(_sum_entries(K, place, weights, _SUMMED).T)
     shares = row_shares(K.shape[1], weights.size)
     width = _WIDTH if n_around() == 1 else _LONG_WIDTH
     return np.concatenate(spread(lambda columns: _sum_rows(K[:, columns], place, weights, width), shares))
@@ -111,23 +117,34 @@ def _as_slice(index: Array) -> Any:
 
 
 def add_change(scores: Array, K: Array, place: Array, change: Array) -> None:
-    """Add K[place]' change to scores, (n, k) float64; of a row of change most entries are often zero.
-
-    Zeros are skipped where this takes less time than copies of the rows for BLAS, and its products.
-    """
-    n_changed = np.count_nonzero(change)
-    if ADDED * n_changed >= change.size + _COPIED * len(change):
+    """Add K[place]' change to scores, (n, k) float64; of a row of change most entries are often zero."""
+    if _are_few(K, change):
+        scores += _sum_entries(K, place, change, max(1, len(place))).T
+    else:
         scores += sum_rows(K, place, change)
-        return
-    n, k = scores.shape
-    added, flat = np.zeros((k, n)), np.ascontiguousarray(change, dtype=np.float64).reshape(-1)
 
-    def add_columns(some: slice) -> None:
-        check_time()
-        add_rows(K.reshape(-1), n, place, flat, k, added.reshape(-1), some.start, some.stop)
 
-    spread(add_columns, row_shares(n, ADDED * n_changed))
-    scores += added.T
+def _are_few(K: Array, weights: Array) -> bool:
+    """Say whether sums that skip zeros take less time than copies of rows for BLAS, and its products."""
+    n_entries = np.count_nonzero(weights)
+    return bool(K.flags.c_contiguous and ADDED * n_entries < weights.size + _COPIED * len(weights))
+
+
+def _sum_entries(K: Array, place: Array, weights: Array, at_once: int) -> Array:
+    """Return weights' K[place], (k, n), as a sum of sums over so many rows at once, without their zeros."""
+    n, k = K.shape[1], weights.shape[1]
+    weights, values, out = np.ascontiguousarray(weights, dtype=np.float64), K.reshape(-1), np.zeros((k, n))
+    sums, work = out.reshape(-1), ADDED * np.count_nonzero(weights)
+
+    def sum_columns(some: slice) -> None:
+        for first in range(some.start, some.stop, _LONG_WIDTH):
+            last = min(first + _LONG_WIDTH, some.stop)
+            for part in slices(len(place), at_once):
+                check_time()
+                add_rows(values, n, place[part], weights[part].reshape(-1), k, sums, first, last)
+
+    spread(sum_columns, row_shares(n, work))
+    return out
 
 
 def row_roundings(m: int) -> int:
