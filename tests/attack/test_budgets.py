@@ -504,7 +504,7 @@ def test_budgets_cost_one_thread_and_not_one_a_fit(monkeypatch):
     X, y = blobs(60, 4, 3, seed=0)
     for max_seconds in (1e4, 2e4, 1e3):
         result = solve(MulticlassSVM(X, y), DualBlockDescent(), stop=Stop(1e-9, max_seconds=max_seconds), rng=0)
-        assert result.n_iter > 20
+        assert result.n_iter > 10
     assert len(began) == 1
     assert not clocks._BELL.watched
     began[0].join(timeout=5.0)

@@ -7,6 +7,7 @@ can leave out the bound; others are evaluated without one.
     check_time(work)    the same where BLAS needs longer for so many multiplications than there is time
     is_time_up()        say whether to stop early, with a state that is consistent
     alarm()             an array that becomes nonzero at the deadline, for compiled loops to look at
+    unlimited()         a context without a deadline
     share_of_time(s)    a context with a share of the time: the rest is for what comes after it
     leaving(seconds)    a context with all the time but these seconds
     time_left()         seconds before the deadline
@@ -21,7 +22,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
 from time import monotonic
@@ -42,9 +43,11 @@ __all__ = [
     "seconds_for",
     "share_of_time",
     "time_left",
+    "unlimited",
 ]
 
 Array = NDArray[Any]
+_AS_IT_IS = nullcontext()
 _SILENT: Array = np.zeros(1, dtype=np.int64)
 _PROBE = 512  # rows of the matrices by which BLAS is timed: some 30 ms, once in a process, where time gets short
 _TRIALS = 4
@@ -136,7 +139,7 @@ if hasattr(os, "register_at_fork"):
 _NOW: ContextVar[_Deadline | None] = ContextVar("softmargin_deadline", default=None)
 
 
-class deadline:
+class deadline(AbstractContextManager[None]):
     """A context that gives this thread and its helpers so many seconds; infinitely many lift the deadline.
 
     One that is kept can be entered again until ``cancel``, and has one alarm.
@@ -163,6 +166,11 @@ class deadline:
         """Give the alarm up."""
         if self._mine is not None:
             self._mine.cancel()
+
+
+def unlimited() -> AbstractContextManager[None]:
+    """Return a context without a deadline; it costs nothing where there is none."""
+    return _AS_IT_IS if _NOW.get() is None else deadline(math.inf)
 
 
 @contextmanager
