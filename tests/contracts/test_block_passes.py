@@ -7,8 +7,10 @@ from helpers import LOSS_NAMES
 from softmargin.backends import jit
 from softmargin.backends.lanes import padded
 from softmargin.blocks import Scratch, Workspace
+from softmargin.core.threads import threads
 from softmargin.matrices.rows import as_rows
 from softmargin.problems import MulticlassSVM
+from softmargin.run import Stop, solve
 from softmargin.solvers import DualBlockDescent
 from softmargin.solvers.kernel_svm._pair_loop import Square
 from softmargin.solvers.kernel_svm._piece_loop import KernelPiece
@@ -143,3 +145,12 @@ def test_a_step_on_few_rows_counts_its_rounds_and_ends_before_one_in_the_span_of
     assert solver.work_done(state) == 3.0
     state = solver.step(problem, state)
     assert len(state.moves) == 1
+
+
+def test_another_number_of_threads_changes_no_bit_of_narrow_data():
+    points = []
+    for n_jobs in (1, 2):
+        with threads(n_jobs):
+            points.append(solve(overlapping(), DualBlockDescent(), stop=Stop(1e-6), rng=0))
+    assert points[0].n_iter == points[1].n_iter
+    np.testing.assert_array_equal(points[0].point.alpha, points[1].point.alpha)

@@ -34,7 +34,6 @@ from softmargin.core.aim import wanted_residual
 from softmargin.core.deadline import alarm, has_time_for
 from softmargin.core.parameters import OneOf
 from softmargin.core.protocols import BlockDualProblem
-from softmargin.core.threads import n_threads
 from softmargin.matrices.operator import SCATTERED
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.multiclass_svm import DualPoint
@@ -200,13 +199,14 @@ class DualBlockDescent(Resumable):
             state.gap, state.n_active = square.descend(rows, alpha, weights, state.random, target), 0
             state.n_rounds += 1
             return state
-        self._make_rounds(problem, state)
+        self._make_rounds(problem, state, 1 if self.screening or square.may_pay() else 1 + state.passes_left)
         return state
 
-    def _make_rounds(self, problem: BlockDualProblem, state: DescentState) -> None:
+    def _make_rounds(self, problem: BlockDualProblem, state: DescentState, most: int) -> None:
         """Make a full pass, or passes over the working set; where rows are few, more rounds of both follow.
 
-        These end before a step in the span of the moves, and where the set may go to its square, or rows be screened.
+        There are at most so many that a step in the span of the moves comes in time; one where the set may go to its
+        square, or rows may be screened.
         """
         tuning, is_full = self.tuning, state.n_active == 0
         # Where tiles are left out, passes over a set are cheaper whatever its size.
@@ -215,7 +215,6 @@ class DualBlockDescent(Resumable):
             *(tuning.set_target, tuning.max_set_passes, tuning.least_visits, tuning.active_share, largest),
             *(tuning.stale, wanted_residual()),
         )
-        most = 1 if self.screening or n_threads() > 1 else 1 + state.passes_left
         at = Stand(state.n_active, state.visits_left, state.full_gap)
         state.gap, at, n_rounds = make_rounds(*state.loop, at, pace, state.n_open, most, alarm())
         state.n_active, state.visits_left, state.full_gap = at
