@@ -496,17 +496,36 @@ def test_little_time_is_kept_for_a_kernel_certificate():
     assert clock.work < unknown / 10.0
 
 
-def test_a_budget_costs_one_thread_and_not_one_a_step(monkeypatch):
+def test_budgets_cost_one_thread_and_not_one_a_fit(monkeypatch):
+    monkeypatch.setattr(clocks, "_BELL", clocks._Bell())
     began, before = [], set(threading.enumerate())
     start = threading.Thread.start
     monkeypatch.setattr(threading.Thread, "start", lambda thread: (began.append(thread), start(thread)))
     X, y = blobs(60, 4, 3, seed=0)
-    result = solve(MulticlassSVM(X, y), DualBlockDescent(), stop=Stop(1e-9, max_seconds=1e4), rng=0)
-    assert result.n_iter > 20
-    assert 1 <= len(began) <= 3  # no certificate was timed before the first
-    for thread in began:
-        thread.join(timeout=5.0)
+    for max_seconds in (1e4, 2e4, 1e3):
+        result = solve(MulticlassSVM(X, y), DualBlockDescent(), stop=Stop(1e-9, max_seconds=max_seconds), rng=0)
+        assert result.n_iter > 10
+    assert len(began) == 1
+    assert not clocks._BELL.watched
+    began[0].join(timeout=5.0)
     assert not (set(threading.enumerate()) - before)
+
+
+def test_one_thread_sets_the_alarms_of_all_deadlines(monkeypatch):
+    """It is woken for a deadline that comes before those it waits for; one that is given up sets no alarm."""
+    monkeypatch.setattr(clocks, "_BELL", clocks._Bell())
+    given_up = deadline(0.1)
+    with given_up:
+        never = alarm()
+    with deadline(0.6):
+        last = alarm()
+        time.sleep(0.05)
+        with deadline(0.05):
+            first = alarm()
+            time.sleep(0.2)
+            assert (first[0], last[0], never[0]) == (1, 0, 0)
+        time.sleep(0.6)
+        assert (last[0], never[0]) == (1, 0)
 
 
 def test_a_budget_that_is_not_reached_changes_no_bit():

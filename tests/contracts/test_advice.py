@@ -55,7 +55,7 @@ def test_where_more_work_would_not_help_nothing_is_said(status):
     assert advice_for(result(0.5, 0.02, status=status), 1e-3) == ""
 
 
-@pytest.mark.parametrize("limit", [{"max_iter": 2}, {"max_seconds": 1e-6}])
+@pytest.mark.parametrize("limit", [{"max_iter": 1}, {"max_seconds": 1e-6}])
 @pytest.mark.parametrize("form", [np.asarray, csr_matrix])
 @pytest.mark.parametrize(
     "model", [LinearSVC, KernelSVC, SoftmaxRegression, lambda **more: LinearSVC(multiclass="one_vs_rest", **more)]

@@ -8,8 +8,8 @@ from sklearn.preprocessing import StandardScaler
 
 from softmargin import Checkpoint, DataError, IncompatibleError, LinearSVC, LinearSVCCV, ModelFileError
 
-X = np.random.default_rng(0).standard_normal((60, 4))
-y = np.arange(60) % 3
+X = np.random.default_rng(0).standard_normal((1200, 4))  # with fewer rows a step makes several rounds
+y = np.arange(1200) % 3
 ASKED = {"tol": 1e-6, "random_state": 0}
 
 
@@ -47,7 +47,7 @@ def test_ctrl_c_leaves_a_checkpoint(tmp_path, ctrl_c):
 
 @pytest.mark.parametrize(
     ("settings", "data"),
-    [({}, (2.0 * X, y)), ({}, (X, np.roll(y, 1))), ({}, (X, y, np.arange(60.0))), ({"C": 2.0}, (X, y))],
+    [({}, (2.0 * X, y)), ({}, (X, np.roll(y, 1))), ({}, (X, y, np.arange(1200.0))), ({"C": 2.0}, (X, y))],
     ids=["X", "y", "weights", "C"],
 )
 def test_other_data_or_settings_are_refused(path, settings, data):

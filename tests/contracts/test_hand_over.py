@@ -99,7 +99,7 @@ def test_the_other_starts_at_the_point_of_the_first():
     result = solve(problem, pair(DualBlockDescent(), Idle(), 1.0), stop=Stop(0.0, 30), rng=0)
     before = [row.certificate for row in result.trace if row.solver == "DualBlockDescent"]
     after = [row.certificate for row in result.trace if row.solver == "Idle"]
-    assert after[0].bound >= before[-1].bound
+    assert after[0].bound >= before[-1].bound - 1e-12  # weights are computed again
 
 
 class Falling(Fake):
@@ -207,7 +207,7 @@ def test_a_warm_start_is_judged_from_its_own_gap():
     problem = make_problem("blobs")
     init = solve(problem, DualBlockDescent(), stop=Stop(1e-2), rng=0).point
     result = solve(problem, pair(patience=16.0), stop=Stop(1e-8, 200), rng=0, init=init)
-    assert [row.iteration for row in result.trace if row.solver == "Idle"][:2] == [0, 2]
+    assert [row.iteration for row in result.trace if row.solver == "Idle"][:2] == [0, 1]
     assert result.status is Status.CONVERGED
 
 

@@ -76,11 +76,11 @@ def test_a_search_of_ours_stops(solver, monkeypatch, least, at):
 
 
 def test_probabilities_that_are_not_there_are_told(solver, monkeypatch):
-    monkeypatch.setattr(Interrupted, "at", 8)
-    clf = LinearSVC(solver=solver, probability=True, tol=1e-9, max_iter=5)
+    monkeypatch.setattr(Interrupted, "at", 4)
+    clf = LinearSVC(solver=solver, probability=True, tol=1e-9, max_iter=2)
     with (
-        pytest.warns(match="stopped after 5 passes"),
-        pytest.raises(KeyboardInterrupt, match=r"after 5 passes.*without probabilities"),
+        pytest.warns(match="stopped after 2 passes"),
+        pytest.raises(KeyboardInterrupt, match=r"after 2 passes.*without probabilities"),
     ):
         clf.fit(X, y)
     assert clf.predict(X).shape == y.shape

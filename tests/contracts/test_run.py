@@ -40,6 +40,13 @@ def test_a_run_in_which_no_digit_moves_ends(clock, guess, end):
     assert (result.status, result.n_iter) == (Status.STALLED, end)
 
 
+@pytest.mark.parametrize(("wave", "status"), [(1e-15, Status.STALLED), (1e-9, Status.MAX_ITER)])
+def test_last_digits_that_come_and_go_are_no_move(clock, wave, status):
+    problem = Fake(clock=clock)
+    problem.certificate = lambda point: duality_gap(Rounded(2.0 * (1.0 + wave * math.sin(point))), Rounded(1.0))
+    assert solve(problem, Counter(guess=lambda t: 1.0), stop=Stop(max_iter=1000)).status is status
+
+
 def test_judge_is_asked_after_the_first_pass_of_a_solver_without_an_estimate(clock):
     result = solve(Fake(clock=clock), Counter(lambda t: math.inf), stop=Stop(max_iter=100))
     assert judged_at(result) == [1, 64, 100]

@@ -20,7 +20,7 @@ from softmargin.solvers.softmax import newton as softmax_newton
 from softmargin.solvers.softmax._losses import logistic_along
 from softmargin.solvers.softmax._ridge_objective import Damping, RidgeObjective, RidgeState
 from softmargin.solvers.softmax.dual_descent import SoftmaxDualDescent
-from softmargin.solvers.softmax.newton import SoftmaxNewton, SoftmaxNewtonTuning, fill_hessian
+from softmargin.solvers.softmax.newton import SoftmaxNewton, SoftmaxNewtonState, SoftmaxNewtonTuning, fill_hessian
 from softmargin.solvers.softmax.newton_cg import NewtonCG
 from softmargin.solvers.softmax.primal_dual_newton import PrimalDualNewton
 
@@ -88,6 +88,35 @@ def test_hessian_is_the_one_that_products_with_it_tell(k, form, fit_intercept, p
     objective.hessian_times(objective.all_rows, D, T, out)
     np.testing.assert_allclose((H @ V.T.ravel()).reshape(columns, size).T, objective.matrix(out)[:size], atol=1e-9)
     assert np.linalg.eigvalsh(H).min() > 0.0
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+@with_and_without_intercept
+def test_loops_give_the_gradient_and_the_step_that_products_give(k, fit_intercept, monkeypatch):
+    problem, found = make(k, C=PRICES["vector"], fit_intercept=fit_intercept), []
+    rng, columns = np.random.default_rng(0), problem.n_columns
+    point = CompositePoint(rng.standard_normal((6, columns)), rng.standard_normal(columns))
+    for most in (0, np.inf):
+        monkeypatch.setattr(_ridge_objective, "LOOPS_PAY", most)
+        objective, solver = RidgeObjective(problem), SoftmaxNewton()
+        state = objective.begin(SoftmaxNewtonState, problem.checked_point(point))
+        line = solver._few_line(objective, state)
+        assert (line is not None) == (most > 0)
+        line = line or objective.line(state, solver._direction(objective, state))
+        found.append((state.gradient, line.D, line.evaluate(1.0), objective.T.copy()))
+    for plain, ours in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=1e-10, atol=1e-12)
+
+
+def test_loops_leave_a_hessian_without_a_factor_to_the_damping():
+    problem = make(2, C=PRICES["vector"])
+    objective = RidgeObjective(problem)
+    state = objective.begin(SoftmaxNewtonState, None)
+    assert SoftmaxNewton()._few_line(objective, state) is not None
+    state.damping = 0.1
+    assert SoftmaxNewton()._few_line(objective, state) is None
+    state.damping, objective.ridge = 0.0, -1e9
+    assert SoftmaxNewton()._few_line(objective, state) is None
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])

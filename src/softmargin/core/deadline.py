@@ -7,6 +7,7 @@ can leave out the bound; others are evaluated without one.
     check_time(work)    the same where BLAS needs longer for so many multiplications than there is time
     is_time_up()        say whether to stop early, with a state that is consistent
     alarm()             an array that becomes nonzero at the deadline, for compiled loops to look at
+    unlimited()         a context without a deadline
     share_of_time(s)    a context with a share of the time: the rest is for what comes after it
     leaving(seconds)    a context with all the time but these seconds
     time_left()         seconds before the deadline
@@ -17,12 +18,14 @@ Without a deadline nothing here reads a clock.
 """
 
 import math
+import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -40,12 +43,15 @@ __all__ = [
     "seconds_for",
     "share_of_time",
     "time_left",
+    "unlimited",
 ]
 
 Array = NDArray[Any]
+_AS_IT_IS = nullcontext()
 _SILENT: Array = np.zeros(1, dtype=np.int64)
 _PROBE = 512  # rows of the matrices by which BLAS is timed: some 30 ms, once in a process, where time gets short
 _TRIALS = 4
+_LOOK = 1.0  # seconds between two looks of the thread that sets alarms
 _SLOWEST = 1e9  # multiplications per second: what is in time at this speed needs no such probe
 
 
@@ -59,39 +65,84 @@ class _Deadline:
     def __init__(self, seconds: float) -> None:
         self.end = time.perf_counter() + seconds
         self.flag: Array = np.zeros(1, dtype=np.int64)
-        self._watch: threading.Thread | None = None
-        self._is_over = threading.Event()
-        self._lock = threading.Lock()
+        self.is_watched = False
 
     def left(self) -> float:
         return self.end - time.perf_counter()
 
     def set_alarm(self) -> Array:
-        with self._lock:  # threads that work for one another share a deadline
-            if self._watch is None:
-                self._watch = threading.Thread(target=self._ring, daemon=True)
-                self._watch.start()
+        if self.left() <= 0.0:
+            self.flag.fill(1)
+        elif not self.is_watched:
+            self.is_watched = True
+            _BELL.watch(self)
         return self.flag
 
-    def _ring(self) -> None:
-        """Set the alarm at the deadline, by the clock that all others read, which need not be that of ``wait``."""
-        while (left := self.left()) > 0.0:
-            if self._is_over.wait(min(left, threading.TIMEOUT_MAX)):
-                return
-        self.flag.fill(1)
-
     def cancel(self) -> None:
-        self._is_over.set()
+        if self.is_watched:
+            _BELL.forget(self)
+
+
+class _Bell:
+    """The one thread that sets the alarms of all deadlines.
+
+    A thread for each would take longer than a short fit: its start waits until it runs, 1 to 8 ms on a busy machine. So
+    this one is woken only for a deadline that comes before all others. It looks about once a second, and ends where no
+    deadline is left.
+    """
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.watched: set[_Deadline] = set()
+        self.thread: threading.Thread | None = None
+        self.wakes_at = math.inf  # on the clock of ``monotonic``
+
+    def watch(self, one: _Deadline) -> None:
+        with self.changed:
+            self.watched.add(one)
+            if self.thread is None:
+                self.thread = threading.Thread(target=self.ring, name="softmargin_alarms", daemon=True)
+                self.thread.start()
+            elif monotonic() + one.left() < self.wakes_at:
+                self.changed.notify()
+
+    def forget(self, one: _Deadline) -> None:
+        with self.changed:
+            self.watched.discard(one)
+
+    def ring(self) -> None:
+        """Set alarms at their deadlines, by the clock that all others read, which need not be that of ``wait``."""
+        with self.changed:
+            while self.watched:
+                for one in [one for one in self.watched if one.left() <= 0.0]:
+                    one.flag.fill(1)
+                    self.watched.discard(one)
+                pause = max(min((one.left() for one in self.watched), default=_LOOK), 0.0)
+                self.wakes_at = monotonic() + min(pause, _LOOK)
+                self.changed.wait(min(pause, _LOOK))
+            self.thread = None
+
+
+_BELL = _Bell()
+
+
+def _after_fork() -> None:
+    """Forget the thread that a child process does not have."""
+    global _BELL
+    _BELL = _Bell()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 _NOW: ContextVar[_Deadline | None] = ContextVar("softmargin_deadline", default=None)
 
 
-class deadline:
+class deadline(AbstractContextManager[None]):
     """A context that gives this thread and its helpers so many seconds; infinitely many lift the deadline.
 
-    One that is kept can be entered again until ``cancel``: an alarm is a thread, and takes as long to set as a short
-    step.
+    One that is kept can be entered again until ``cancel``, and has one alarm.
     """
 
     def __init__(self, seconds: float, *, is_kept: bool = False) -> None:
@@ -112,9 +163,14 @@ class deadline:
             self.cancel()
 
     def cancel(self) -> None:
-        """End the thread of the alarm."""
+        """Give the alarm up."""
         if self._mine is not None:
             self._mine.cancel()
+
+
+def unlimited() -> AbstractContextManager[None]:
+    """Return a context without a deadline; it costs nothing where there is none."""
+    return _AS_IT_IS if _NOW.get() is None else deadline(math.inf)
 
 
 @contextmanager

@@ -99,7 +99,10 @@ class SizedColumns:
 
     def score_errors(self, weights: Array) -> ScoreErrors:
         """Bound the errors of the scores of weights, (d + 1, k), with twelve operations beside their sums."""
-        sizes = np.stack([norms(weights[group], axis=0) for group in self.groups])
+        if len(self.groups) == 1:
+            sizes = norms(weights, axis=0)[None, :]
+        else:
+            sizes = np.stack([norms(weights[group], axis=0) for group in self.groups])
         return ScoreErrors(self._lengths, gamma(score_roundings(self.X) + 12) * sizes, np.zeros(weights.shape[1]))
 
     def weights(self, alpha: Array, operations: int, labels: Array | None = None) -> tuple[Array, Array]:
@@ -119,6 +122,8 @@ class SizedColumns:
 
     def square(self, weights: Array, errors: Array) -> Rounded:
         """Return |W|^2, where groups of features have these errors."""
+        if len(self.groups) == 1:
+            return squared_norm(weights, math.sqrt(float(np.vdot(errors, errors))))
         parts = zip(self.groups, errors, strict=True)
         return reduce(add, (squared_norm(weights[group], float(np.linalg.norm(error))) for group, error in parts))
 

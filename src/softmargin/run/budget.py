@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from softmargin.core.deadline import OutOfTime, deadline, seconds_for
+from softmargin.core.deadline import OutOfTime, deadline, seconds_for, unlimited
 from softmargin.core.parameters import Number, Whole, checked
 
 __all__ = ["MAX_ITER", "MAX_SECONDS", "TOL", "BudgetTuning", "Clock", "Stop"]
@@ -156,7 +156,7 @@ class Clock:
         Return what it returns, or None where it gives up; then ``is_cut`` is set.
         """
         started, found = time.perf_counter(), None
-        limit = self._limit_of(started) if is_limited and self.is_limited else deadline(math.inf)
+        limit = self._limit_of(started) if is_limited and self.is_limited else unlimited()
         try:
             with limit:
                 found = work()
@@ -178,18 +178,22 @@ class Clock:
         """End what watches the deadline."""
         self._limit.cancel()
 
-    @contextmanager
-    def certificate(self) -> Iterator[None]:
-        """Time a certificate and its point, apart from the steps."""
-        started = time.perf_counter()
-        yield
+    @staticmethod
+    def now() -> float:
+        """Return the time."""
+        return time.perf_counter()
+
+    def note_certificate(self, started: float) -> None:
+        """Note what a certificate and its point took, which began then, apart from the steps."""
         self.last_certificate, self.last_work = time.perf_counter() - started, self.work
         self.certificate_seconds += self.last_certificate
 
     def judging(self) -> AbstractContextManager[None]:
         """Give a certificate that can leave out the bound a deadline, and no other."""
+        if not (self.can_skip_bound and self.is_limited):
+            return unlimited()
         last = (1.0 + self.tuning.late) * self.max_seconds + self.tuning.slack
-        return deadline(last - (time.perf_counter() - self.began) if self.can_skip_bound else math.inf)
+        return deadline(last - (time.perf_counter() - self.began))
 
     @contextmanager
     def keeping(self) -> Iterator[None]:

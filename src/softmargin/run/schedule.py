@@ -27,6 +27,7 @@ class ScheduleTuning(NamedTuple):
     fall: float = 0.7  # to which the estimate must fall after a certificate that did not meet tol; by hand
     stuck: float = 0.05  # of tol: an estimate below it that the certificate does not follow is rounding; by hand
     still: float = 0.9  # share of the last residual above which a certificate has not moved; by hand
+    same: float = 1e-13  # share of a number of a certificate by which rounding may change it from pass to pass; by hand
     idle: int = 32  # passes that change no digit of a certificate, after which none is expected to; by hand
 
 
@@ -69,19 +70,24 @@ class Schedule:
     def note(self, certificate: Certificate, iteration: int) -> None:
         """Note a certificate: a run is stuck where it stays, while the solver sees next to no gap in its precision.
 
-        It is idle where no digit moves, in some dozens of passes or while the solver sees no gap at all: F may have no
-        minimum (one class has all the weight), or one that the solver cannot tell from its point.
+        It is idle where no digit moves but the last ones, in some dozens of passes or while the solver sees no gap at
+        all: F may have no minimum (one class has all the weight), or one that the solver cannot tell from its point.
         """
         residual = certificate.residual
         if self.decay > 0.0 and math.isinf(self.first_gap):
             self.first_gap = _distance(certificate)
         is_still = residual >= self.tuning.still * self.refused
         self.is_stuck = 0.0 < self.ask_below <= self.tuning.stuck * self.tol < residual and is_still
-        if (certificate.primal, certificate.bound, residual) != (self.primal, self.bound, self.refused):
+        before, now = (self.primal, self.bound, self.refused), (certificate.primal, certificate.bound, residual)
+        if not all(map(self._are_same, now, before)):
             self.primal, self.bound, self.same_since = certificate.primal, certificate.bound, iteration
         self.refused = residual
         passes = iteration - self.same_since
         self.is_idle = passes >= self.tuning.idle or (passes > 0 and self.ask_below == 0.0)
+
+    def _are_same(self, one: float, other: float) -> bool:
+        """Say whether two numbers of certificates differ by rounding at most."""
+        return one == other or abs(one - other) <= self.tuning.same * abs(other)
 
     def restart(self) -> None:
         """Believe the estimates of another solver, which goes on from here."""

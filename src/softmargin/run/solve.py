@@ -17,7 +17,7 @@ from softmargin.core.aim import aiming_at
 from softmargin.core.certificate import Certificate
 from softmargin.core.deadline import is_time_up
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.core.parameters import check_all
+from softmargin.core.parameters import NONE, check_all
 from softmargin.core.protocols import Progress, Watcher
 from softmargin.run.asked import ASKED, check_first, check_needs
 from softmargin.run.best import Best, unpacked_point
@@ -77,7 +77,7 @@ def solve(
     'converged'
     """
     asked = {"solver": solver, "stop": stop, "rng": rng, "init": init, "watchers": watchers, "resume": resume}
-    check_all(asked, ASKED)
+    check_all({name: value for name, value in asked.items() if value is not None or NONE not in ASKED[name]}, ASKED)
     stop = (Stop() if stop is None else stop).checked()
     check_needs(problem, solver)
     if init is not None:
@@ -296,14 +296,15 @@ class _Run:
 
     def evaluate(self) -> Certificate:
         """Evaluate the certificate at the solver's point, off the solver's clock."""
-        with self.clock.certificate():
-            if self.clock.is_cut:
-                known = self.point if self.kept is None else self.kept
-                self.point = self.problem.zero() if known is None else known
-            else:
-                self.point = self.solver.point(self.problem, self.state)
-            self.clock.expect(self.point)
-            certificate = self.certify()
+        started = self.clock.now()
+        if self.clock.is_cut:
+            known = self.point if self.kept is None else self.kept
+            self.point = self.problem.zero() if known is None else known
+        else:
+            self.point = self.solver.point(self.problem, self.state)
+        self.clock.expect(self.point)
+        certificate = self.certify()
+        self.clock.note_certificate(started)
         self.certificate, self.evaluated_at = certificate, self.iteration
         if self.best is None or not self.best.beats(certificate):
             self.best = Best(self.point, certificate)

@@ -118,6 +118,11 @@ class EachClass(CheckedFields):
         rule = getattr(self.solver, "is_over", None)
         return rule is not None and all(map(rule, problem.parts, state.states))
 
+    def work_done(self, state: EachState) -> float:
+        """Return the work of the class that has taken most, where the solver counts its own."""
+        count = getattr(self.solver, "work_done", None)
+        return 0.0 if count is None else max(map(count, state.states))
+
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> EachState:
         """Rebuild the state from a checkpoint, class by class: "3.alpha" is the alpha of class 3."""
         own, parts = split_parts(arrays, plain, len(plain["estimates"]))

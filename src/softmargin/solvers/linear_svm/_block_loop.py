@@ -16,12 +16,14 @@ from softmargin.core.errors import DataError
 
 __all__ = [
     "BlockDual",
+    "Pace",
+    "Stand",
     "Visits",
     "choose_active",
     "demand_finite",
     "descend",
     "dual_value",
-    "full_passes",
+    "make_rounds",
     "open_first",
 ]
 
@@ -51,6 +53,26 @@ class Visits(NamedTuple):
     is_permuted: bool  # shuffle before every pass
     patience: int  # visits without a move before a row leaves the working set
     slack: float  # a class whose margin is violated by more than -slack stays in play
+
+
+class Stand(NamedTuple):
+    """Where the descent stands between two rounds."""
+
+    n_active: int  # samples in the working set; 0: the next round is a full one
+    visits_left: int  # to the set
+    full_gap: float  # of the last full pass
+
+
+class Pace(NamedTuple):
+    """When rounds end, and what they end at."""
+
+    set_target: float  # share of the gap of a full pass at which a set is done
+    max_set_passes: int
+    least_visits: int  # of a step, and of a round where no set is smaller
+    share: float  # of the mean gap, above which a sample is in the set
+    largest: float  # set, as a share of all samples
+    stale: float  # gap at the end of a pass, as a share of the gaps added up
+    wanted: float  # relative gap
 
 
 def demand_finite(sqnorms: Array) -> None:
@@ -122,32 +144,45 @@ def descend(
 
 
 @jit
-def full_passes(
-    dual: BlockDual,
-    visits: Visits,
-    work: Any,
-    m: int,
-    target: float,
-    budget: int,
-    share: float,
-    largest: float,
-    alarm: Array,
-) -> tuple[float, int]:
-    """Make full passes over order[:m] until one finds a working set of at most ``largest`` samples.
+def make_rounds(
+    dual: BlockDual, visits: Visits, work: Any, at: Stand, pace: Pace, n_open: int, most: int, alarm: Array
+) -> tuple[float, Stand, int]:
+    """Make up to ``most`` rounds, until few visits are left to make: of full passes, or over the working set.
 
-    These come first in the order: their gap is above a ``share`` of the mean. Without such a set the passes end where
-    their gap is at most ``target``, or where ``budget`` visits are spent. Returns the gap summed over the last pass,
-    and the size of the set, 0 where there is none.
+    Full passes go on until one finds a working set of at most ``largest`` samples: those whose gap is above a share of
+    the mean. Without such a set their round ends where their gap is at most the target, or no visits are left. Rounds
+    end earlier where the gap of one is as small as is wanted. Returns the gap summed over the last pass, where the
+    descent stands then, and the number of rounds.
     """
-    done = 0
+    n_active, visits_left, full_gap = at
+    n_rounds, in_round, done = 0, 0, 0
     while True:
-        total, _, visited = descend(dual, visits, work, m, True, np.inf, 0, alarm)
-        done += visited
-        n_active = choose_active(visits.order, m, visits.gaps, share * total / max(m, 1), visits.idle)
-        if n_active <= largest * m:
-            return total, n_active
-        if total <= target or done >= budget or alarm[0] != 0:
-            return total, 0
+        is_full, target = n_active == 0, pace.set_target * full_gap
+        m, budget = (n_open, 0) if is_full else (n_active, min(visits_left, max(n_open, pace.least_visits)))
+        gap, n_active, visited = descend(dual, visits, work, m, is_full, np.inf if is_full else target, budget, alarm)
+        in_round, done = in_round + visited, done + visited
+        if is_full:
+            n_active = choose_active(visits.order, m, visits.gaps, pace.share * gap / max(m, 1), visits.idle)
+            if n_active > pace.largest * m:
+                n_active = 0
+                if gap > target and in_round < pace.least_visits and alarm[0] == 0:
+                    continue
+            visits_left, full_gap = pace.max_set_passes * n_active, gap
+        else:
+            visits_left -= visited
+            if gap <= target or visits_left <= 0:
+                n_active = 0
+        n_rounds, in_round = n_rounds + 1, 0
+        is_end = n_rounds >= most or done >= pace.least_visits or alarm[0] != 0
+        if is_end or is_near(dual, gap, work.numbers.shape[1], pace):
+            return gap, Stand(n_active, visits_left, full_gap), n_rounds
+
+
+@jit
+def is_near(dual: BlockDual, gap: float, k: int, pace: Pace) -> bool:
+    """Say whether the estimated relative gap is no longer above the wanted one."""
+    primal = dual_value(dual.y, dual.alpha, dual.weights, k) + gap
+    return primal > 0.0 and not pace.stale * gap > pace.wanted * primal
 
 
 @jit

@@ -43,13 +43,18 @@ class SetSquare:
     def __init__(self, problem: BlockDualProblem, block: Any) -> None:
         self.problem, self.block = problem, block
 
+    def may_pay(self) -> bool:
+        """Say whether there may be sets whose rows are visited faster on their square."""
+        X = self.problem.X
+        return n_threads() > 1 and isinstance(X, np.ndarray) and X.shape[1] >= self.tuning.least_features
+
     def pays(self, m: int) -> bool:
         """Say whether m rows are visited faster on their square."""
         X, t, p = self.problem.X, self.tuning, n_threads()
-        if p == 1 or not isinstance(X, np.ndarray) or X.shape[1] < t.least_features or m < t.least_rows:
+        if not self.may_pay() or m < t.least_rows:
             return False
         # m^2 d / (2 p) multiplications make the square; a pass over the rows of X takes 2 m d k, one after the other.
-        return m * m <= X.size and m <= 4.0 * t.passes * self.problem.n_classes * p
+        return bool(m * m <= X.size and m <= 4.0 * t.passes * self.problem.n_classes * p)
 
     def descend(self, rows: Array, alpha: Array, weights: Array, random: Array, target: float) -> float:
         """Descend on some rows until their gap is ``target``; return it.

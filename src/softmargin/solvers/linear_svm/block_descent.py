@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from softmargin.backends.lanes import WIDTH, padded, zeros
 from softmargin.blocks import BLOCK, NOTHING, Workspace, find_block, new_workspace
+from softmargin.core.aim import wanted_residual
 from softmargin.core.deadline import alarm, has_time_for
 from softmargin.core.parameters import OneOf
 from softmargin.core.protocols import BlockDualProblem
@@ -41,11 +42,13 @@ from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.common.span import SpanTuning, due_moves, next_span, note_move, note_point
 from softmargin.solvers.linear_svm._block_loop import (
     BlockDual,
+    Pace,
+    Stand,
     Visits,
     demand_finite,
     descend,
     dual_value,
-    full_passes,
+    make_rounds,
     open_first,
 )
 from softmargin.solvers.linear_svm._set_square import SetSquare
@@ -64,7 +67,7 @@ class DualBlockDescentTuning(NamedTuple):
     largest_set: float = 0.7
     set_target: float = 0.2  # share of the full pass's gap at which a set is done: maths: linear SVM, section 6
     max_set_passes: int = 40  # over one set: maths: linear SVM, section 6
-    least_visits: int = 1000  # of a step, where rows are few: they take as long as its calls
+    least_visits: int = 1000  # of a step and of a round, where rows are few: they take as long as their calls
     patience: int = 2  # visits without a move before a row leaves the set: by hand
     slack: float = 0.1  # a class whose margin is violated by more than -slack stays in play: by hand
     stale: float = 0.8  # gap at the end of a pass, as a share of the gaps added up while W improved: by hand
@@ -99,6 +102,7 @@ class DescentState:
     span_dual: float = 0.0  # value after the last one
     n_spans: int = 0  # such steps made
     damping: float = 0.0  # of the next one
+    n_rounds: int = 0  # of full passes, or over a set
     loop: Any = field(default=None, init=False, repr=False)  # the structs of the compiled passes, made by the first one
 
     positions: ClassVar[dict[str, str]] = {"order": "gaps", "n_open": "order", "n_active": "order"}
@@ -178,27 +182,46 @@ class DualBlockDescent(Resumable):
         )
 
     def step(self, problem: BlockDualProblem, state: DescentState) -> DescentState:
-        """Make one full pass, or passes over the working set that cost about as much."""
+        """Make one full pass, or passes over the working set that cost about as much; where rows are few, several."""
         if state.loop is None:
             state.loop = self.structs(problem, state)
-        if self.working_set:
-            self._span(problem, state)
-        if state.n_active == 0:
-            self._full_pass(problem, state)
+        if not self.working_set:
+            state.gap, _, _ = descend(*state.loop, state.n_open, True, math.inf, 0, alarm())
+            state.full_gap = state.gap
+            self._screen_where_due(problem, state)
             return state
-        target = self.tuning.set_target * state.full_gap
+        self._span(problem, state)
         square = SetSquare(problem, self.block)
-        if square.pays(state.n_active):
-            rows, k = np.sort(state.order[: state.n_active]), problem.n_classes
+        if state.n_active and square.pays(state.n_active):
+            target, k = self.tuning.set_target * state.full_gap, problem.n_classes
+            rows = np.sort(state.order[: state.n_active])
             alpha, weights = (each.reshape(-1, padded(k))[:, :k] for each in (state.alpha, state.weights))
             state.gap, state.n_active = square.descend(rows, alpha, weights, state.random, target), 0
+            state.n_rounds += 1
             return state
-        budget = min(state.visits_left, max(state.n_open, self.tuning.least_visits))
-        state.gap, state.n_active, visits = descend(*state.loop, state.n_active, False, target, budget, alarm())
-        state.visits_left -= visits
-        if state.gap <= target or state.visits_left <= 0:
-            state.n_active = 0
+        self._make_rounds(problem, state, 1 if self.screening or square.may_pay() else 1 + state.passes_left)
         return state
+
+    def _make_rounds(self, problem: BlockDualProblem, state: DescentState, most: int) -> None:
+        """Make a full pass, or passes over the working set; where rows are few, more rounds of both follow.
+
+        There are at most so many that a step in the span of the moves comes in time; one where the set may go to its
+        square, or rows may be screened.
+        """
+        tuning, is_full = self.tuning, state.n_active == 0
+        # Where tiles are left out, passes over a set are cheaper whatever its size.
+        largest = tuning.largest_set if len(state.live) == 0 else 1.0
+        pace = Pace(
+            *(tuning.set_target, tuning.max_set_passes, tuning.least_visits, tuning.active_share, largest),
+            *(tuning.stale, wanted_residual()),
+        )
+        at = Stand(state.n_active, state.visits_left, state.full_gap)
+        state.gap, at, n_rounds = make_rounds(*state.loop, at, pace, state.n_open, most, alarm())
+        state.n_active, state.visits_left, state.full_gap = at
+        state.passes_left -= n_rounds - 1
+        state.n_rounds += n_rounds
+        if is_full:
+            self._screen_where_due(problem, state)
 
     def _span(self, problem: BlockDualProblem, state: DescentState) -> None:
         """After some passes, go to the best point in the span of the last moves."""
@@ -234,25 +257,15 @@ class DualBlockDescent(Resumable):
         note_point(state)
         next_span(state, every, max(gain, 0.0), dual, tuning)
 
-    def _full_pass(self, problem: BlockDualProblem, state: DescentState) -> None:
-        """Visit every row that can move, and choose the working set of the passes to come.
-
-        Where rows are few and no set is much smaller, further passes follow until the gap has clearly fallen.
-        """
-        tuning = self.tuning
-        target, budget = tuning.set_target * state.full_gap, tuning.least_visits
-        # Where tiles are left out, passes over a set are cheaper whatever its size.
-        largest = tuning.largest_set if len(state.live) == 0 else 1.0
-        if self.working_set:
-            share = tuning.active_share
-            state.gap, m = full_passes(*state.loop, state.n_open, target, budget, share, largest, alarm())
-            state.n_active, state.visits_left = m, tuning.max_set_passes * m
-        else:
-            state.gap, _, _ = descend(*state.loop, state.n_open, True, math.inf, 0, alarm())
-        state.full_gap = state.gap
-        if self.screening and state.gap <= tuning.screen_again * state.screened:
+    def _screen_where_due(self, problem: BlockDualProblem, state: DescentState) -> None:
+        """Screen after a full pass where the gap has clearly fallen."""
+        if self.screening and state.gap <= self.tuning.screen_again * state.screened:
             self._screen(problem, state)
             state.n_active = 0  # rows of the set may be fixed now
+
+    def work_done(self, state: DescentState) -> float:
+        """Count the rounds so far: where rows are few, a step makes several."""
+        return float(state.n_rounds)
 
     def point(self, problem: BlockDualProblem, state: DescentState) -> Any:
         """Return the dual rows and the weights; the certificate recomputes X' alpha, which the weights drift from."""

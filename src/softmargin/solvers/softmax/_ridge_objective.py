@@ -31,7 +31,7 @@ from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.common.rotation import Rotation
 from softmargin.solvers.softmax._feature_pairs import has_few_pairs, pairs_of
-from softmargin.solvers.softmax._few_numbers import LOOPS_PAY, FewNumbers
+from softmargin.solvers.softmax._few_numbers import LOOPS_PAY, FewNumbers, fill_slopes
 from softmargin.solvers.softmax._losses import SoftmaxLosses
 
 __all__ = ["Damping", "RidgeObjective", "RidgeSolver", "RidgeState", "WeightedRows", "class_squares"]
@@ -173,6 +173,10 @@ class RidgeObjective:
     def line(self, state: RidgeState, D: Array) -> "RidgeLine":
         """Return F along D; it holds until the next line."""
         self.losses.fill_move(D, self.T)
+        return self.line_of(state, D)
+
+    def line_of(self, state: RidgeState, D: Array) -> "RidgeLine":
+        """Return F along D, of which T holds the scores already."""
         W, V, ridge = state.weights[: self.n_penalised], D[: self.n_penalised], self.ridge
         return RidgeLine(self, state, D, 0.5 * ridge * float(W @ W), ridge * float(W @ V), ridge * float(V @ V))
 
@@ -185,6 +189,12 @@ class RidgeObjective:
 
     def fill_gradient(self, state: RidgeState) -> None:
         """Compute the gradient of F from the probabilities."""
+        if self.few is not None:
+            problem = self.problem
+            fill_slopes(
+                *(self.few, self.P, problem.target, problem.C, self.k, self.ridge), state.weights, state.gradient
+            )
+            return
         self.losses.fill_gradient(self.P, self.trial, state.gradient)
         state.gradient[: self.n_penalised] += self.ridge * state.weights[: self.n_penalised]
 

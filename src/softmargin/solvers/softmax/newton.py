@@ -11,7 +11,7 @@ H[c size + j, c' size + j'] goes class after class, the intercept last in every 
 
     two classes     A' diag(C p (1 - p)) A, entry by entry where rows are thin, else by BLAS
     more            blocks of B_c' A, minus B'B;   A with rows sqrt(C_i) a_i,  B_c = diag(p_c) A,  B = [B_1 ... B_k]
-    few numbers     in one compiled loop (_few_numbers)
+    few numbers     in one compiled loop; another one solves for D (_few_numbers)
     few features    products of two features, kept, times those of two classes: a quarter of the multiplications
 
 A common shift of the intercepts of more than two classes leaves F unchanged: H gets a curvature in that direction, to
@@ -37,8 +37,8 @@ from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.newton_search import NewtonSearch
 from softmargin.solvers.common.rotation import find_rotation
 from softmargin.solvers.softmax._feature_pairs import fill_from_pairs
-from softmargin.solvers.softmax._few_numbers import fill_in_loops
-from softmargin.solvers.softmax._ridge_objective import Damping, RidgeObjective, RidgeSolver, RidgeState
+from softmargin.solvers.softmax._few_numbers import fill_in_loops, newton_step
+from softmargin.solvers.softmax._ridge_objective import Damping, RidgeLine, RidgeObjective, RidgeSolver, RidgeState
 
 __all__ = ["SoftmaxNewton", "SoftmaxNewtonState", "SoftmaxNewtonTuning", "fill_hessian"]
 
@@ -77,10 +77,10 @@ class SoftmaxNewton(RidgeSolver[SoftmaxNewtonState]):
     def step(self, problem: RidgeProblem, state: SoftmaxNewtonState) -> SoftmaxNewtonState:
         """Solve for a direction; minimise F along it."""
         objective = self._objective(problem, state)
-        D = self._direction(objective, state)
-        slope = float(state.gradient @ D)
+        line = self._few_line(objective, state) or objective.line(state, self._direction(objective, state))
+        slope = float(state.gradient @ line.D)
         if slope < 0.0:
-            length = self.tuning.search.minimise(objective.line(state, D), slope)
+            length = self.tuning.search.minimise(line, slope)
             state.damping = self.tuning.damping.after(state.damping, length)
         return state
 
@@ -93,13 +93,30 @@ class SoftmaxNewton(RidgeSolver[SoftmaxNewtonState]):
             )
         return RidgeObjective(problem, find_rotation(problem.X))
 
+    def _few_line(self, objective: RidgeObjective, state: SoftmaxNewtonState) -> RidgeLine | None:
+        """Return F along D, found by loops where numbers are few; None elsewhere, and where H needs damping."""
+        few, problem = objective.few, objective.problem
+        if few is None or state.damping > 0.0:
+            return None
+        check_time()
+        H, D = self._hessian_of(objective, state), zeros(objective.size)
+        fill_in_loops(few, objective.P, problem.C, objective.k, H)
+        how = (objective.k, objective.ridge, problem.fit_intercept)
+        is_found = newton_step(few.columns, H, *how, state.gradient, D, objective.T)
+        return objective.line_of(state, D) if is_found else None
+
+    def _hessian_of(self, objective: RidgeObjective, state: SoftmaxNewtonState) -> Array:
+        """Return room for H."""
+        if state.hessian is None:
+            unknowns = objective.problem.n_columns * (objective.X.shape[1] + int(objective.problem.fit_intercept))
+            state.hessian = np.empty((unknowns, unknowns))
+        return state.hessian
+
     def _direction(self, objective: RidgeObjective, state: SoftmaxNewtonState) -> Array:
         """Return D with H D = -G, in the layout of G; without a factor of H, by its diagonal alone."""
         n_columns = objective.problem.n_columns
         size = objective.X.shape[1] + int(objective.problem.fit_intercept)  # unknowns per class
-        if state.hessian is None:
-            state.hessian = np.empty((n_columns * size, n_columns * size))
-        H = state.hessian
+        H = self._hessian_of(objective, state)
         right = -objective.matrix(state.gradient)[:size].T.ravel()
         x, failed = right, len(right) > 0
         check_time(objective.n * len(right) ** 2.0 + factor_work(len(right)))
