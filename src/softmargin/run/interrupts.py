@@ -8,13 +8,6 @@ from typing import Any
 
 from softmargin.core.threads import interruption
 
-try:  # those of ``signal`` look for a name of each handler: before Python 3.12 by an exception, 20 us of a run
-    from _signal import getsignal  # type: ignore[import-not-found]
-    from _signal import signal as set_handler
-except ImportError:
-    from signal import getsignal
-    from signal import signal as set_handler
-
 __all__ = ["interrupts"]
 
 
@@ -27,7 +20,7 @@ def interrupts() -> Iterator[threading.Event]:
     """
     handlers: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():  # only it receives signals
-        found = {signum: getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
+        found = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
         # A program with its own handler keeps it.
         handlers = {signum: handler for signum, handler in found.items() if _may_wait(handler)}
 
@@ -41,12 +34,12 @@ def interrupts() -> Iterator[threading.Event]:
 
     with interruption() as flag:
         for signum in handlers:
-            set_handler(signum, on_interrupt)
+            signal.signal(signum, on_interrupt)
         try:
             yield flag
         finally:
             for signum, handler in handlers.items():
-                set_handler(signum, handler)
+                signal.signal(signum, handler)
 
 
 def _may_wait(handler: Any) -> bool:
