@@ -353,8 +353,9 @@ def test_the_next_writer_removes_what_a_killed_one_left(tmp_path):
 def test_sigterm_saves_as_ctrl_c_does(data):
     rng, model, saved = np.random.default_rng(0), data.with_name("m"), data.with_name("c")
     write_libsvm(data, rng.standard_normal((400, 10)), np.arange(400) % 4)  # noise: the gap closes slowly
-    words = ("train", data, "--tol", "0", "-C", "1e5", "--max-iter", 10**9, "-o", model, "--checkpoint", saved)
-    process = started(*words, "--checkpoint-every", "0.05", stdout=subprocess.DEVNULL)
+    endless = ("--tol", "0", "-C", "1e5", "--solver", "block_descent", "--max-iter", 10**9)
+    kept = ("-o", model, "--checkpoint", saved, "--checkpoint-every", "0.05")
+    process = started("train", data, *endless, *kept, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while not saved.exists() and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.02)
