@@ -11,7 +11,7 @@ from softmargin.problems import MulticlassSVM, OneVsRest
 from softmargin.run import Status, Stop, solve
 from softmargin.run.watchers import Checkpoint, load_checkpoint
 from softmargin.solvers import DualBlockDescent, OneVsRestDescent
-from softmargin.solvers.common.span import SpanTuning, due_moves
+from softmargin.solvers.common.span import SpanTuning, due_moves, more_damping
 from softmargin.solvers.linear_svm._span import best_sum, spanned_rows
 
 both_losses = pytest.mark.parametrize("multiclass", LOSS_NAMES)
@@ -130,6 +130,22 @@ def test_a_run_goes_on_from_a_checkpoint_with_the_same_moves(tmp_path, pose, sol
 
 def _points(point):
     return point if isinstance(point, list) else [point]
+
+
+def test_damping_has_an_end():
+    squares, tuning = np.array([1.0, 3.0]), SpanTuning()
+    for damping, scale in ((0.0, 1.0), (np.zeros(2), np.ones(2))):
+        assert np.array_equal(more_damping(damping, squares, tuning), 2e-6 * scale)
+        for _ in range(400):
+            damping = more_damping(damping, squares, tuning)
+        assert np.array_equal(damping, 2e12 * scale)
+
+
+@pytest.mark.parametrize(("pose", "solver"), [(twins, DualBlockDescent), (rests, OneVsRestDescent)])
+def test_steps_that_bring_nothing_do_not_end_a_run(pose, solver):
+    """Damping that grows with every such step left the range of float64 after some hundred of them."""
+    hasty = solver(span_tuning=SpanTuning(after=1, share=1e-3, rarest=1, growth=1e200))
+    assert solve(pose(), hasty, stop=Stop(0.0, 3000), rng=0).status in (Status.MAX_ITER, Status.STALLED)
 
 
 def test_moves_that_would_take_too_much_memory_are_not_kept():

@@ -537,7 +537,8 @@ def hard(tmp_path):
     """Make data that keep the solver busy for as long as a test may take."""
     X, y = blobs(2000, 30, 5, seed=0, separation=0.3)
     np.savez(tmp_path / "hard.npz", X=X, y=y)
-    return ("train", tmp_path / "hard.npz", *HELD, "-C", "100", "--tol", "0", "-q", "--json")
+    endless = ("-C", "100", "--tol", "0", "--solver", "block_descent")
+    return ("train", tmp_path / "hard.npz", *HELD, *endless, "-q", "--json")
 
 
 @contextlib.contextmanager

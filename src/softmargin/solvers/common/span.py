@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SpanTuning", "best_combination", "due_moves", "next_span", "note_move", "note_point"]
+__all__ = ["SpanTuning", "best_combination", "due_moves", "more_damping", "next_span", "note_move", "note_point"]
 
 Array = NDArray[Any]
 
@@ -31,6 +31,7 @@ class SpanTuning(NamedTuple):
     rarest: int = 4  # so many times as many passes then, at most: few enough to notice when steps help again; by hand
     after: int = 64  # passes before the first: fits that need few shall not pay; with 32 wine paid 15 to 30 %
     least_damping: float = 1e-6  # of the first after none, relative to the mean |x_i|^2; by hand
+    most_damping: float = 1e12  # the same: beyond as much for every row nothing moves, and without end it overflows
     growth: float = 16.0  # of the damping where D did not rise; by hand
     fall: float = 0.25  # of the damping where it did; by hand
     rank: float = 1e-10  # relative: moves that are sums of others up to this do not count; by hand
@@ -51,6 +52,12 @@ def best_combination(H: Array, slopes: Array, rank: float) -> Array:
     along = np.einsum("...ij,...i->...j", vectors, slopes / scale)
     t = np.divide(along, values, out=np.zeros_like(along), where=is_kept)
     return np.asarray(np.einsum("...ij,...j->...i", vectors, t) / scale)
+
+
+def more_damping(damping: Any, squares: Array, tuning: SpanTuning) -> Any:
+    """Return the damping after a step that brought nothing, a number or one per problem; ``squares`` are |x_i|^2."""
+    mean = float(squares.mean())
+    return np.clip(tuning.growth * damping, tuning.least_damping * mean, tuning.most_damping * mean)
 
 
 def note_point(state: Any) -> None:

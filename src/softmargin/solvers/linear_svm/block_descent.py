@@ -39,7 +39,7 @@ from softmargin.matrices.rows import as_rows
 from softmargin.problems.multiclass_svm import DualPoint
 from softmargin.solvers.common.contradictions import raise_contradictions
 from softmargin.solvers.common.resumable import Resumable
-from softmargin.solvers.common.span import SpanTuning, due_moves, next_span, note_move, note_point
+from softmargin.solvers.common.span import SpanTuning, due_moves, more_damping, next_span, note_move, note_point
 from softmargin.solvers.linear_svm._block_loop import (
     BlockDual,
     Pace,
@@ -253,7 +253,7 @@ class DualBlockDescent(Resumable):
             move[1][:] += rise
             state.damping *= tuning.fall
         else:
-            state.damping = max(tuning.growth * state.damping, tuning.least_damping * float(state.sqnorms.mean()))
+            state.damping = float(more_damping(state.damping, state.sqnorms, tuning))
         note_point(state)
         next_span(state, every, max(gain, 0.0), dual, tuning)
 

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import jit
 from softmargin.core.deadline import has_time_for
 from softmargin.matrices.operator import SCATTERED, rmatmul
-from softmargin.solvers.common.span import SpanTuning, best_combination, due_moves, next_span, note_move, note_point
+from softmargin.solvers.common.span import (
+    SpanTuning,
+    best_combination,
+    due_moves,
+    more_damping,
+    next_span,
+    note_move,
+    note_point,
+)
 
 __all__ = ["go_to_span"]
 
@@ -44,7 +52,7 @@ def go_to_span(binary: Any, state: Any, every: int, tuning: SpanTuning) -> None:
     state.weights += (added * is_better).reshape(-1)
     state.bias += duals.pull * pulled * is_better
     state.dual += float(plain[is_better].sum())
-    larger = np.maximum(tuning.growth * state.damping, tuning.least_damping * float(duals.squares.mean()))
+    larger = more_damping(state.damping, duals.squares, tuning)
     state.damping[:] = np.where(is_better, tuning.fall * state.damping, larger)
     note_point(state)
     next_span(state, every, float(gains[is_better].sum()), dual, tuning)
