@@ -62,10 +62,11 @@ def newton_step(
     """
     m, size = H.shape[0], columns.shape[0]
     n_columns, x, shift = m // size, np.empty(m), 0.0
-    for a in range(m):
-        if has_intercept and a % size == size - 1:
+    if has_intercept:
+        for a in range(size - 1, m, size):
             shift += H[a, a] / n_columns
-        else:
+    for a in range(m):
+        if not (has_intercept and a % size == size - 1):
             H[a, a] += ridge
     for a in range(m):
         for b in range(a + 1):
