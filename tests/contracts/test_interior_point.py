@@ -14,7 +14,7 @@ from softmargin.data import blobs
 from softmargin.estimators.posing.auto import find_solver
 from softmargin.problems import DualPoint, MulticlassSVM, OneVsRest
 from softmargin.run import Status, Stop, solve
-from softmargin.solvers import DualBlockDescent, InteriorPoint
+from softmargin.solvers import DualBlockDescent, InteriorPoint, SmoothedInteriorPoint
 from softmargin.solvers.linear_svm._label_groups import LabelGroups
 from softmargin.solvers.linear_svm._newton_system import NewtonSystem, Pairs
 from softmargin.solvers.linear_svm.interior_point import InteriorPointTuning, _aimed
@@ -484,6 +484,45 @@ def test_numbers_beyond_float32_are_factored_in_float64():
     assert state.is_single
     assert not InteriorPoint().step(huge, state).is_single
     assert fit(huge, tol=1e-3).status is Status.CONVERGED
+
+
+@both_losses
+@pytest.mark.parametrize("solver", [InteriorPoint(), SmoothedInteriorPoint()])
+def test_a_run_to_the_last_digit_stays_there(solver, multiclass):
+    """Products far below the digits of P, then numbers that are none, were what such a run returned."""
+    for n, C in ((30, 1e5), (60, 1.0)):
+        X, y = blobs(n, 6, 4, seed=3, separation=1.0)
+        result = fit(MulticlassSVM(X, y, C=C, bias=1.0, multiclass=multiclass), solver, tol=0.0, max_iter=1000)
+        assert result.status in (Status.STALLED, Status.ROUNDING, Status.MAX_ITER)
+        assert result.certificate.residual <= 1e-8
+        assert np.isfinite(result.point.weights).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_factor_with_a_ridge_that_shows_is_the_metric_of_products(seed):
+    """Few rows far from zero, some of them twice with two labels: direct solutions stop at some 1e-5."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 5, 13)
+    y[:5] = range(5)
+    X = 2300.0 + rng.standard_normal((13, 11))
+    X[9:] = X[:4]
+    problem = MulticlassSVM(X, y, C=1e5, bias=1.0, multiclass="crammer_singer")
+    assert fit(problem, tol=1e-6, max_iter=40).status is Status.CONVERGED
+    direct = InteriorPoint(InteriorPointTuning(rough=np.inf))
+    assert fit(problem, direct, tol=1e-6, max_iter=40).status is Status.MAX_ITER
+
+
+def test_without_a_factor_a_run_keeps_its_point_unless_it_is_the_first(monkeypatch):
+    def without(*args):
+        raise np.linalg.LinAlgError("no factor")
+
+    problem, solver = wide_problem("weston_watkins"), InteriorPoint()
+    state = solver.step(problem, solver.start(problem, None, None))
+    V = state.V.copy()
+    monkeypatch.setattr("softmargin.solvers.linear_svm._newton_system.factored", without)
+    assert np.array_equal(solver.step(problem, state).V, V)
+    with pytest.raises(np.linalg.LinAlgError, match="no factor"):
+        solver.step(problem, solver.start(problem, None, None))
 
 
 def test_corrections_end_where_a_move_is_not_finite():

@@ -146,3 +146,13 @@ def test_at_full_prices_a_problem_is_itself():
     problem = some_problem("weston_watkins")
     assert problem.at_prices(1.0) is problem
     np.testing.assert_array_equal(problem.at_prices(0.5).C, 0.5 * problem.C)
+
+
+def test_a_gap_that_rounding_makes_negative_is_none():
+    problem, solver = some_problem("weston_watkins"), KernelBlockDescent()
+    state = solver.step(problem, solver.start(problem, None, np.random.default_rng(0)))
+    state.gaps[:] = -1e-18
+    before = state.alpha.copy()
+    solver.descend(problem, state, np.arange(90), 0.1, 2)
+    np.testing.assert_allclose(state.alpha.sum(), before.sum(), atol=1e-9)
+    assert np.isfinite(state.alpha).all()

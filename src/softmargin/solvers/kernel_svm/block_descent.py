@@ -231,7 +231,7 @@ class KernelBlockDescent(DualRowSolver[KernelDescentState]):
         if len(rows) == 0:
             return 0
         rng = np.random.default_rng(state.random[0])
-        gap, value = float(state.gaps[rows].sum()), max(_dual_value(problem, state), 0.0)
+        gap, value = max(float(state.gaps[rows].sum()), 0.0), max(_dual_value(problem, state), 0.0)
         target = share * gap
         if state.price < 1.0:
             target = max(target, 0.5 * self.tuning.price_gap * value)

@@ -5,7 +5,7 @@
 H has a Cholesky factor (``_scaled_factor``). Where the factor is most of a step, squares and
 factor are of float32, which takes half as long, and the factor is the metric of conjugate gradients with products of
 float64: a sum over all samples each. Late in a run H is so near to singular that these need many products. From then on
-everything is of float64, and solutions are direct.
+everything is of float64, and solutions are direct, unless a factor of float64 needs a ridge that would show.
 """
 
 from typing import Any
@@ -79,10 +79,22 @@ class NewtonSystem:
         return np.asarray(self.drawn)
 
     def _solution(self, right: Array) -> Array:
-        """Return H^-1 right, (D, columns): directly, or by products with H and the factor of float32."""
-        if not self.state.is_single:
-            return self.factor.solve(self.state.groups, right)
-        tuning, shape, count = self.tuning, right.shape, 0
+        """Return H^-1 right, (D, columns): directly, or by products with H and the factor of float32 or of a ridge."""
+        state, tuning = self.state, self.tuning
+        if not state.is_single:
+            if state.ridge <= tuning.rough:
+                return self.factor.solve(state.groups, right)
+            return self._by_products(right, tuning.sharp, tuning.most_sharp)[0]
+        found, count = self._by_products(right, tuning.exactness, tuning.most_products)
+        if count == tuning.most_products:
+            state.is_single = False
+            self._factor()
+            return self._solution(right)
+        return found
+
+    def _by_products(self, right: Array, exactness: float, most: int) -> tuple[Array, int]:
+        """Solve by conjugate gradients with the factor as their metric; return how many products were made, too."""
+        shape, count = right.shape, 0
 
         def product(v: Array, out: Array) -> None:
             nonlocal count
@@ -92,14 +104,8 @@ class NewtonSystem:
         def metric(v: Array) -> Array:
             return self.factor.solve(self.state.groups, v.reshape(shape)).reshape(-1)
 
-        found = conjugate_gradients(
-            product, right.reshape(-1), metric, tuning.exactness, max_products=tuning.most_products
-        )
-        if count == tuning.most_products:
-            self.state.is_single = False
-            self._factor()
-            return self.factor.solve(self.state.groups, right)
-        return found.x.reshape(shape)
+        found = conjugate_gradients(product, right.reshape(-1), metric, exactness, max_products=most)
+        return found.x.reshape(shape), count
 
     def _product(self, V: Array) -> Array:
         """Return H V."""

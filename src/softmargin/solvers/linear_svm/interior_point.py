@@ -69,6 +69,7 @@ class InteriorPointTuning(NamedTuple):
     max_unknowns: int = MAX_UNKNOWNS
     power: float = 3.0  # of the predictor's success in the choice of the next mu: Mehrotra (1992)
     least_fall: float = 1e-6  # of mu in one step; by hand
+    finest: float = 1e-20  # share of P that the sum of products is, below which no step is made: rounding hides it
     boundary: float = 0.995  # share of the step to the boundary; by hand, as usual
     corrections: int = 2  # of products that stray, at most, where a factor is cheap; measured: section 7
     most_corrections: int = 10  # where a factor takes twice as long as so many; measured: section 7
@@ -87,6 +88,9 @@ class InteriorPointTuning(NamedTuple):
     factor: FactorTuning = FactorTuning()
     exactness: float = 0.01  # of solutions with a factor of float32, by the residual in its metric; measured: with 0.1
     # X'alpha - W no longer falls late in a run
+    rough: float = 1e-10  # ridge of a factor of float64 above which it is a metric, too; by hand
+    sharp: float = 1e-6  # residual of these solutions; by hand
+    most_sharp: int = 30  # products of one; measured: section 7
     most_products: int = 4  # of a solution: where so many are needed, float64 takes less time; measured: section 7
 
 
@@ -182,14 +186,24 @@ class InteriorPoint(Resumable):
         return state
 
     def step(self, problem: BlockDualProblem, state: InteriorState) -> InteriorState:
-        """Predict, correct, aim lower where a factor is dear, and go as far as all variables stay positive."""
+        """Predict, correct, aim lower where a factor is dear, and go as far as all variables stay positive.
+
+        Where rounding leaves nothing to go by, the point stays.
+        """
         state.first = None
         if not state.lower.size:
             return state
         tuning, here = self.tuning, self._evaluate(problem, state)
-        system = NewtonSystem(state, here, is_joint(problem), tuning)
         now, size = state.pairs(), state.lower.size + state.upper.size
         total = float(now.lower @ now.s + now.upper @ now.t)
+        if total <= tuning.finest * here.primal:
+            return state
+        try:
+            system = NewtonSystem(state, here, is_joint(problem), tuning)
+        except np.linalg.LinAlgError:
+            if not state.V.any():
+                raise
+            return state  # next to the optimum, or as near as float64 leads
         low, high = -now.lower * now.s, -now.upper * now.t
         _, move = system.solve(low, high)
         a = min(1.0, _longest(now, move))
@@ -209,6 +223,8 @@ class InteriorPoint(Resumable):
             if lower.a < tuning.half or lower.left(now) > tuning.less * best.left(now):
                 break
             best = lower
+        if not np.isfinite(best.V).all():
+            return state
         state.V += best.a * best.V
         for mine, change in zip(now, best.move, strict=True):
             mine += best.a * change
