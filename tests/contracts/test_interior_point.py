@@ -14,7 +14,7 @@ from softmargin.data import blobs
 from softmargin.estimators.posing.auto import find_solver
 from softmargin.problems import DualPoint, MulticlassSVM, OneVsRest
 from softmargin.run import Status, Stop, solve
-from softmargin.solvers import DualBlockDescent, InteriorPoint, SmoothedInteriorPoint
+from softmargin.solvers import DualBlockDescent, InteriorPoint, SmoothedInteriorPoint, SmoothedNewton
 from softmargin.solvers.linear_svm._label_groups import LabelGroups
 from softmargin.solvers.linear_svm._newton_system import NewtonSystem, Pairs
 from softmargin.solvers.linear_svm.interior_point import InteriorPointTuning, _aimed
@@ -369,6 +369,16 @@ def test_corrections_take_a_share_of_the_time_of_a_factor(multiclass):
     assert allowed(5000, 4, 3) == 2
     assert allowed(500, 200, 5) == 10
     assert 2 < allowed(300, 80 if multiclass == "weston_watkins" else 40, 4) < 10
+
+
+@both_losses
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("solver", [InteriorPoint(), SmoothedInteriorPoint(), SmoothedNewton()])
+def test_nothing_but_zeros_is_certified(solver, k, multiclass):
+    problem = MulticlassSVM(np.zeros((30, 2)), np.arange(30) % k, C=10.0, multiclass=multiclass)
+    result = fit(problem, solver, tol=1e-6)
+    assert result.status is Status.CONVERGED
+    assert not result.point.weights.any()
 
 
 def test_features_that_are_zero_everywhere_have_no_unknowns():

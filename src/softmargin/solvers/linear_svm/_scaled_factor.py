@@ -41,6 +41,8 @@ class ScaledFactor(NamedTuple):
 
     def solve(self, groups: LabelGroups, right: Array) -> Array:
         """Return H^-1 right; (D, columns)."""
+        if not right.size:  # features that are zero everywhere, and no intercept
+            return right
         trsv = dtrsv if self.root.dtype == np.float64 else strsv
         scaled = self.scale * groups.inward(right).T[: groups.n_blocks].reshape(-1)
         # One triangle after the other: LAPACK's solution is made for many columns, and takes four times as long.
