@@ -509,7 +509,7 @@ def test_a_run_to_the_last_digit_stays_there(solver, multiclass):
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_factor_with_a_ridge_that_shows_is_the_metric_of_products(seed):
-    """Few rows far from zero, some of them twice with two labels: direct solutions stop at some 1e-5."""
+    """Few rows far from zero, some of them twice with two labels, where rounding leaves no factor without a ridge."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 5, 13)
     y[:5] = range(5)
@@ -517,8 +517,18 @@ def test_a_factor_with_a_ridge_that_shows_is_the_metric_of_products(seed):
     X[9:] = X[:4]
     problem = MulticlassSVM(X, y, C=1e5, bias=1.0, multiclass="crammer_singer")
     assert fit(problem, tol=1e-6, max_iter=40).status is Status.CONVERGED
-    direct = InteriorPoint(InteriorPointTuning(rough=np.inf))
-    assert fit(problem, direct, tol=1e-6, max_iter=40).status is Status.MAX_ITER
+
+
+def test_solutions_with_a_ridge_solve_the_system_without_it():
+    problem, solver = wide_problem("weston_watkins"), InteriorPoint()
+    state = solver.step(problem, solver.start(problem, None, None))
+    state.is_single, state.ridge, lost = False, 1e-3, {}
+    right = np.random.default_rng(0).standard_normal(state.V.shape)
+    right -= right.mean(axis=1, keepdims=True)
+    for rough in (solver.tuning.rough, np.inf):
+        system = NewtonSystem(state, solver._evaluate(problem, state), False, solver.tuning._replace(rough=rough))
+        lost[rough] = np.linalg.norm(system._product(system._solution(right)) - right) / np.linalg.norm(right)
+    assert lost[solver.tuning.rough] < 1e-3 * lost[np.inf]
 
 
 def test_without_a_factor_a_run_keeps_its_point_unless_it_is_the_first(monkeypatch):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from helpers import LOSS_NAMES
+from helpers import LOSS_NAMES, infeasibility
 from softmargin.core.deadline import deadline, time_left
 from softmargin.data import blobs
 from softmargin.kernels import make_kernel
@@ -152,7 +152,5 @@ def test_a_gap_that_rounding_makes_negative_is_none():
     problem, solver = some_problem("weston_watkins"), KernelBlockDescent()
     state = solver.step(problem, solver.start(problem, None, np.random.default_rng(0)))
     state.gaps[:] = -1e-18
-    before = state.alpha.copy()
     solver.descend(problem, state, np.arange(90), 0.1, 2)
-    np.testing.assert_allclose(state.alpha.sum(), before.sum(), atol=1e-9)
-    assert np.isfinite(state.alpha).all()
+    assert infeasibility("weston_watkins", state.alpha, problem.y, problem.C) <= 1e-10

@@ -17,7 +17,7 @@ from softmargin.core.aim import aiming_at
 from softmargin.core.certificate import Certificate
 from softmargin.core.deadline import is_time_up
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.core.parameters import NONE, check_all
+from softmargin.core.parameters import check_all
 from softmargin.core.protocols import Progress, Watcher
 from softmargin.run.asked import ASKED, check_first, check_needs
 from softmargin.run.best import Best, unpacked_point
@@ -77,7 +77,7 @@ def solve(
     'converged'
     """
     asked = {"solver": solver, "stop": stop, "rng": rng, "init": init, "watchers": watchers, "resume": resume}
-    check_all({name: value for name, value in asked.items() if value is not None or NONE not in ASKED[name]}, ASKED)
+    check_all(asked, ASKED)
     stop = (Stop() if stop is None else stop).checked()
     check_needs(problem, solver)
     if init is not None:
