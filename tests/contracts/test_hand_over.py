@@ -40,6 +40,7 @@ from softmargin.solvers import (
     SoftmaxDualDescent,
 )
 from softmargin.solvers.hand_over import HandOverState, HandOverTuning, steps_left
+from softmargin.solvers.linear_svm.block_descent import DualBlockDescentTuning
 from softmargin.testing import check_solver
 
 
@@ -231,10 +232,11 @@ def three():
     return handing(Idle(), handing(Working(), Second(), 4e3), 8.0)
 
 
+SHORT = DualBlockDescentTuning(least_of_one=1000)  # steps, of which two do not end a small problem
 PAIRS = {
     "stalled": (pair(), lambda: make_problem("tiles"), 1e-6),
     "at once": (pair(DualBlockDescent(), patience=1.0), lambda: make_problem("bias"), 1e-6),
-    "one-vs-rest": (handing(EachClass(Idle()), EachClass(Second()), 8.0), one_vs_rest, 1e-6),
+    "one-vs-rest": (handing(EachClass(Idle(tuning=SHORT)), EachClass(Second(tuning=SHORT)), 8.0), one_vs_rest, 1e-6),
     "kernel": (handing(ProjectedGradient(), KernelBlockDescent(), 2.0), kernel, 1e-6),
     "softmax": (handing(SoftmaxDualDescent(), NewtonCG(), 8.0), ridge, 1e-6),
 }

@@ -3,6 +3,8 @@
     verb                                        meaning                                             cost
     rows.scores(i, W, k, start, tiles, m, out)  out = start + W' x_i on m tiles of classes          nnz(x_i) m
     rows.add(i, step, tiles, m, W, k)           W += x_i step'       on m tiles of classes          nnz(x_i) m
+    rows.dot(i, w)                              <w, x_i> for one column w of d + 1 numbers          nnz(x_i)
+    rows.push(i, step, w)                       w += step x_i                                       nnz(x_i)
     rows.sqnorm(i)                              |x_i|^2                                             nnz(x_i)
     rows.fetch_ahead(i, p, W, k, tiles)         asks memory for what entries after p need, where rows of W lie apart
     rows.bare()                                 the same rows as bare pointers, for a loop
@@ -116,6 +118,23 @@ def _add(self: Any, i: int, step: Array, tiles: Array, m: int, W: Array, k: int)
         store(W, q, load(W, q) + splat(self.bias) * s)
 
 
+def _dot(self: Any, i: int, w: Any) -> float:
+    """Return <w, x_i>, the constant feature included."""
+    begin, end = self.entries(i)
+    total: float = self.bias * w[self.d]
+    for p in range(begin, end):
+        total += self.value(p) * w[self.column(i, p)]
+    return total
+
+
+def _push(self: Any, i: int, step: float, w: Any) -> None:
+    """Add step x_i to w, the constant feature included."""
+    begin, end = self.entries(i)
+    for p in range(begin, end):
+        w[self.column(i, p)] += step * self.value(p)
+    w[self.d] += step * self.bias
+
+
 def _sqnorm(self: Any, i: int) -> float:
     """Return |x_i|^2, the constant feature included."""
     begin, end = self.entries(i)
@@ -125,7 +144,10 @@ def _sqnorm(self: Any, i: int) -> float:
     return total
 
 
-@compiled_struct("bare", "entries", "column", "value", "fetch_ahead", scores=_scores, add=_add, sqnorm=_sqnorm)
+_VERBS: dict[str, Any] = {"scores": _scores, "add": _add, "dot": _dot, "push": _push, "sqnorm": _sqnorm}
+
+
+@compiled_struct("bare", "entries", "column", "value", "fetch_ahead", **_VERBS)
 class DenseRows(NamedTuple):
     """Rows of a C-ordered dense matrix: entry p of the flat array is column p - i d of its sample."""
 
@@ -153,7 +175,7 @@ class DenseRows(NamedTuple):
         """Nothing: the features come in order, and the processor fetches them itself."""
 
 
-@compiled_struct("bare", "entries", "column", "value", "fetch_ahead", scores=_scores, add=_add, sqnorm=_sqnorm)
+@compiled_struct("bare", "entries", "column", "value", "fetch_ahead", **_VERBS)
 class CsrRows(NamedTuple):
     """Rows of a canonical CSR matrix (sorted, no duplicate)."""
 

@@ -36,30 +36,6 @@ def approach(mean: Array, weights: Array, scale: float, share: float, out: Array
 
 
 @inline
-def _score(rows: Any, i: int, w: Any) -> float:
-    """Return <w, [x_i, bias]>, by two sums: an addition waits for the one before it."""
-    begin, end = rows.entries(i)
-    score: float = rows.bias * w[rows.d]
-    other, p = 0.0, begin
-    while p + 2 <= end:
-        score += rows.value(p) * w[rows.column(i, p)]
-        other += rows.value(p + 1) * w[rows.column(i, p + 1)]
-        p += 2
-    if p < end:
-        score += rows.value(p) * w[rows.column(i, p)]
-    return score + other
-
-
-@inline
-def _add(rows: Any, i: int, step: float, w: Any) -> None:
-    """Add step [x_i, bias] to w."""
-    begin, end = rows.entries(i)
-    for p in range(begin, end):
-        w[rows.column(i, p)] += step * rows.value(p)
-    w[rows.d] += step * rows.bias
-
-
-@inline
 def _enter(mean: Any, w: Any, d: int, power: int, n_visits: int, since: int) -> int:
     """Let w enter the mean after some visits; return the number of all."""
     n_visits += since
@@ -119,7 +95,7 @@ def ascend_pairs(
             sign = 1.0 if y_[i] == 1 else -1.0
             if turn == 0:
                 squares_[i] = bare.sqnorm(i)
-            score, old, Q = _score(bare, i, w_), shares_[i], prices_[i] * squares_[i]
+            score, old, Q = bare.dot(i, w_), shares_[i], prices_[i] * squares_[i]
             if is_logistic:
                 target = Q * old - sign * score
                 # Newton's step from t = 0, where p is known; later the share is, and a short step is enough.
@@ -133,7 +109,7 @@ def ascend_pairs(
                 new = min(max(old + (1.0 - 2.0 * sign * score) / (2.0 * Q), 0.0), 1.0)
             if new != old:
                 shares_[i] = new
-                _add(bare, i, sign * prices_[i] * (new - old), w_)
+                bare.push(i, sign * prices_[i] * (new - old), w_)
             since += 1
             if since == every:
                 n_visits = _enter(mean_, w_, d, power, n_visits, since)

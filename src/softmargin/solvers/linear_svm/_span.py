@@ -40,13 +40,18 @@ def best_sum(U: Array, V: Array, slopes: Array, damping: float, rank: float) -> 
 def spanned_rows(
     problem: BlockDualProblem, alpha: Array, weights: Array, moves: Array, damping: float, rank: float
 ) -> Array:
-    """Return the rows of the point of (1), made feasible; they and alpha are (n, k padded), padding stays zero."""
+    """Return the rows of the point of (1), made feasible; they and alpha are (n, k padded), padding stays zero.
+
+    Two classes have one column, the label's (``_two_classes``).
+    """
     n, k, size = len(problem.y), problem.n_classes, alpha.shape[1]
     U, V = moves[:, : n * size], moves[:, n * size :]
-    own = U[:, size * np.arange(n) + problem.y].sum(axis=1)
+    own = U.sum(axis=1) if size == 1 else U[:, size * np.arange(n) + problem.y].sum(axis=1)
     t = best_sum(U, V, own - V @ weights, damping, rank)
     wanted = alpha + (t @ U).reshape(n, size)
     wanted *= alpha != 0.0
+    if size == 1:
+        return np.asarray(np.clip(wanted, 0.0, problem.C[:, None]))
     new = np.zeros_like(alpha)
     new[:, :k] = problem.feasible(wanted[:, :k])
     return new
@@ -59,6 +64,11 @@ def add_changes(rows: Any, changes: Array, work: Any, weights: Array) -> None:
     k = work.numbers.shape[1]
     for first in range(0, changes.shape[0], k):
         m = 0
+        if k == 1 and c_[first] != 0.0:
+            w.step[0] = c_[first]
+            rows_.add(first, w.step, w.tiles, 1, W_, k)
+        if k == 1:
+            continue
         for o in range(0, k, WIDTH):
             step = load(c_, first + o)
             if any_nonzero(step):

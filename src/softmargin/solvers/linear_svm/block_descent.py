@@ -28,7 +28,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.lanes import WIDTH, padded, zeros
+from softmargin.backends.lanes import WIDTH, zeros
 from softmargin.blocks import BLOCK, NOTHING, Workspace, find_block, new_workspace
 from softmargin.core.aim import wanted_residual
 from softmargin.core.deadline import alarm, has_time_for
@@ -53,6 +53,15 @@ from softmargin.solvers.linear_svm._block_loop import (
 )
 from softmargin.solvers.linear_svm._set_square import SetSquare
 from softmargin.solvers.linear_svm._span import add_changes, spanned_rows
+from softmargin.solvers.linear_svm._two_classes import (
+    OneVariable,
+    columns_of,
+    held_alpha,
+    held_weights,
+    held_width,
+    rows_of,
+    workspace_of_one,
+)
 
 __all__ = ["DescentState", "DualBlockDescent", "pass_work", "step_passes"]
 
@@ -68,6 +77,7 @@ class DualBlockDescentTuning(NamedTuple):
     set_target: float = 0.2  # share of the full pass's gap at which a set is done: maths: linear SVM, section 6
     max_set_passes: int = 40  # over one set: maths: linear SVM, section 6
     least_visits: int = 1000  # of a step and of a round, where rows are few: they take as long as their calls
+    least_of_one: int = 4000  # the same of one variable: such visits take a third to a quarter of the time
     patience: int = 2  # visits without a move before a row leaves the set: by hand
     slack: float = 0.1  # a class whose margin is violated by more than -slack stays in play: by hand
     stale: float = 0.8  # gap at the end of a pass, as a share of the gaps added up while W improved: by hand
@@ -75,6 +85,8 @@ class DualBlockDescentTuning(NamedTuple):
     visit: float = 1900.0  # multiplications of BLAS in the time of a visit to a row, beside its numbers: 230 ns
     entry: float = 3.0  # the same of a number of a row and a class, of which a visit makes two
     stored: float = 10.0  # the same of sparse rows; timings, x86: 3.5 to 8 times as long on mnist, tdt2 and 20ng
+    visit_of_one: float = 200.0  # of a visit to one variable: 25 ns
+    one: float = 0.65  # of the time of a number of a row and a class in a visit to one variable: 0.6 and 0.7
 
 
 @dataclass
@@ -147,24 +159,24 @@ class DualBlockDescent(Resumable):
 
     def start(self, problem: BlockDualProblem, init: Any, rng: np.random.Generator) -> DescentState:
         """Allocate, from a first point or from nothing; rows with x_i = 0 get their optimum at once."""
-        n, k = len(problem.y), problem.n_classes
-        size = padded(k)
+        n, k, size = len(problem.y), problem.n_classes, held_width(problem)
         sqnorms, order = np.empty(n), np.empty(n, dtype=np.int64)
         n_open = open_first(as_rows(problem.X, problem.bias), problem.C, NOTHING, sqnorms, order)
         demand_finite(sqnorms)
         numbers = zeros((n + problem.X.shape[1] + 1) * size)
         alpha, weights = numbers[: n * size], numbers[n * size :]
-        rows = alpha.reshape(n, size)[:, :k]
-        if init is not None:
-            rows[:] = problem.feasible(init.alpha)
+        rows = np.zeros((n, k)) if init is None else problem.feasible(init.alpha)
         closed = order[n_open:]
         if len(closed):
             empty = closed[sqnorms[closed] < NOTHING]
             rows[empty] = problem.loss.at_zero_scores(problem.y[empty], problem.C[empty], k)
         if self.working_set:
             raise_contradictions(problem, problem.X, sqnorms, rows)
+        held_alpha(problem, rows, alpha)
         if init is not None:
-            weights.reshape(-1, size)[:, :k] = problem.point(rows).weights
+            held_weights(problem, problem.point(rows).weights, weights)
+        if size == 1:
+            sqnorms *= 2.0  # of the rows of the passes
         # Few classes have too few tiles to leave any out.
         words = -(-(size // WIDTH) // 64) if self.working_set and size > 2 * WIDTH else 0
         return DescentState(
@@ -193,10 +205,11 @@ class DualBlockDescent(Resumable):
         self._span(problem, state)
         square = SetSquare(problem, self.block)
         if state.n_active and square.pays(state.n_active):
-            target, k = self.tuning.set_target * state.full_gap, problem.n_classes
-            rows = np.sort(state.order[: state.n_active])
-            alpha, weights = (each.reshape(-1, padded(k))[:, :k] for each in (state.alpha, state.weights))
+            rows, target = np.sort(state.order[: state.n_active]), self.tuning.set_target * state.full_gap
+            alpha, weights = columns_of(problem, state.alpha, state.weights)
             state.gap, state.n_active = square.descend(rows, alpha, weights, state.random, target), 0
+            held_alpha(problem, alpha, state.alpha)
+            held_weights(problem, weights, state.weights)
             state.n_rounds += 1
             return state
         self._make_rounds(problem, state, 1 if self.screening or square.may_pay() else 1 + state.passes_left)
@@ -212,7 +225,7 @@ class DualBlockDescent(Resumable):
         # Where tiles are left out, passes over a set are cheaper whatever its size.
         largest = tuning.largest_set if len(state.live) == 0 else 1.0
         pace = Pace(
-            *(tuning.set_target, tuning.max_set_passes, tuning.least_visits, tuning.active_share, largest),
+            *(tuning.set_target, tuning.max_set_passes, _least_visits(problem, tuning), tuning.active_share, largest),
             *(tuning.stale, wanted_residual()),
         )
         at = Stand(state.n_active, state.visits_left, state.full_gap)
@@ -228,11 +241,12 @@ class DualBlockDescent(Resumable):
         if state.passes_left > 0:
             state.passes_left -= 1
             return
-        tuning, n, size = self.span_tuning, len(problem.y), padded(problem.n_classes)
+        tuning, n, size = self.span_tuning, len(problem.y), held_width(problem)
         most = due_moves(state.moves.shape[1], tuning)
         if most == 0 or not has_time_for(SCATTERED * tuning.moves * state.moves.shape[1]):
             return
-        dual = dual_value(problem.y, state.alpha, state.weights, size)
+        loop, _, work = state.loop
+        dual = dual_value(loop.y, state.alpha, state.weights, size)
         every = math.ceil(tuning.share * max(tuning.entry * n * size / pass_work(problem), 1.0))
         if len(state.moves) == 0:
             state.moves = np.empty((1, state.moves.shape[1]))
@@ -243,9 +257,8 @@ class DualBlockDescent(Resumable):
         alpha = state.alpha.reshape(n, size)
         new = spanned_rows(problem, alpha, state.weights, state.moves[1:], state.damping, tuning.rank)
         change, rise = new - alpha, zeros(len(state.weights))
-        loop, _, work = state.loop
         add_changes(loop.rows, change.reshape(-1), work, rise)
-        gain = float(change[np.arange(n), problem.y].sum() - (state.weights + 0.5 * rise) @ rise)
+        gain = float(change[np.arange(n), loop.y].sum() - (state.weights + 0.5 * rise) @ rise)
         if gain > 0.0:
             alpha[:] = new
             state.weights += rise
@@ -269,31 +282,33 @@ class DualBlockDescent(Resumable):
 
     def point(self, problem: BlockDualProblem, state: DescentState) -> Any:
         """Return the dual rows and the weights; the certificate recomputes X' alpha, which the weights drift from."""
-        n, k = len(problem.y), problem.n_classes
-        alpha, weights = state.alpha.reshape(n, -1), state.weights.reshape(problem.X.shape[1] + 1, -1)
-        return DualPoint(alpha[:, :k].copy(), weights[:, :k].copy())
+        return DualPoint(*columns_of(problem, state.alpha, state.weights))
 
     def estimate(self, problem: BlockDualProblem, state: DescentState) -> float:
         """Estimate the relative gap from the gaps of the rows, summed as the last pass found them."""
-        primal = dual_value(problem.y, state.alpha, state.weights, padded(problem.n_classes)) + state.gap
+        y = problem.y if held_width(problem) > 1 else np.zeros_like(problem.y)
+        primal = dual_value(y, state.alpha, state.weights, held_width(problem)) + state.gap
         return self.tuning.stale * state.gap / primal if primal > 0 else math.inf
 
     def structs(self, problem: BlockDualProblem, state: DescentState) -> tuple[BlockDual, Visits, Workspace]:
         """Return the structs of the compiled passes."""
-        X, block = as_rows(problem.X, problem.bias), find_block(problem.multiclass, self.block)
-        dual = BlockDual(X, block, problem.y, problem.C, state.sqnorms, state.alpha, state.weights)
+        rows, y = rows_of(problem)
+        block, work = find_block(problem.multiclass, self.block), new_workspace(problem.n_classes)
+        if held_width(problem) == 1:
+            block, work = OneVariable(), workspace_of_one()
+        dual = BlockDual(rows, block, y, problem.C, state.sqnorms, state.alpha, state.weights)
         visits = (state.order, state.gaps, state.idle, state.live, state.random)
         settings = (self.order == "permuted", self.tuning.patience, self.tuning.slack)
-        return dual, Visits(*visits, *settings), new_workspace(problem.n_classes)
+        return dual, Visits(*visits, *settings), work
 
     def _screen(self, problem: BlockDualProblem, state: DescentState) -> None:
         """Set the rows whose optimum is proven to it, and visit them no more."""
         state.screened = state.gap
         rows, values = problem.screened(self.point(problem, state))
-        k = problem.n_classes
-        alpha = state.alpha.reshape(len(problem.y), -1)[:, :k]
+        alpha, _ = columns_of(problem, state.alpha, state.weights)
         alpha[rows] = values
-        state.weights.reshape(-1, padded(k))[:, :k] = problem.point(alpha).weights
+        held_alpha(problem, alpha, state.alpha)
+        held_weights(problem, problem.point(alpha).weights, state.weights)
         inside = state.order[: state.n_open]
         is_fixed = np.isin(inside, rows)
         state.order[: state.n_open] = np.concatenate([inside[~is_fixed], inside[is_fixed]])
@@ -301,14 +316,22 @@ class DualBlockDescent(Resumable):
         state.moves, state.n_spans = state.moves[:0], 0  # these rows have moved
 
 
+def _least_visits(problem: BlockDualProblem, tuning: DualBlockDescentTuning) -> int:
+    """Return how many visits a step and a round make at least, where rows are few."""
+    return tuning.least_of_one if held_width(problem) == 1 else tuning.least_visits
+
+
 def step_passes(problem: BlockDualProblem) -> float:
     """Return how many passes a step makes at most, where rows are few."""
-    return max(1.0, DualBlockDescentTuning().least_visits / max(len(problem.y), 1))
+    return max(1.0, _least_visits(problem, DualBlockDescentTuning()) / max(len(problem.y), 1))
 
 
 def pass_work(problem: BlockDualProblem) -> float:
     """Return how many multiplications of BLAS take about as long as a pass over all rows; by timings on one core."""
     tuning = DualBlockDescentTuning()
     X = problem.X
+    visit, columns = tuning.visit, float(problem.n_classes)
+    if held_width(problem) == 1:
+        visit, columns = tuning.visit_of_one, tuning.one
     numbers = tuning.entry * X.size if isinstance(X, np.ndarray) else tuning.stored * X.nnz
-    return float(tuning.visit * len(problem.y) + 2.0 * numbers * problem.n_classes)
+    return visit * len(problem.y) + 2.0 * numbers * columns

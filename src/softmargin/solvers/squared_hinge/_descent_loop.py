@@ -51,11 +51,7 @@ def _row_scores(rows: Any, i: int, W: Any, k: int, start: Any, tiles: Any, m: in
     if k > 1:
         rows.scores(i, W, k, start, tiles, m, out)
         return
-    begin, end = rows.entries(i)
-    score = start[0] + rows.bias * W[rows.d]
-    for p in range(begin, end):
-        score += rows.value(p) * W[rows.column(i, p)]
-    out[0] = score
+    out[0] = start[0] + rows.dot(i, W)
 
 
 @inline
@@ -64,10 +60,7 @@ def _add_row(rows: Any, i: int, step: Any, tiles: Any, m: int, W: Any, k: int) -
     if k > 1:
         rows.add(i, step, tiles, m, W, k)
         return
-    begin, end = rows.entries(i)
-    for p in range(begin, end):
-        W[rows.column(i, p)] += step[0] * rows.value(p)
-    W[rows.d] += step[0] * rows.bias
+    rows.push(i, step[0], W)
 
 
 @jit
