@@ -123,6 +123,11 @@ class EachClass(CheckedFields):
         count = getattr(self.solver, "work_done", None)
         return 0.0 if count is None else max(map(count, state.states))
 
+    def support(self, problem: ManyProblems, state: EachState) -> float:
+        """Return the share of the samples with a loss, in the cubic mean, where the solver tells it."""
+        shares = [self.solver.support(*own) for own in zip(problem.parts, state.states, strict=True)]  # type: ignore[attr-defined]
+        return float(np.mean(np.power(shares, 3)) ** (1.0 / 3.0))
+
     def restore(self, arrays: dict[str, Any], plain: dict[str, Any]) -> EachState:
         """Rebuild the state from a checkpoint, class by class: "3.alpha" is the alpha of class 3."""
         own, parts = split_parts(arrays, plain, len(plain["estimates"]))
@@ -178,6 +183,10 @@ class EachGroup(EachClass):
     def point(self, problem: ManyProblems, state: EachState) -> list[Any]:
         """Return one point per class."""
         return [mine for group in super().point(self._groups(problem), state) for mine in group]
+
+    def support(self, problem: ManyProblems, state: EachState) -> float:
+        """Return the share of the samples with a loss, in the cubic mean."""
+        return super().support(self._groups(problem), state)
 
     def is_over(self, problem: ManyProblems, state: EachState) -> bool:
         """Say whether the solver's own rule, if it has one, ends the run of every group."""

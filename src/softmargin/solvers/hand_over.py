@@ -10,9 +10,11 @@ now and then, as P does not fall with every step: so t_0 lies half of all steps 
 
 ``patience`` is the whole work of the finisher in steps of the first solver, by a count of their multiplications
 (``estimators.posing.finishers``). So the rule reads no clock: the same seed hands over after the same step, and a
-resumed run as the whole one. Until the first solver has made so many steps that the finisher might have been done for a
-share of their work, nothing is decided: a fit that is nearly done is left alone. Where steps are not alike, the first
-solver counts its own work (``work_done``), and a step that takes several times the ``unit`` counts as several.
+resumed run as the whole one. Where the finisher has systems of the samples with a loss, the first solver tells how many
+there are (``support``), as these are a tenth of one text and all of another. Until the first solver has made so many
+steps that the finisher might have been done for a share of their work, nothing is decided: a fit that is nearly done is
+left alone. Where steps are not alike, the first solver counts its own work (``work_done``), and a step that takes
+several times the ``unit`` counts as several.
 
 The one that finishes may be such a pair itself: then there are three in turn, or more.
 """
@@ -25,7 +27,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from softmargin.core.certificate import Certificate
-from softmargin.core.parameters import POSITIVE, SOLVER_OBJECT, CheckedFields
+from softmargin.core.parameters import NOT_NEGATIVE, POSITIVE, SOLVER_OBJECT, CheckedFields
 from softmargin.core.protocols import Solver
 from softmargin.solvers.common.resumable import split_parts
 
@@ -71,6 +73,9 @@ class HandOver(CheckedFields):
         How many steps of the first cost as much as the whole run of the second.
     unit : float
         The work of such a step, where the first counts its own.
+    support : float
+        The share of the samples in the systems of the second, as ``patience`` has it. Where the first tells that there
+        are more, the patience grows by the cube. 0: its systems are of something else.
     tuning : HandOverTuning
 
     Examples
@@ -88,12 +93,14 @@ class HandOver(CheckedFields):
     patience: float = field(compare=False)  # of the problem: solvers for two problems may be the same
     tuning: HandOverTuning = HandOverTuning()
     unit: float = field(default=1.0, compare=False)
+    support: float = 0.0
 
     allowed: ClassVar = {
         "first": (SOLVER_OBJECT,),
         "then": (SOLVER_OBJECT,),
         "patience": (POSITIVE,),
         "unit": (POSITIVE,),
+        "support": (NOT_NEGATIVE,),
     }
 
     @property
@@ -111,6 +118,13 @@ class HandOver(CheckedFields):
         """After how many steps the first solver is judged, at the earliest."""
         fewest = min(self.tuning.fewest, math.ceil(self.patience))
         return max(math.ceil(self.tuning.first_look * self.patience), fewest)
+
+    def patience_at(self, problem: Any, state: Any) -> float:
+        """Return the patience at a state of the first solver."""
+        if self.support == 0.0:
+            return self.patience
+        share: float = self.first.support(problem, state)  # type: ignore[attr-defined]
+        return self.patience * max(share / self.support, 1.0) ** 3
 
     def at_work(self, state: HandOverState) -> Solver[Any, Any, Any]:
         """Return the solver whose turn it is."""
@@ -175,7 +189,7 @@ class HandOver(CheckedFields):
             state.judged_at, state.distance = state.next_at, state.next_distance
             state.next_at, state.next_distance = state.steps, distance
         left = steps_left(state.distance, distance, state.judged_at, state.steps, tol) if state.steps else 0.0
-        if left <= pair.tuning.slack * pair.patience:
+        if left <= pair.tuning.slack * pair.patience_at(problem, state.states[0]):
             return False
         point, rng = pair.first.point(problem, state.states[0]), np.random.default_rng(int(state.steps))
         following = HandOverState([], state.turn + 1)

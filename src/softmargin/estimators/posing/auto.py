@@ -15,7 +15,7 @@ from softmargin.core.parameters import (
 )
 from softmargin.core.protocols import ManyProblems, PairsProblem
 from softmargin.core.threads import n_threads
-from softmargin.estimators.posing.finishers import Finisher, finisher_of
+from softmargin.estimators.posing.finishers import Finisher, finisher_of, squared_newton_work
 from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import SCATTERED, row_squares
 from softmargin.problems import EveryPair, KernelOneVsOne, OneVsRest
@@ -43,6 +43,11 @@ class AutoTuning(NamedTuple):
     # The same up to which dual descent is faster than both, with three and more classes; three to ten times on mnist,
     # isolet and smoothed digits at C = 0.01 .. 1, twice on sparse dna and leaves, six times on sparse mnist.
     gentle: float = 1e3
+    # A squared hinge of sparse rows that are not wide: passes over the dual, how many times their work Newton's method
+    # may take (its products are of many rows at once), and the entries below which steps take as long as their calls.
+    passes: float = 60.0
+    dearer: float = 10.0
+    least_entries: int = 2000
     scattered: float = SCATTERED  # BLAS multiplications in the time of one that scatters its result
     heavy: float = 3.0  # largest p_i |x_i|^2 / l2 at which dual coordinates are the fastest: docs/results/balls.md
     loose_tol: float = 1e-2  # tolerance of the convex relative, where a run starts; by hand
@@ -83,7 +88,7 @@ def _handing_over(first: Any, finisher: Finisher, problem: Any, part: Any) -> An
         then = _handing_over(then, finisher.then, problem, part)
     if finisher.is_hopeless:
         return then
-    return solvers.HandOver(first, then, patience=finisher.patience, unit=finisher.unit)
+    return solvers.HandOver(first, then, patience=finisher.patience, unit=finisher.unit, support=finisher.support)
 
 
 def _made_ready(chosen: Any, problem: Any, part: Any) -> Any:
@@ -182,8 +187,16 @@ def fastest_in_trace_ball(problem: Any, tuning: AutoTuning = TUNING) -> str:
 
 
 def fastest_squared_hinge(problem: Any, tuning: AutoTuning = TUNING) -> str:
-    """Name the solver for a linear squared hinge: on the dual where X is sparse and wide, else Newton's method."""
-    return "dual_descent" if is_wide(problem.gram.X, tuning) else "newton"
+    """Name the solver for a linear squared hinge: Newton's method, or where X is sparse and wide the dual.
+
+    So it is where there are fewer features, and the systems of Newton's method take far more work than passes.
+    """
+    X = problem.gram.X
+    if is_wide(X, tuning):
+        return "dual_descent"
+    if isinstance(X, np.ndarray) or X.nnz < tuning.least_entries:
+        return "newton"
+    return "dual_descent" if squared_newton_work(X) > tuning.dearer * tuning.passes * SCATTERED * X.nnz else "newton"
 
 
 def is_wide(X: Any, tuning: AutoTuning = TUNING) -> bool:

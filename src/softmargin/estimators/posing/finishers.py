@@ -30,7 +30,7 @@ from scipy.linalg.lapack import dpstrf
 
 from softmargin.core.threads import n_threads
 
-__all__ = ["Finisher", "FinisherTuning", "finisher_of"]
+__all__ = ["Finisher", "FinisherTuning", "finisher_of", "squared_newton_work"]
 
 
 class FinisherTuning(NamedTuple):
@@ -79,7 +79,13 @@ class FinisherTuning(NamedTuple):
     passes: float = 0.002  # of block descent per unit of C |x|^2: the least that was seen, w8a at C = 1000
     scattered: float = 25.0  # of a number of a row in dual descent, of which a visit makes two; timings on news20
     solves: float = 5.0  # of Newton's method from a point of dual descent to 1e-3: 4 to 8 on news20 and tdt2
-    support: float = 0.1  # share of the samples in its systems: 0.03 to 0.15 on news20 and tdt2, raw, at C = 1 and 100
+    # Share of the samples in its systems: 0.03 to 0.15 on news20 and tdt2, raw, at C = 1 and 100, more on texts drawn
+    # with few words, so that what descent finds counts where it is more.
+    support: float = 0.1
+    # Of the same with a matrix of features, where these are fewer than a share of the samples; solves from nothing:
+    # 4 to 18 on drawn texts and codes of categories.
+    few_features: float = 0.4
+    feature_solves: float = 12.0
     # Passes of softmax dual descent in the time of newton_cg: 55 to 250 on mnist and isolet. With p threads it takes
     # about 1 / sqrt(p) of that: 1 / 1.6, 1 / 2.3 and 1 / 3.3 with 2, 4 and 16 on mnist, without their queue.
     newton_cg: float = 100.0
@@ -119,6 +125,7 @@ class Finisher(NamedTuple):
     is_hopeless: bool  # for the first solver: the finisher shall start at once
     then: "Finisher | None" = None  # who finishes where this one stalls, too
     unit: float = 1.0  # the work of a step of the first, where it counts its own
+    support: float = 0.0  # share of the samples in its systems, where these are samples
 
 
 TUNING = FinisherTuning()
@@ -213,11 +220,21 @@ def _has_rank(X: Any, needed: int, tuning: FinisherTuning) -> bool:
 
 
 def _of_dual_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
-    """Choose Newton's method; each step factors a matrix of the samples with a loss."""
+    """Choose Newton's method; each step factors a matrix of the samples with a loss, or of the features."""
     X = problem.gram.X
     entries = X.size if isinstance(X, np.ndarray) else X.nnz
-    whole = tuning.solves * (tuning.support * len(problem.y)) ** 3.0 / 3.0
-    return Finisher("newton", max(whole / (2.0 * tuning.scattered * entries), tuning.steps), is_hopeless=False)
+    support, whole = tuning.support, tuning.solves * (tuning.support * len(problem.y)) ** 3.0 / 3.0
+    if X.shape[1] < tuning.few_features * X.shape[0]:
+        support, whole = 0.0, squared_newton_work(X)
+    patience = max(whole / (2.0 * tuning.scattered * entries), tuning.steps)
+    return Finisher("newton", patience, is_hopeless=False, support=support)
+
+
+def squared_newton_work(X: Any, tuning: FinisherTuning = TUNING) -> float:
+    """Return the multiplications of Newton's method for a squared hinge of sparse rows, with a matrix of features."""
+    (n, d), entries = X.shape, float(X.nnz)
+    making = min(n * (d + 1.0) ** 2, tuning.scattered * entries**2 / max(n, 1))
+    return tuning.feature_solves * (making + (min(n, d) + 1.0) ** 3 / 3.0)
 
 
 def _of_softmax_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
