@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from rich.console import Console
+from scipy.sparse import csr_matrix
 
 from helpers import Counter, Fake, make_problem
 from softmargin import LinearSVC
@@ -20,12 +21,12 @@ from softmargin.data import blobs
 from softmargin.estimators.frame.warnings import NotCertifiedWarning
 from softmargin.estimators.posing.auto import find_solver
 from softmargin.estimators.posing.finishers import finisher_of
-from softmargin.kernels import Rbf
+from softmargin.kernels import Linear, Rbf
 from softmargin.losses.entrywise import ENTRYWISE
 from softmargin.losses.joint import JOINT
 from softmargin.matrices.gram import Gram
 from softmargin.penalties import L2
-from softmargin.problems import Constrained, KernelMulticlassSVM, MulticlassSVM, OneVsRest, softmax_problem
+from softmargin.problems import L2SVM, Constrained, KernelMulticlassSVM, MulticlassSVM, OneVsRest, softmax_problem
 from softmargin.run import Status, Stop, solve
 from softmargin.run.progress import ProgressBar
 from softmargin.run.watchers import Checkpoint, load_checkpoint
@@ -33,11 +34,15 @@ from softmargin.sets import TraceBall
 from softmargin.solvers import (
     DualBlockDescent,
     EachClass,
+    EachGroup,
     HandOver,
     KernelBlockDescent,
     NewtonCG,
+    OneVsRestDescent,
+    PrimalNewton,
     ProjectedGradient,
     SoftmaxDualDescent,
+    SquaredHingeDescent,
 )
 from softmargin.solvers.hand_over import HandOverState, HandOverTuning, steps_left
 from softmargin.solvers.linear_svm.block_descent import DualBlockDescentTuning
@@ -415,3 +420,54 @@ def test_with_threads_softmax_hands_over_sooner():
     alone = finisher_of(problem, "dual_descent").patience
     with threads(4):
         assert finisher_of(problem, "dual_descent").patience == alone / 2.0
+
+
+@pytest.mark.parametrize(("share", "times"), [(0.05, 1.0), (0.1, 1.0), (0.2, 8.0), (1.0, 1000.0)])
+def test_the_patience_grows_with_the_samples_in_the_systems_of_the_second(share, times):
+    class Telling(Idle):
+        def support(self, problem, state):
+            return share
+
+    solver = HandOver(Telling(), Second(), patience=3.0, support=0.1)
+    assert solver.patience_at(None, None) == pytest.approx(3.0 * times)
+    assert HandOver(Idle(), Second(), patience=3.0).patience_at(None, None) == 3.0
+
+
+def squared_hinges(X, y):
+    gram = Gram(Linear(), X)
+    return OneVsRest([L2SVM(gram, 2.0 * (y == c) - 1.0) for c in range(1 if y.max() == 1 else 3)])
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_descent_on_squared_hinges_tells_the_samples_with_a_loss(n_jobs):
+    rng = np.random.default_rng(0)
+    problem = squared_hinges(csr_matrix(rng.standard_normal((40, 6))), np.arange(40) % 3)
+    with threads(n_jobs):
+        solver = find_solver("dual_descent", problem)
+        assert isinstance(solver, EachGroup if n_jobs == 2 else OneVsRestDescent)
+        state = solver.start(problem, None, np.random.default_rng(0))
+        for _ in range(3):
+            state = solver.step(problem, state)
+        shares = [np.mean(point.alpha != 0.0) for point in solver.point(problem, state)]
+        assert 0.0 < min(shares) < max(shares)
+        assert solver.support(problem, state) == pytest.approx(np.mean(np.power(shares, 3)) ** (1 / 3), rel=0.02)
+
+
+def codes(n, n_columns, levels, seed=0):
+    """Draw codes of categories, one of ``levels`` in each column, and two classes."""
+    rng = np.random.default_rng(seed)
+    places = rng.integers(0, levels, (n, n_columns)) + levels * np.arange(n_columns)
+    rows = (np.ones(places.size), (np.repeat(np.arange(n), n_columns), places.ravel()))
+    return csr_matrix(rows, shape=(n, levels * n_columns)), rng.integers(0, 2, n)
+
+
+def test_sparse_rows_with_many_features_for_them_go_to_the_dual_whose_finisher_counts_features():
+    wide, long, short = codes(900, 10, 40), codes(9000, 10, 10), codes(60, 10, 40)
+    for rows, first in ((wide, SquaredHingeDescent), (long, PrimalNewton), (short, PrimalNewton)):
+        problem = squared_hinges(*rows).parts[0]
+        solver = find_solver("auto", problem)
+        assert isinstance(getattr(solver, "first", solver), first)
+        as_array = squared_hinges(rows[0].toarray(), rows[1]).parts[0]
+        assert find_solver("auto", as_array) == PrimalNewton()
+    assert finisher_of(squared_hinges(*wide).parts[0], "dual_descent").support > 0.0
+    assert finisher_of(squared_hinges(*long).parts[0], "dual_descent").support == 0.0
