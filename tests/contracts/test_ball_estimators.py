@@ -273,6 +273,15 @@ def test_factors_are_singular_triples_and_everything_goes_through_them():
     assert dense.coef_factors_[1].sum() <= 1.0 + 1e-9
 
 
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_wide_data_of_nothing_are_certified(form):
+    X = form(np.zeros((4, 9)))
+    for estimator in (TraceBallClassifier(), TraceBallRegressor()):
+        with pytest.warns(InactiveBallWarning, match=r"zero at every radius: look for features"):
+            estimator.fit(X, [0, 1, 1, 1])
+        assert estimator.status_ == "converged"
+
+
 def test_weights_may_be_zero():
     X = np.random.default_rng(0).standard_normal((20, 3))
     with pytest.warns(InactiveBallWarning):

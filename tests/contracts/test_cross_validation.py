@@ -207,6 +207,15 @@ def test_without_refit_there_is_a_choice_and_no_model(three):
     assert clf.C_ in (0.1, 1.0)
     with pytest.raises(NotFittedError):
         clf.predict(three[0])
+    with pytest.raises(NotFittedError):
+        clf.score(*three)
+
+
+@pytest.mark.parametrize("probability", [None, "temperature"])
+def test_models_of_folds_have_no_probabilities_to_score(three, probability):
+    clf = sm.LinearSVCCV([0.1, 1.0], cv=2, scoring="neg_log_loss", probability=probability)
+    with pytest.raises(sm.IncompatibleError, match="Probabilities are fitted once, after the choice"):
+        clf.fit(*three)
 
 
 @pytest.mark.parametrize(

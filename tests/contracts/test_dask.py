@@ -201,6 +201,8 @@ def test_bad_data_are_refused():
         LinearSVC().fit(dX, parts(np.array(["a", None] * 120, dtype=object), 3))
     with pytest.raises(DataError, match="1 class"):
         LinearSVC().fit(dX, parts(np.full(240, "a"), 3))
+    with pytest.raises(DataError, match="no numbers, as a regressor needs"):
+        L1BallRegressor().fit(dX, dy)
     with pytest.raises(DataError, match="negative weight"):
         LinearSVC().fit(dX, dy, sample_weight=parts(-WEIGHTS, 3))
     with pytest.raises(DataError, match="none of the model's classes"):

@@ -425,3 +425,11 @@ def test_partial_fit_says_what_it_needs():
     with pytest.raises(AttributeError, match=r"KernelSVC has no partial_fit with these settings.*one_vs_rest"):
         clf.partial_fit([[0.0], [1.0]], [0, 1], classes=[0, 1])
     assert "one chunk of a stream" in KernelSVC.partial_fit.__doc__
+
+
+@pytest.mark.parametrize("solver", ["block_descent", "projected_gradient", "splitting"])
+def test_kernel_values_beyond_float32_are_refused(solver):
+    X, y = blobs(30, 3, 3, seed=0)
+    clf = KernelSVC(kernel="poly", gamma=1e5, degree=7, solver=solver)
+    with pytest.raises(ValueError, match="the kernel gives NaN or infinite values"):
+        clf.fit(X.astype(np.float32), y)

@@ -10,6 +10,7 @@ import pytest
 import softmargin as sm
 from softmargin.core.errors import DataError, SoftmarginError
 from softmargin.data import blobs
+from softmargin.plots import MarginDisplay
 from softmargin.run import Stop, solve
 from softmargin.run.progress import ProgressBar
 
@@ -45,6 +46,11 @@ def test_margins_below_zero_are_errors(ax, n_classes):
         clf.plot_margins(X[rows], y[rows] + 7, ax)
     confusion = clf.plot_confusion(X[rows], y[rows], ax)
     assert confusion.confusion_matrix.trace() == (clf.predict(X[rows]) == y[rows]).sum()
+
+
+@pytest.mark.parametrize("margins", [[0.3, 0.3 + 1e-16, 0.3 - 1e-16], [0.0, 0.0], [1e30, 1e30 * (1.0 + 1e-15)], []])
+def test_margins_that_differ_by_rounding_are_drawn(ax, margins):
+    assert MarginDisplay(margins).plot(ax).counts_.sum() == len(margins)
 
 
 def test_paths_show_the_largest_weights_or_support_vectors(ax):

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from helpers import LOSS_NAMES, infeasibility
 from softmargin import KernelSVC, LinearSVC
-from softmargin.core.errors import IncompatibleError
+from softmargin.core.errors import IncompatibleError, SoftmarginError
 from softmargin.data import blobs
 from softmargin.kernels import Linear, Rbf
 from softmargin.matrices.gram import Gram
@@ -150,6 +150,13 @@ def test_no_price_at_all_leaves_nothing_to_solve(multiclass):
     result = solved(KernelMulticlassSVM(Gram(Rbf(1.0), csr_matrix(X)), y, C=0.0, multiclass=multiclass))
     assert result.certificate.primal == 0.0
     assert not result.point.alpha.any()
+
+
+def test_a_program_that_clarabel_gives_up_is_refused_in_our_words():
+    X, y = blobs(40, 4, 3, seed=1)
+    problem = KernelMulticlassSVM(Gram(Linear(), 1e5 * X), y, C=1e4)
+    with pytest.raises(SoftmarginError, match="Clarabel found no answer"):
+        solved(problem)
 
 
 @pytest.mark.parametrize("missing", ["cvxpy", "clarabel"])

@@ -75,6 +75,11 @@ def test_a_ridge_has_no_such_beginning(three):
     np.testing.assert_allclose(softmax_path(X, y, Cs=3, l1_ratio=0.0).Cs, [1e-4, 1.0, 1e4])
 
 
+def test_features_that_are_all_zero_have_no_such_beginning_either(three):
+    path = softmax_path(np.zeros_like(three[0]), three[1], Cs=3)
+    np.testing.assert_allclose(path.Cs, [1e-4, 1.0, 1e4])
+
+
 def test_a_path_starts_each_fit_at_the_last(three):
     X, y = three
     settings = {"tol": 1e-8, "solver": "accelerated_gradient"}

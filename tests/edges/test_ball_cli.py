@@ -95,6 +95,14 @@ def test_cross_validation_chooses_a_radius(from_json, numbers):
     assert low is None or low < high  # None: it could not win
 
 
+def test_folds_of_one_row_have_no_score(softmargin_, tmp_path):
+    (tmp_path / "few.txt").write_text("1 1:1\n2 1:2\n3 1:4\n4 1:3\n")
+    words = ("--model", "l1-ball-regressor", "--cv", "4", "-q")
+    code, _, err = softmargin_("train", tmp_path / "few.txt", *words)
+    assert code == 1
+    assert "4 folds of 4 rows have no score: R^2 needs two rows" in err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -71,6 +71,12 @@ def test_names_of_columns_and_labels_are_inert(trained, softmargin_):
     assert "<td>column_scales</td><td>5 numbers from" in text  # not a page of them
 
 
+def test_a_liblinear_file_that_holds_no_price_has_a_page(trained, from_json):
+    from_json("train", "digits", "-o", trained / "l", "--format", "liblinear", "-q")
+    from_json("report", trained / "l", "-o", trained / "l.html")
+    assert "linear SVM" in (trained / "l.html").read_text()
+
+
 def test_several_fits_stand_side_by_side(trained, from_json):
     page = trained / "both.html"
     found = from_json("report", trained / "m", trained / "m.json", trained / "w.jsonl", "-o", page)

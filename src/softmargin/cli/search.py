@@ -54,6 +54,11 @@ def score(args: Namespace, X: Any, y: Array) -> Scored:
         folds = list(check_cv(n_folds, y, classifier=args.model not in REGRESSORS).split(X, y))
     except ValueError as problem:
         raise DataError(f"{n_folds} folds cannot be made of {len(y)} rows: {problem}") from problem
+    if args.model in REGRESSORS and min(len(test) for _, test in folds) < 2:
+        raise DataError(
+            f"{n_folds} folds of {len(y)} rows have no score: R^2 needs two rows or more in each. Ask for fewer folds "
+            "by --cv, or give more rows."
+        )
     if across is not None:
         own[f"{across}s"] = searched.get(across, [own[across]])
         del own[across]

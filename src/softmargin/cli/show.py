@@ -101,7 +101,8 @@ def problem_name(info: Mapping[str, Any]) -> str:
     words += [_MULTICLASS[info["multiclass"]], *(["squared hinge"] if info.get("loss") == "squared_hinge" else [])]
     words += ["l1 penalty"] if info.get("penalty") == "l1" else []
     words += [f"{info['fit_intercept']} intercept"] if isinstance(info.get("fit_intercept"), str) else []
-    return ", ".join([*words, f"C = {info['C']:g}"])
+    words += [f"C = {info['C']:g}"] if "C" in info else []  # a LIBLINEAR file does not hold it
+    return ", ".join(words)
 
 
 def _penalty_name(penalty: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from scipy.sparse import issparse, vstack
 
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.labels import naming_bad_labels
+from softmargin.core.parameters import as_numbers
 from softmargin.core.pieces import Array
 from softmargin.distributed.blocks import DaskBlocks
 from softmargin.distributed.tasks import Shared, computed, quiet, shared, task
@@ -244,7 +245,9 @@ def _look(X: Any, y: Any, weights: Any, is_classifier: bool) -> _Looked:
             raise DataError(f"y holds more than {LABELS} different labels; a classifier needs classes, not numbers.")
         mass = np.bincount(codes, weights=w if len(w) == len(y) else None, minlength=len(labels))
     else:
-        numbers_of_y = y.astype(np.float64)
+        numbers_of_y = as_numbers(y)
+        if numbers_of_y is None:
+            raise DataError("y holds what are no numbers, as a regressor needs.")
         labels, mass = np.empty(0), np.array([np.vdot(numbers_of_y, numbers_of_y)])
         if not np.isfinite(mass).all():
             raise DataError("y holds NaN, infinity or huge values; drop such rows, or scale y.")

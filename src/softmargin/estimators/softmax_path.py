@@ -1,6 +1,7 @@
 """softmax_path: one fit per C, each started at the solution of the last, each with its certificate."""
 
 import math
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -169,13 +170,13 @@ def _least_C(model: SoftmaxRegression, data: Data) -> float | None:
             f"the gradient at zero weights has length {size:.3g}: no grid of C can be found. Scale the features to "
             "values near 1, lower the weights of samples and classes, or give the grid as Cs."
         )
-    scale = 1.0 / max(size, np.finfo(float).tiny)
+    scale = 1.0 / max(size, sys.float_info.min)
     share = 1.0
     for _ in range(2):  # once to find the size, once to be exact there
         scale *= 2.0 * share
         while (share := float(hull.reach(scale * pull))) == 1.0:
             scale *= 10.0
-            if not math.isfinite(scale * np.abs(pull).max(initial=0.0)):
+            if not math.isfinite(scale * float(np.abs(pull).max(initial=0.0))):
                 return None
         if share == 0.0:
             return None

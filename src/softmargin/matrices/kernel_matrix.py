@@ -91,7 +91,8 @@ class KernelMatrix:
         """K_ii; shape (n,), float64."""
         with np.errstate(over="ignore", invalid="ignore"):
             values: Array = self.kernel.diagonal(self.points) + self.bias**2
-        check_finite(values)
+            # The largest values of K, if it is positive semi-definite: they have to fit into its type.
+            check_finite(values.astype(self.dtype, copy=False))
         if (values < 0).any():
             i = int(values.argmin())
             raise DataError(

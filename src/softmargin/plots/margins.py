@@ -11,6 +11,7 @@ from softmargin.plots.display import Display
 __all__ = ["MarginDisplay", "margins_of"]
 
 Array = NDArray[Any]
+_ALIKE = 1e-9  # differences of this share of the margins are rounding, of which no bins can be made; by hand
 
 
 def margins_of(scores: Array, codes: Array) -> Array:
@@ -21,6 +22,15 @@ def margins_of(scores: Array, codes: Array) -> Array:
     others = scores.copy()
     others[rows, codes] = -np.inf
     return np.asarray(scores[rows, codes] - others.max(axis=1))
+
+
+def _span(margins: Array) -> tuple[float, float] | None:
+    """Return the ends of a histogram of margins that differ by rounding alone; None of others, and of none."""
+    size = float(np.abs(margins).max(initial=0.0))
+    if not margins.size or np.ptp(margins) > _ALIKE * size:
+        return None
+    middle, half = float(margins[0]), 0.5 * size or 0.5
+    return middle - half, middle + half
 
 
 class MarginDisplay(Display):
@@ -51,7 +61,8 @@ class MarginDisplay(Display):
         """Draw the histogram; ``bins`` and ``patches`` go to matplotlib's ``hist``."""
         ax, name = self._axes(ax), self.name if name is None else name
         label = {"label": name} if name else {}
-        self.counts_, self.edges_, self.patches_ = ax.hist(self.margins, bins, **{"alpha": 0.7, **label, **patches})
+        span = {"alpha": 0.7, "range": _span(self.margins), **label, **patches}
+        self.counts_, self.edges_, self.patches_ = ax.hist(self.margins, bins, **span)
         ax.axvline(0.0, color="tab:red", linewidth=1.0)
         ax.axvline(1.0, color="tab:gray", linestyle=":", linewidth=1.0)
         ax.set(xlabel="margin: score of the own class less the best other", ylabel="rows")

@@ -22,6 +22,7 @@ Source: paper 000, Section 5. We differ: the paper's program has n k variables a
 import importlib
 import math
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -116,7 +117,8 @@ class QuadraticProgram(Resumable):
             settings["time_limit"] = max(time_left(), 0.0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "may be inaccurate": the certificate says how inaccurate
-            program.solve(solver="CLARABEL", **settings)
+            with suppress(cp.error.SolverError):  # CVXPY's word for "no answer"
+                program.solve(solver="CLARABEL", **settings)
         check_time()
         if alpha.value is None:
             raise SoftmarginError(

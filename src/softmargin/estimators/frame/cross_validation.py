@@ -26,6 +26,7 @@ from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import check_is_fitted
 
 from softmargin.backends.arrays import on_host
 from softmargin.core.errors import DataError
@@ -282,6 +283,7 @@ class CrossValidated(CertifiedEstimator):
     @at_one_moment
     def score(self, X: Any, y: Any, *, sample_weight: Any = None, **params: Any) -> float:
         """Score predictions for X by ``scoring``."""
+        check_is_fitted(self)
         routed = self._routed("score", sample_weight, params)
         return float(self._scorer(getattr(self, "classes_", None))(self, X, y, **routed.scorer.score))
 

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _check_method_params
 
+from softmargin.core.errors import IncompatibleError
 from softmargin.core.parameters import Number, checked
 from softmargin.estimators.frame.data import Data
 from softmargin.estimators.frame.path import along
@@ -66,7 +68,13 @@ def path_scores(job: Job, task: Task) -> Found:
         model.n_features_in_ = X_test.shape[1]
         scores, results, starts, best = [], [], [], (-math.inf, None)
         for result in along(model, part, job.setting, job.values[task.points]):
-            scores.append(_as_score(job.scorer(model, X_test, y_test, **own_params)))
+            try:
+                scores.append(_as_score(job.scorer(model, X_test, y_test, **own_params)))
+            except (AttributeError, NotFittedError) as problem:
+                raise IncompatibleError(
+                    f"{job.scorer} cannot score the {type(model).__name__} of a fold ({problem}). Probabilities are "
+                    "fitted once, after the choice; use a scoring of labels or scores, such as 'accuracy'."
+                ) from problem
             results.append(result._replace(point=None))
             if job.keeps_starts:
                 starts.append(model._start())

@@ -34,10 +34,13 @@ class InactiveBallWarning(UserWarning):
 
 def inactive_ball(norm: str, size: float, problem: Any) -> InactiveBallWarning:
     """Return the warning: how large the weights are, and what to do."""
+    advice = f"Choose a radius below {size:.4g}, or a model without a ball."
+    if size == 0.0:
+        advice = "The weights are zero at every radius: look for features that tell something of y."
     return InactiveBallWarning(
         f"the solution lies inside the ball: the {norm} norm of its weights is {size:.4g}, the radius "
         f"{problem.ball.radius:.4g}. The radius has no effect from {size:.4g} up, and only l2={problem.l2:.3g} "
-        f"regularises. Choose a radius below {size:.4g}, or a model without a ball."
+        f"regularises. {advice}"
     )
 
 

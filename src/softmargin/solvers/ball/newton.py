@@ -90,7 +90,8 @@ class BallNewton(BallSolver):
             values, Q = eigh(H, check_finite=False, overwrite_a=True)
         values = np.maximum(values, 0.0) + l2
         # Without curvature, theta is |g| / radius.
-        scale = max(float(values.max()), float(np.linalg.norm(g)) / ball.radius, np.finfo(float).tiny / LEAST)
+        steepest = float(values.max(initial=0.0))  # of none, where X has nothing but zeros and more columns than rows
+        scale = max(steepest, float(np.linalg.norm(g)) / ball.radius, np.finfo(float).tiny / LEAST)
         values = np.maximum(values, LEAST * scale)
         c = values * (Q.T @ u) - Q.T @ g
         theta = secular_root(values, c, ball.radius, self.tuning)
