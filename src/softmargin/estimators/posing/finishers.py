@@ -72,7 +72,7 @@ class FinisherTuning(NamedTuple):
     # mnist in -1..1 takes 570 at 88, and is not done after 600 at 880.
     shared_passes: float = 1.0
     shared: float = 0.1
-    newtons: float = 100.0  # Newton steps of an augmented Lagrangian to 1e-3: 20 to 130 on the same
+    newtons: float = 30.0  # Newton steps of an augmented Lagrangian to 1e-3: 20 to 130 on the same, most of them short
     sums: float = 5.0  # of the squares of all rows in these
     # C |x|^2 for it, and for inner products: shares of 1 / (C |x|^2) drown in rounding; drawn extremes do from 1e14 on.
     steepest: float = 1e12
