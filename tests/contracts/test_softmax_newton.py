@@ -248,10 +248,21 @@ def test_default_is_the_whole_hessian_where_that_is_small(n, d, k, density, kind
 
 
 @pytest.mark.parametrize("form", [np.asarray, csr_matrix])
-@pytest.mark.parametrize(("C", "kind"), [(1.0, HandOver), (100.0, NewtonCG), (1e4, PrimalDualNewton)])
-def test_default_for_few_features_is_the_dual_where_C_is_modest(C, kind, form):
-    rng = np.random.default_rng(0)
-    problem = softmax_problem(form(rng.standard_normal((300, 60))), np.arange(300) % 10, C=C, penalty=L2(1.0))
+@pytest.mark.parametrize(
+    ("n", "d", "C", "kind"),
+    [
+        (200, 60, 1.0, HandOver),  # few rows for the features
+        (200, 60, 1e3, HandOver),
+        (200, 60, 1e5, PrimalDualNewton),
+        (300, 60, 1.0, NewtonCG),
+        (300, 60, 100.0, PrimalDualNewton),
+        (2500, 600, 1.0, HandOver),  # many features
+        (2500, 600, 10.0, PrimalDualNewton),
+    ],
+)
+def test_default_is_the_dual_where_rows_are_few_for_the_features_or_C_is_modest(n, d, C, kind, form):
+    X = np.random.default_rng(0).standard_normal((n, d))
+    problem = softmax_problem(form(X), np.arange(n) % 10, C=C, penalty=L2(1.0))
     chosen = find_solver("auto", problem)
     assert isinstance(chosen, kind)
     if kind is HandOver:

@@ -36,12 +36,18 @@ class AutoTuning(NamedTuple):
     # from 2.3e7 on it takes 1.3 to 2 times as long on ARM (segment, avila), and 0.5 to 0.8 times on x86.
     most_multiplied: float = 5.5e7
     most_modelled: float = 2e7  # the same for one column in a trace ball: as fast on wdbc and splice, not on a1a
-    # Mean C_i |x_i|^2 / ridge from which on primal-dual steps go further, and the features up to which newton_cg is as
-    # good, as it has a matrix per class; by hand, on mnist and isolet, avila and poker.
+    # Mean C_i |x_i|^2 / ridge from which on primal-dual steps go further, with two classes and with more, and the
+    # features up to which newton_cg is as good, as it has a matrix per class; on mnist, isolet, avila, poker and data
+    # that were drawn: leaves100 at C = 100 takes 0.3 s where newton_cg takes 1.8, codes of categories 0.1 to 0.7 of it.
     steep: float = 5e4
+    steep_of_many: float = 500.0
     few_features: int = 50
-    # The same up to which dual descent is faster than both, with three and more classes; three to ten times on mnist,
-    # isolet and smoothed digits at C = 0.01 .. 1, twice on sparse dna and leaves, six times on sparse mnist.
+    # Three and more classes: rows for each feature, and steepness, up to which dual descent is the fastest (isolet at
+    # C = 1 to 1000: 0.3 s, the others 1 to 2), and the same of many features whatever the rows are (mnist: three to ten
+    # times as fast up to C = 1). Of more rows and fewer features it takes 2 to 20 times as long as the others.
+    rows_of_dual: float = 4.0
+    steepest_of_dual: float = 3e5
+    features_of_dual: int = 500
     gentle: float = 1e3
     # A squared hinge of sparse rows that are not wide: passes over the dual, how many times their work Newton's method
     # may take (its products are of many rows at once), and the entries below which steps take as long as their calls.
@@ -134,11 +140,11 @@ def _by_name(name: str, problem: Any) -> Any:
 def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
     """Name the solver for a ridge: Newton's method, with the whole Hessian where it is small; the dual where X is wide.
 
-    Three and more classes go to the dual as well where C is modest, as passes over it then are few.
-    Raw features and large C, which make Newton's method stall, go to primal and dual together (mnist as 0..255: 1e7,
-    where standardised sets have 10 to 1e4 at C = 1). The Hessian takes n unknowns^2 multiplications, or with two
-    classes and sparse rows n times their nonzero numbers squared; solving takes unknowns^3 / 3. There are no more
-    unknowns per class than samples.
+    Three and more classes go to the dual as well where rows are few for their features, as classes then are apart, or
+    features many and C modest: passes over it then are few. Raw features and large C, which make Newton's method stall,
+    go to primal and dual together (mnist as 0..255: 1e7, where standardised sets have 10 to 1e4 at C = 1). The Hessian
+    takes n unknowns^2 multiplications, or with two classes and sparse rows n times their nonzero numbers squared;
+    solving takes unknowns^3 / 3. There are no more unknowns per class than samples.
     """
     n, d = problem.X.shape
     is_sparse = not isinstance(problem.X, np.ndarray)
@@ -153,9 +159,13 @@ def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
     if min(n, d) <= tuning.few_features or problem.ridge == 0.0:
         return "newton_cg"
     steepness = problem.C @ row_squares(problem.X) / (problem.ridge * n)
-    if steepness <= tuning.gentle and not problem.is_pinned:
+    if problem.is_pinned:
+        return "primal_dual_newton" if steepness >= tuning.steep else "newton_cg"
+    if n <= tuning.rows_of_dual * d and steepness <= tuning.steepest_of_dual:
         return "dual_descent"
-    return "primal_dual_newton" if steepness >= tuning.steep else "newton_cg"
+    if d >= tuning.features_of_dual and steepness <= tuning.gentle:
+        return "dual_descent"
+    return "primal_dual_newton" if steepness >= tuning.steep_of_many else "newton_cg"
 
 
 def fastest_kernel_hinge(problem: Any) -> str:
