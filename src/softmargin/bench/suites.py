@@ -142,6 +142,7 @@ SUITES: dict[str, tuple[Script, ...]] = {
     ),
     "migration": (
         _script("fits", "one line of scikit-learn ported to ours", "races/migration.py -o {out}/migration.jsonl"),
+        _script("drawn", "the same on drawn data", "races/drawn.py --draws 80 -o {out}/drawn.jsonl"),
         _script(
             "streams",
             "partial_fit beside SGDClassifier",

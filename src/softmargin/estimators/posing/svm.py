@@ -28,7 +28,7 @@ from softmargin.core.parameters import Number, OneOf, Truth, checked
 from softmargin.kernels import Linear
 from softmargin.losses import LOSSES
 from softmargin.matrices.gram import Gram
-from softmargin.matrices.operator import Canonical, canonical, with_constant
+from softmargin.matrices.operator import Canonical, canonical, thinned, with_constant
 from softmargin.matrices.origin import NOWHERE, Origin, moved, near_zero
 from softmargin.matrices.pair_gram import PairGram
 from softmargin.problems import (
@@ -166,7 +166,7 @@ class SvmData(NamedTuple):
 def linear_problem(data: SvmData) -> Any:
     """Build the problem of a linear SVM."""
     data.settings.check(data.n_classes)
-    X = canonical(data.X)
+    X = thinned(canonical(data.X))
     if data.has_pairs:
         return _linear_pairs(X, data)
     if data.settings.is_squared or data.settings.is_free:
