@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from softmargin.data import blobs
-from softmargin.losses.entrywise import ENTRYWISE, Hinge, Logistic, Squared, SquaredHinge
+from softmargin.losses.entrywise import ENTRYWISE, Hinge, Logistic, SmoothHinge, Squared, SquaredHinge
 from softmargin.losses.joint import JOINT
 from softmargin.losses.multinomial import one_hot
 from softmargin.losses.smoothed import bent, curvature_diagonal, curvature_times
@@ -134,6 +134,15 @@ def test_smooth_losses_reach_the_local_optimum(loss, penalty, is_free):
     local = Penalized(X, target, loss=form.loss, penalty=penalty, weights=WEIGHTS, fit_intercept=is_free)
     best = solve(local, PenalizedGradient(), stop=Stop(1e-9, 100_000)).certificate.primal
     assert [result.certificate.primal for result in results] == pytest.approx([best] * len(results), rel=2e-8)
+
+
+def test_a_model_without_curvature_is_minimised():
+    """At zero all rows lie on the linear piece of the loss; the eigenvalues of so large a matrix are left to ARPACK."""
+    rng = np.random.default_rng(0)
+    rows, y = rng.standard_normal((200, 80)), rng.random(200) < 0.5
+    problem = PenalizedSum(LocalBlocks([Block(rows, y, np.ones(200))]), Form(SmoothHinge(), 1), L1(1e-6))
+    result = solve(problem, SummedProxNewton(), stop=Stop(1e-3, 3), rng=0)
+    assert np.isfinite(result.certificate.primal)
 
 
 @pytest.mark.parametrize("name", ["multinomial", "free hinge", "weston_watkins"])

@@ -25,6 +25,7 @@ from sklearn.svm import LinearSVC as SklearnLinearSVC
 
 from softmargin import L1BallRegressor, LinearSVC, certify, read_liblinear
 from softmargin.data import blobs
+from softmargin.run.watchers import EarlyStop
 
 N, D = 60, 6
 RNG = np.random.default_rng(0)
@@ -123,6 +124,16 @@ def test_classifiers_by_stochastic_gradients(loss, penalty, k):
     assert certificate.bound <= optimum * (1 + 1e-6)
     W.value, b.value = model.coef_.T, model.intercept_[None, :]
     assert certificate.primal == pytest.approx(value.value, rel=1e-8)  # some diverge, and scores cancel
+
+
+@unfinished
+@pytest.mark.parametrize("penalty", ["l2", "l1", "elasticnet"])
+def test_hinges_with_weak_penalties_take_few_steps(penalty):
+    """Gradient steps at narrow widths, and descent by pairs at a large C, make thousands for each class."""
+    y = np.digitize(Y[:30, 0], np.quantile(Y[:30, 0], [0.3, 0.7]))
+    model, steps = SGDClassifier(penalty=penalty, alpha=1e-5, random_state=0).fit(X[:30], y), []
+    certify(model, X[:30], y, watchers=[EarlyStop(lambda progress: steps.append(progress.iteration))])
+    assert 0 < max(steps) <= 60
 
 
 @pytest.mark.parametrize("k", [2, 3])

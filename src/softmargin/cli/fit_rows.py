@@ -10,6 +10,7 @@ from softmargin.cli import rows, saving
 from softmargin.cli.choices import REGRESSORS
 from softmargin.cli.show import note
 from softmargin.core.errors import DataError
+from softmargin.core.memory import check_weights_fit
 from softmargin.data import Dataset
 from softmargin.features.scaling import Scaling, check_lengths, fit_scaling, unscaled_note
 
@@ -34,6 +35,8 @@ def load(args: Namespace) -> Rows:
     """Return training and test rows."""
     is_number = args.model in REGRESSORS
     dataset = rows.load_rows(args, args.data, is_number=is_number)
+    n_classes = 1 if is_number or args.model == "kernel-svc" else len(np.unique(dataset.y))
+    check_weights_fit(dataset.X.shape[1], n_classes, 4 if args.float32 else 8)
     if args.test is not None:
         X, y, tested_on = rows.load_test_rows(args, is_number=is_number, columns=dataset.columns)
         trained_on = rows.which_rows(dataset, len(dataset.y), "all" if dataset.X_test is None else "train")

@@ -13,10 +13,10 @@ from softmargin.cli import fit_rows, models, rows, saving
 from softmargin.cli.choices import REGRESSORS
 from softmargin.cli.exit_codes import INTERRUPTED, NOT_CERTIFIED
 from softmargin.cli.outcome import Outcome, report
-from softmargin.cli.show import in_options, note, status_line, wants_progress, warn
+from softmargin.cli.show import in_options, note, wants_progress, warn
 from softmargin.core.errors import DataError
 from softmargin.data import Dataset
-from softmargin.estimators.posing.advice import advice_for
+from softmargin.estimators.posing.advice import advice_for, meaning_of
 from softmargin.estimators.posing.auto import find_solver
 from softmargin.estimators.posing.fit import fit_problem
 from softmargin.estimators.posing.kernels import KernelTask
@@ -53,7 +53,8 @@ def run(args: Namespace) -> int:
     result, prepare_seconds = _fit(args, problem, solver, resume)
     if result.status is Status.FAILED:
         raise DataError(
-            f"{dataset.name}: training {status_line(result.status)} --normalize maxabs scales the features."
+            f"{dataset.name}: training failed. {in_options(meaning_of(result, problem))} --normalize maxabs scales the "
+            "features."
         )
     if task is not None:
         result = result._replace(certificate=task.named(result.certificate))

@@ -65,15 +65,24 @@ class _Clipped:
         return np.asarray(sign * np.clip(y, self.compiled.low, self.compiled.high))
 
 
+@dataclass(frozen=True)
 class SmoothHinge(_Clipped):
-    """The hinge with a rounded corner: linear below the margin 0, quadratic up to 1."""
+    """The hinge with its corner rounded off over a width, times that width: quadratic from the margin 1 - width to 1.
 
-    compiled: ClassVar = PiecewiseQuadratic(-1.0, 0.0, is_margin=True)
+    Over its width it rises to the hinge as the width falls, by half of it at most: lower bounds are those of the hinge.
+    """
+
+    width: float = 1.0
+
+    @property
+    def compiled(self) -> PiecewiseQuadratic:  # type: ignore[override]
+        """The same for compiled loops."""
+        return PiecewiseQuadratic(-self.width, 0.0, is_margin=True)
 
     def value(self, scores: Array, target: Array) -> Array:
         """Return f."""
-        w: Array = np.minimum(target * scores, 1.0)
-        return np.where(w < 0.0, 0.5 - w, 0.5 * (1.0 - w) ** 2)
+        short: Array = np.maximum(1.0 - target * scores, 0.0)
+        return np.where(short > self.width, self.width * (short - 0.5 * self.width), 0.5 * short**2)
 
 
 class SquaredHinge(_Clipped):
@@ -164,53 +173,35 @@ class Logistic:
 
 @dataclass(frozen=True)
 class Hinge:
-    """The hinge, its corner rounded off over a width; at width 0 the hinge itself, which no smooth method minimises.
+    """The hinge, whose corner no smooth method minimises."""
 
-    It rises as the width falls, by half of it at most: a lower bound at any width is one for the hinge.
-    """
-
-    width: float = 0.0
+    curvature: float = np.inf
     steepest: float = 1.0
     is_margin: bool = True
 
     is_joint: ClassVar = False
-
-    @property
-    def curvature(self) -> float:
-        """The bound on the second derivative."""
-        return 1.0 / self.width if self.width > 0.0 else np.inf
-
-    @property
-    def dual_curvature(self) -> float:
-        """The bound on the second derivative of the conjugate."""
-        return self.width
+    dual_curvature: ClassVar = 0.0
 
     def value(self, scores: Array, target: Array) -> Array:
         """Return f."""
-        short = np.maximum(1.0 - target * scores, 0.0)
-        if self.width == 0.0:
-            return short
-        return np.where(short < self.width, short**2 / (2.0 * self.width), short - 0.5 * self.width)
+        return np.maximum(1.0 - target * scores, 0.0)
 
     def slope(self, scores: Array, target: Array) -> Array:
-        """Return df/ds."""
-        short = 1.0 - target * scores
-        return np.asarray(-target * (np.clip(short / self.width, 0.0, 1.0) if self.width > 0.0 else short > 0.0))
+        """Return df/ds, 0 at the corner."""
+        return np.asarray(-target * (target * scores < 1.0))
 
     def bend(self, scores: Array, target: Array) -> Array:
         """Return the second derivative, where there is one."""
-        short = 1.0 - target * scores
-        return np.where((short > 0.0) & (short < self.width), self.curvature, 0.0)
+        return np.zeros(np.broadcast_shapes(np.shape(scores), np.shape(target)))
 
     def conjugate(self, u: Array, target: Array) -> Array:
         """Return f*."""
         y = target * u
-        return np.where((y >= -1.0) & (y <= 0.0), y + 0.5 * self.width * y**2, np.inf)
+        return np.where((y >= -1.0) & (y <= 0.0), y, np.inf)
 
     def dual_step(self, u: Array, scores: Array, target: Array, r: Array | float) -> Array:
         """Return the dual step of length r from u."""
-        y = (target * u + r * (target * scores - 1.0)) / (1.0 + r * self.width)
-        return np.asarray(target * np.clip(y, -1.0, 0.0))
+        return np.asarray(target * np.clip(target * u + r * (target * scores - 1.0), -1.0, 0.0))
 
 
 ENTRYWISE: dict[str, EntrywiseLoss] = {

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from softmargin.core.memory import machine_bytes
+
 __all__ = ["machine_facts"]
 
 PACKAGES = (
@@ -50,9 +52,8 @@ def _cpu() -> str:
 
 def _memory() -> float | None:
     """Return gigabytes, or None where the system does not say."""
-    with contextlib.suppress(ValueError, OSError, AttributeError):
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    return None
+    found = machine_bytes()
+    return None if found is None else round(found / 2**30, 1)
 
 
 def _version(package: str) -> str | None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import Certificate, duality_gap, summed
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.rounding import Rounded
-from softmargin.estimators.certify.one_vs_rest import BINARY_LOSSES, certify_one_vs_rest
+from softmargin.estimators.certify.one_vs_rest import BINARY_LOSSES, FEW_FEATURES, certify_one_vs_rest
 from softmargin.estimators.certify.regression import sgd_ratio
 from softmargin.estimators.certify.training import Training
 from softmargin.estimators.posing.fit import loss_prices
@@ -118,7 +118,8 @@ def certify_linear(model: Any, training: Training, multiclass: str | None, loss:
     coef, intercept = dense(model.coef).astype(np.float64, copy=False), model.intercept
     fit_intercept = info.get("fit_intercept", bool(intercept.any()))
     scaling = float(info.get("intercept_scaling", 1.0))
-    is_svm = charge in HINGES and l1_ratio == 0.0
+    is_free_hinge = (name, charge, fit_intercept) == ("one_vs_rest", "hinge", "free")
+    is_svm = charge in HINGES and l1_ratio == 0.0 and not (is_free_hinge and X.shape[1] <= FEW_FEATURES)
     if fit_intercept and fit_intercept != "free" and not _is_ours(info):
         fit_intercept = "penalized"
     if not is_svm and fit_intercept == "penalized":

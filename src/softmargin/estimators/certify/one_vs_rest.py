@@ -14,17 +14,23 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import Certificate, summed
 from softmargin.estimators.certify.training import Training
 from softmargin.estimators.posing.svm import SvmData, SvmSettings
-from softmargin.losses.entrywise import ENTRYWISE, Hinge
+from softmargin.losses.entrywise import ENTRYWISE, Hinge, SmoothHinge
 from softmargin.matrices.origin import near_zero
 from softmargin.penalties import ElasticNet
 from softmargin.problems import BallPoint, Penalized, softmax_problem
+from softmargin.problems.block_rows import Block, Form
+from softmargin.problems.blocks import LocalBlocks
+from softmargin.problems.summed import PenalizedSum
+from softmargin.run import Result, Status
 
-__all__ = ["BINARY_LOSSES", "certify_one_vs_rest"]
+__all__ = ["BINARY_LOSSES", "FEW_FEATURES", "certify_one_vs_rest"]
 
 Array = NDArray[Any]
 BINARY_LOSSES = ("hinge", "squared_hinge", "logistic")
-_WIDTHS = (0.1, 0.01, 1e-3, 1e-4)  # over which the corner of a hinge is rounded off, one after the other; by hand
+_WIDTHS = (1.0, 0.1, 0.01, 1e-3, 1e-4)  # over which the corner of a hinge is rounded off, one after the other; by hand
 _SHARE = 0.1  # relative gap, in widths, to which each of them is solved; by hand
+FEW_FEATURES = 300  # up to which hinges are solved by Newton's methods, whose models have a square of these; by hand
+_MOST_STEPS = 50  # of these for one width: 2 to 30 in most cases; by hand
 
 
 def certify_one_vs_rest(
@@ -62,25 +68,46 @@ def _certified_hinge(
 ) -> Certificate:
     """Certify by dual points of hinges with a round corner, which are its own too: maths: penalised losses, eq. 3."""
 
-    def problem(width: float) -> Penalized:
-        hinge = Hinge(width)
-        return Penalized(X, target, loss=hinge, penalty=penalty, weights=prices, fit_intercept=has_bias)
+    def problem(loss: Any, weights: Array) -> Penalized:
+        return Penalized(X, target, loss=loss, penalty=penalty, weights=weights, fit_intercept=has_bias)
 
-    hinge = problem(0.0)
+    hinge = problem(Hinge(), prices)
     point = hinge.point_of(*point[:2])
     certificate = hinge.certificate(point)
+    if penalty.l1 == 0.0:
+        return certificate.with_bound(training.bound(_over_a_block(hinge)))
     start: Any = None
     for width in _WIDTHS:
         if certificate.meets(training.stop.tol):
             break
-        smooth = problem(width)
+        smooth = problem(SmoothHinge(width=width), prices / width)
         part = training.among(len(_WIDTHS))
         stop = part.stop._replace(tol=max(part.stop.tol, _SHARE * width))
-        start = part._replace(stop=stop).run(smooth, start).point
+        result = _minimised(part._replace(stop=stop), smooth, start)
+        start = result.point
         scores = smooth.scores(start.weights)
         U = smooth.dual_point(scores, smooth.best_intercept(scores, start.intercept))
-        certificate = certificate.with_bound(hinge.dual(U).lower)
+        certificate = certificate.with_bound(hinge.dual(U / width).lower)
         # The weights found show how far the bound itself may be off.
-        if (hinge.primal(start).upper - certificate.bound) <= training.stop.tol * certificate.primal:
+        is_tight = (hinge.primal(start).upper - certificate.bound) <= training.stop.tol * certificate.primal
+        if is_tight or result.status is Status.MAX_ITER:
             break
     return certificate
+
+
+def _minimised(training: Training, smooth: Penalized, start: BallPoint | None) -> Result:
+    """Minimise a smooth problem of one column from a point, by Newton's method where features are few."""
+    if smooth.shape[0] > FEW_FEATURES:
+        return training.run(smooth, start)
+    block = _over_a_block(smooth)
+    init = None if start is None else block.warm_point(start.weights.T, start.intercept)
+    result = training._replace(stop=training.stop._replace(max_iter=_MOST_STEPS)).run(block, init)
+    coef, intercept = block.coef_and_intercept(result.point)
+    return result._replace(point=BallPoint(coef.T, intercept))
+
+
+def _over_a_block(problem: Penalized) -> PenalizedSum:
+    """Return a problem of one column in the form for which there are Newton's methods."""
+    block = Block(problem.X, problem.target[:, 0] > 0.0, problem.weights)
+    form = Form(problem.loss, 1, float(problem.fit_intercept), problem.fit_intercept)
+    return PenalizedSum(LocalBlocks([block]), form, problem.penalty)

@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from softmargin.backends.arrays import is_dask, is_foreign, on_host
 from softmargin.core.certificate import Certificate
+from softmargin.core.memory import check_weights_fit
 from softmargin.core.parameters import check_all
 from softmargin.core.threads import shared_interruption, threads
 from softmargin.core.warn import warn_caller
@@ -221,7 +222,11 @@ class CertifiedEstimator(Looks, FoldStarts, CallbackSupportMixin, BaseEstimator)
                 return self._train(data, posed, checkpoint)
             if self._is_summed_there and (is_foreign(X) or self.device is not None):
                 return self._train(*self._posed_there(X, y, sample_weight), checkpoint)
-            return self._train(self._checked(self._placed(X), y, sample_weight), checkpoint=checkpoint)
+            data = self._checked(self._placed(X), y, sample_weight)
+            # A kernel works on one row of X at a time.
+            n_classes = 1 if data.classes is None or hasattr(self, "kernel") else len(data.classes)
+            check_weights_fit(data.X.shape[1], n_classes, data.X.dtype.itemsize)
+            return self._train(data, checkpoint=checkpoint)
 
     def _posed_there(self, X: Any, y: Any, sample_weight: Any) -> tuple[Data, Posed]:
         """Check data on a device, or move them there, and pose their problem."""

@@ -5,7 +5,7 @@ from typing import Any
 from sklearn.exceptions import ConvergenceWarning
 
 from softmargin.core.warn import warn_caller
-from softmargin.estimators.posing.advice import advice_for
+from softmargin.estimators.posing.advice import advice_for, meaning_of
 from softmargin.run import Status
 
 __all__ = [
@@ -48,7 +48,7 @@ def not_certified(result: Any, tol: float, problem: Any = None) -> str:
     """Return the sentences: how far a run came, and what would help it."""
     return (
         f"stopped after {_passes(result.n_iter)} with {_amount(result.certificate)}, above tol {tol:.1e}. "
-        f"{result.status.sentence} {advice_for(result, tol, problem)}"
+        f"{meaning_of(result, problem)} {advice_for(result, tol, problem)}"
     ).rstrip()
 
 

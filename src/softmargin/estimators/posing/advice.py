@@ -8,7 +8,7 @@ import numpy as np
 from softmargin.run import Result, Status
 from softmargin.solvers.hand_over import distance_of, steps_left
 
-__all__ = ["AdviceTuning", "advice_for"]
+__all__ = ["AdviceTuning", "advice_for", "meaning_of"]
 
 
 class AdviceTuning(NamedTuple):
@@ -30,6 +30,18 @@ def advice_for(result: Result, tol: float, problem: Any = None) -> str:
         return ""
     found = [_distance(result, tol), None if problem is None else _scales(problem)]
     return " ".join(sentence for sentence in found if sentence)
+
+
+def meaning_of(result: Result, problem: Any = None) -> str:
+    """Return the sentence of the status; of a failure by a kernel that is none, one that names it."""
+    gram = getattr(problem, "gram", None)
+    if result.status is not Status.FAILED or gram is None or not (eigenvalue := gram.negative_eigenvalue()) < 0.0:
+        return result.status.sentence
+    return (
+        f"The objective is not bounded, or not a finite number: the {gram.kernel.name} kernel is not positive "
+        f"semi-definite (an eigenvalue is at most {eigenvalue:.2g}). Use another kernel or other parameters of it; "
+        "dual variables are bounded with loss='hinge', and not with the squared hinge."
+    )
 
 
 def _distance(result: Result, tol: float) -> str:

@@ -293,7 +293,9 @@ class SummedProxNewton(Resumable):
 
 
 def _largest(M: Array) -> float:
-    """Return the largest eigenvalue, or a little more."""
+    """Return the largest eigenvalue, or a little more; of zero, where no row is at a bend of its loss, zero."""
+    if not M.any():
+        return 0.0
     if len(M) <= SMALL:
         return float(np.linalg.eigvalsh(M)[-1])
     found = eigsh(M, k=1, tol=NEARLY, v0=np.ones(len(M)), return_eigenvectors=False)
