@@ -254,7 +254,7 @@ def test_default_is_the_whole_hessian_where_that_is_small(n, d, k, density, kind
         (200, 60, 1.0, HandOver),  # few rows for the features
         (200, 60, 1e3, HandOver),
         (200, 60, 1e5, PrimalDualNewton),
-        (300, 60, 1.0, NewtonCG),
+        (600, 60, 1.0, NewtonCG),
         (300, 60, 100.0, PrimalDualNewton),
         (2500, 600, 1.0, HandOver),  # many features
         (2500, 600, 10.0, PrimalDualNewton),
@@ -267,6 +267,12 @@ def test_default_is_the_dual_where_rows_are_few_for_the_features_or_C_is_modest(
     assert isinstance(chosen, kind)
     if kind is HandOver:
         assert (type(chosen.first), type(chosen.then)) == (SoftmaxDualDescent, NewtonCG)
+
+
+def test_default_is_the_dual_where_classes_have_few_rows_for_the_features_and_C_is_modest():
+    X = np.random.default_rng(0).standard_normal((600, 60))
+    for k, C, kind in ((60, 1.0, HandOver), (30, 1.0, NewtonCG), (60, 100.0, PrimalDualNewton)):
+        assert isinstance(find_solver("auto", softmax_problem(X, np.arange(600) % k, C=C, penalty=L2(1.0))), kind)
 
 
 def test_default_without_a_ridge_is_damped_conjugate_gradients():
