@@ -254,6 +254,7 @@ def test_default_is_the_whole_hessian_where_that_is_small(n, d, k, density, kind
         (200, 60, 1.0, HandOver),  # few rows for the features
         (200, 60, 1e3, HandOver),
         (200, 60, 1e5, PrimalDualNewton),
+        (600, 60, 0.1, HandOver),  # a small C
         (600, 60, 1.0, NewtonCG),
         (300, 60, 100.0, PrimalDualNewton),
         (2500, 600, 1.0, HandOver),  # many features

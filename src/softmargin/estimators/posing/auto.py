@@ -50,6 +50,7 @@ class AutoTuning(NamedTuple):
     steepest_of_dual: float = 3e5
     features_of_dual: int = 500
     gentle: float = 1e3
+    gentlest: float = 30.0  # the same of fewer features: optdigits, 64 features, at C = 0.01 to 0.5
     # A squared hinge of sparse rows that are not wide: passes over the dual, how many times their work Newton's method
     # may take (its products are of many rows at once), and the entries below which steps take as long as their calls.
     passes: float = 60.0
@@ -164,7 +165,7 @@ def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
         return "primal_dual_newton" if steepness >= tuning.steep else "newton_cg"
     if n <= tuning.rows_of_dual * d and steepness <= tuning.steepest_of_dual:
         return "dual_descent"
-    if d >= tuning.features_of_dual and steepness <= tuning.gentle:
+    if steepness <= (tuning.gentle if d >= tuning.features_of_dual else tuning.gentlest):
         return "dual_descent"
     if steepness >= tuning.steep_of_many:
         return "primal_dual_newton"
