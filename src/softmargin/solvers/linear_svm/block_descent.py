@@ -12,6 +12,7 @@ move twice in a row leave the set early, and so do tiles. The next full pass vis
 out for good. No visit lowers the dual value: the bound never falls. The start has samples that are equal but for their
 labels raised (``common.contradictions``), which no visit to one of them can do.
 
+Two classes have one variable a row and one column of weights (``_two_classes``).
 Several threads visit a working set of dense rows on the square of their inner products (``_set_square``).
 After every few passes comes a step to the best point in the span of the moves of the passes before (``_span``).
 
@@ -93,7 +94,7 @@ class DualBlockDescentTuning(NamedTuple):
 class DescentState:
     """Arrays and plain numbers, which a checkpoint holds, and scratch."""
 
-    alpha: Array  # (n * k,)      k padded
+    alpha: Array  # (n * k,)      k padded; 1 for two classes
     weights: Array  # ((d + 1) * k,)
     order: Array  # (n,) samples; the first n_open can move, the first n_active are in the working set
     gaps: Array  # (n,) gap of each row when last visited, 0 where it did not move
