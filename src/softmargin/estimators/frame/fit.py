@@ -223,9 +223,10 @@ class CertifiedEstimator(Looks, FoldStarts, CallbackSupportMixin, BaseEstimator)
             if self._is_summed_there and (is_foreign(X) or self.device is not None):
                 return self._train(*self._posed_there(X, y, sample_weight), checkpoint)
             data = self._checked(self._placed(X), y, sample_weight)
-            # A kernel works on one row of X at a time.
-            n_classes = 1 if data.classes is None or hasattr(self, "kernel") else len(data.classes)
-            check_weights_fit(data.X.shape[1], n_classes, data.X.dtype.itemsize)
+            if not is_foreign(data.X):
+                # A kernel works on one row of X at a time.
+                n_classes = 1 if data.classes is None or hasattr(self, "kernel") else len(data.classes)
+                check_weights_fit(data.X.shape[1], n_classes, data.X.dtype.itemsize)
             return self._train(data, checkpoint=checkpoint)
 
     def _posed_there(self, X: Any, y: Any, sample_weight: Any) -> tuple[Data, Posed]:
