@@ -471,3 +471,9 @@ def test_sparse_rows_with_many_features_for_them_go_to_the_dual_whose_finisher_c
         assert find_solver("auto", as_array) == PrimalNewton()
     assert finisher_of(squared_hinges(*wide).parts[0], "dual_descent").support > 0.0
     assert finisher_of(squared_hinges(*long).parts[0], "dual_descent").support == 0.0
+
+
+def test_a_squared_hinge_is_looked_at_later_as_its_primal_value_swings():
+    few, tuning = {"first": Idle(), "then": Second(), "patience": 3.0}, HandOverTuning()
+    assert HandOver(**few).first_look == 3
+    assert HandOver(**few, support=0.1).first_look == tuning.fewest_of_squares > tuning.fewest

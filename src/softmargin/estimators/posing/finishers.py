@@ -78,7 +78,7 @@ class FinisherTuning(NamedTuple):
     steepest: float = 1e12
     passes: float = 0.002  # of block descent per unit of C |x|^2: the least that was seen, w8a at C = 1000
     scattered: float = 25.0  # of a number of a row in dual descent, of which a visit makes two; timings on news20
-    solves: float = 5.0  # of Newton's method from a point of dual descent to 1e-3: 4 to 8 on news20 and tdt2
+    solves: float = 12.0  # of Newton's method from a point of dual descent to 1e-3: 4 to 8, 34 on news20 at C = 100
     # Share of the samples in its systems: 0.03 to 0.15 on news20 and tdt2, raw, at C = 1 and 100, more on texts drawn
     # with few words, so that what descent finds counts where it is more.
     support: float = 0.1
