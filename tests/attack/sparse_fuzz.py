@@ -88,7 +88,7 @@ def doors(rng):
     import softmargin as sm
     from softmargin.data import write_libsvm
     from softmargin.features import RandomBinning
-    from softmargin.matrices.operator import canonical
+    from softmargin.matrices.forms import canonical
 
     X, y, two = sound_matrix(rng, "csr"), np.arange(N) % 3, np.arange(N) % 2
     few = {"max_iter": 5, "random_state": 0}

@@ -17,7 +17,7 @@ from attack import sparse_fuzz
 from softmargin import KernelSVC, LinearSVC
 from softmargin.core.errors import DataError
 from softmargin.core.sparse import checked_sparse
-from softmargin.matrices.operator import canonical
+from softmargin.matrices.forms import canonical
 
 COUNT = int(os.environ.get("SOFTMARGIN_ATTACK", "20000"))
 SEED = int(os.environ.get("SOFTMARGIN_ATTACK_SEED", "0"))

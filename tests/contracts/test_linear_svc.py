@@ -17,7 +17,7 @@ from sklearn.svm import LinearSVC as SklearnLinearSVC
 from softmargin import DualBlockDescent, KernelSVC, LinearModel, LinearSVC, NotCertifiedWarning, certify, load_model
 from softmargin.core.errors import IncompatibleError
 from softmargin.data import blobs
-from softmargin.matrices.operator import thinned
+from softmargin.matrices.forms import thinned
 from softmargin.solvers.names import choices
 
 ALL = pytest.mark.parametrize(

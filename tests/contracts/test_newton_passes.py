@@ -6,8 +6,8 @@ from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_matrix
 
 from softmargin.kernels import Linear
+from softmargin.matrices.forms import is_thin
 from softmargin.matrices.gram import Gram
-from softmargin.matrices.operator import is_thin
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems import L2SVM
 from softmargin.solvers.common.hinge_newton import exact_step

@@ -19,7 +19,8 @@ from softmargin.backends.lanes import any_nonzero, largest, load, maximum, point
 from softmargin.core.errors import DataError
 from softmargin.core.rounding import column_roundings, column_sums, gamma
 from softmargin.matrices import operator
-from softmargin.matrices.operator import Canonical, canonical, matmul, rmatmul, row_blocks, row_slices, sum_roundings
+from softmargin.matrices.forms import Canonical, canonical
+from softmargin.matrices.operator import matmul, rmatmul, row_blocks, row_slices, sum_roundings
 from softmargin.matrices.rows import are_ascending, as_rows, fill_scaled, squared_norms
 
 N, D = 6, 11

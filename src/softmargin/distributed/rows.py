@@ -19,7 +19,7 @@ from softmargin.core.parameters import as_numbers
 from softmargin.core.pieces import Array
 from softmargin.distributed.blocks import DaskBlocks
 from softmargin.distributed.tasks import Shared, computed, quiet, shared, task
-from softmargin.matrices.operator import canonical
+from softmargin.matrices.forms import canonical
 from softmargin.problems.block_rows import Block
 
 __all__ = ["LABELS", "DaskRows", "checked_rows"]

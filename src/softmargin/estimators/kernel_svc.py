@@ -27,8 +27,8 @@ from softmargin.estimators.posing.scs_stream import stream_of
 from softmargin.estimators.posing.stream import KernelStream
 from softmargin.estimators.posing.svm import cache_megabytes
 from softmargin.kernels import Points
+from softmargin.matrices.forms import canonical
 from softmargin.matrices.gram import Gram
-from softmargin.matrices.operator import canonical
 from softmargin.models import KernelExpansion, OneVsOne
 from softmargin.problems import EveryPair, Expansion
 from softmargin.run import Status

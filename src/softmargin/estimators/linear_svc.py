@@ -11,7 +11,8 @@ from softmargin.estimators.frame.spelling import SOLVED_EITHER_WAY, also
 from softmargin.estimators.frame.stream import LinearStreamClassifier
 from softmargin.estimators.frame.svm import SvmClassifier
 from softmargin.estimators.posing.svm import linear_problem, streamed_problem
-from softmargin.matrices.operator import canonical, row_squares
+from softmargin.matrices.forms import canonical
+from softmargin.matrices.operator import row_squares
 from softmargin.models import LinearOneVsOne
 from softmargin.problems import EveryPair
 

@@ -19,7 +19,8 @@ from softmargin.estimators.posing.parameters import PARAMETERS
 from softmargin.estimators.posing.softmax import convex_relative, pinned_column, priced_penalty, without_ridge
 from softmargin.estimators.softmax_regression import SoftmaxRegression
 from softmargin.losses.multinomial import one_hot, softmax
-from softmargin.matrices.operator import canonical, rmatmul
+from softmargin.matrices.forms import canonical
+from softmargin.matrices.operator import rmatmul
 from softmargin.problems import softmax_problem
 
 __all__ = ["SoftmaxPath", "grid_of", "softmax_path"]

@@ -7,29 +7,21 @@ The augmented matrix is [X, bias]: every sample has one constant feature (0 wher
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
-from softmargin.core.errors import DataError
 from softmargin.core.rounding import PIECE, TINY, column_roundings, column_sums, piece_roundings, pieces
-from softmargin.core.sparse import checked_sparse
 from softmargin.core.threads import n_threads, row_shares, spread
 from softmargin.kernels.points import square_rows
 
 __all__ = [
-    "FEW",
     "SCATTERED",
-    "Canonical",
     "Operator",
     "add_adjoint_product",
     "adjoint_product",
-    "canonical",
     "column_norms",
-    "is_thin",
-    "laid_out",
     "longest_row",
     "matmul",
     "numbers_per_row",
@@ -41,23 +33,14 @@ __all__ = [
     "row_squares",
     "score_roundings",
     "sum_roundings",
-    "thinned",
-    "with_constant",
 ]
 
 Array = NDArray[Any]
 _BLOCK_NUMBERS = 1 << 17  # numbers of X processed at once: 1 MB in float64
-FEW = 1 << 22  # numbers of a sparse matrix that may become an array: 32 MB
 SUMMED_ROWS = 1 << 12  # rows summed at once: sums of sums have fewer roundings (maths: rounding, eq. 9)
 _BLOCK_WORTH = 8  # numbers of X in a block of rows, at least, for each number of the product that it adds; by hand
-# Share of the entries that are not zero up to which passes over rows, products and squares of CSR all take less time
-# than those of an array: they break even at 0.26, 0.12 and 0.34. Of smaller arrays the conversion takes longer.
-THINNED = 0.1
-LEAST_THINNED = 20_000
-LOOK = 64  # rows that are counted first
 SCATTERED = 8.5  # BLAS multiplications in the time of one that scatters its result; a ratio of timings
 _AHEAD = 8  # blocks that a thread computes before their results are used; by hand
-THIN = 0.2  # share of stored entries up to which a loop over these is faster than BLAS on all; by hand
 
 
 class Operator:
@@ -300,71 +283,3 @@ def longest_row(X: Any) -> int:
     if isinstance(X, Operator):
         return X.longest
     return int(X.shape[1] if isinstance(X, np.ndarray) else np.diff(X.indptr).max(initial=0))
-
-
-class Canonical(NamedTuple):
-    """A matrix that ``canonical`` has returned: it is not read again."""
-
-    X: Any
-
-
-def canonical(X: Any, *, is_checked: bool = False) -> Any:
-    """Return X as the solvers need it: C-ordered array or CSR, float32 or float64, sorted indices, no duplicate.
-
-    X that already is so is returned without a copy, an operator as it is. A damaged sparse matrix is refused: a
-    compiled loop would read beyond its arrays. ``is_checked`` says that ``checked_sparse`` has taken it.
-    """
-    if isinstance(X, Operator):
-        return X
-    if isinstance(X, Canonical):
-        return X.X
-    if isinstance(X, np.ndarray):
-        if X.ndim != 2:
-            raise DataError(f"X must be a matrix (2-D); found shape {X.shape}. Reshape it to (n_samples, n_features).")
-        dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        return np.ascontiguousarray(X, dtype=dtype)
-    X = (X if is_checked else checked_sparse(X)).tocsr()
-    if X.dtype not in (np.float32, np.float64):
-        X = X.astype(np.float64)
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
-
-
-def thinned(X: Any) -> Any:
-    """Return a large array of which few entries are not zero, such as codes of categories, as CSR; else X as it is.
-
-    A look at some rows says of most arrays that they are none of these.
-    """
-    if not isinstance(X, np.ndarray) or X.size < LEAST_THINNED:
-        return X
-    some = X[:: max(len(X) // LOOK, 1)]
-    if np.count_nonzero(some) > 1.5 * THINNED * some.size or np.count_nonzero(X) > THINNED * X.size:
-        return X
-    return csr_matrix(X)
-
-
-def with_constant(X: Any, value: float) -> Any:
-    """Return [X, value]: a constant column, whose weight is then penalised like every other."""
-    X = canonical(X)
-    n, d = X.shape
-    if isinstance(X, np.ndarray):
-        return np.hstack([X, np.full((n, 1), value, dtype=X.dtype)])
-    indptr = X.indptr + np.arange(n + 1, dtype=X.indptr.dtype)
-    is_old = np.ones(int(indptr[-1]), dtype=bool)
-    is_old[indptr[1:] - 1] = False
-    data, indices = np.full(len(is_old), value, dtype=X.dtype), np.full(len(is_old), d, dtype=X.indices.dtype)
-    data[is_old], indices[is_old] = X.data[: X.indptr[-1]], X.indices[: X.indptr[-1]]
-    return type(X)((data, indices, indptr), shape=(n, d + 1))
-
-
-def is_thin(X: Any, *, share: float = THIN, short: int = 0) -> bool:
-    """Say whether X is sparse with short rows: up to that share of all features, or ``short`` of them."""
-    return not isinstance(X, np.ndarray) and bool(X.nnz <= max(share * X.shape[1], short) * X.shape[0])
-
-
-def laid_out(X: Any, *, share: float = THIN, short: int = 0) -> Any:
-    """Return X as an array where it is small and not thin, else as it is."""
-    is_kept = isinstance(X, np.ndarray) or is_thin(X, share=share, short=short) or X.shape[0] * X.shape[1] > FEW
-    return X if is_kept else X.toarray()

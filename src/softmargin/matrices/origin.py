@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.core.rounding import TINY, gamma, norms
-from softmargin.matrices.operator import canonical
+from softmargin.matrices.forms import canonical
 from softmargin.sets import LowRank
 
 __all__ = ["NOWHERE", "FarColumns", "Moved", "Origin", "far_columns", "moved", "near_zero"]

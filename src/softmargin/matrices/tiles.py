@@ -22,9 +22,10 @@ from softmargin.kernels.points import (
     tile_shape,
 )
 from softmargin.kernels.rbf_loop import place_rbf_values, rbf_values
+from softmargin.matrices.forms import canonical
 from softmargin.matrices.gram_checks import checked_matrix
 from softmargin.matrices.kernel_matrix import KernelMatrix
-from softmargin.matrices.operator import canonical, row_norms
+from softmargin.matrices.operator import row_norms
 
 __all__ = ["THREAD_TILES", "TiledMatrix"]
 

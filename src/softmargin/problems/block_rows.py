@@ -15,7 +15,8 @@ from softmargin.core.pieces import Array
 from softmargin.losses.joint import labels_of
 from softmargin.losses.multinomial import one_hot
 from softmargin.losses.smoothed import Bent, bent, curvature_diagonal, curvature_times
-from softmargin.matrices.operator import numbers_per_row, row_slices, with_constant
+from softmargin.matrices.forms import with_constant
+from softmargin.matrices.operator import numbers_per_row, row_slices
 from softmargin.problems.checks import digest_of
 from softmargin.problems.linear_losses import LinearLosses
 

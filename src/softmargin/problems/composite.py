@@ -27,7 +27,8 @@ from softmargin.core.deadline import is_time_up, time_left
 from softmargin.core.errors import DataError
 from softmargin.core.rounding import SLACK, Rounded, gamma, norms
 from softmargin.losses.multinomial import softmax
-from softmargin.matrices.operator import canonical, longest_row, product, rmatmul, row_norms, sum_roundings
+from softmargin.matrices.forms import canonical
+from softmargin.matrices.operator import longest_row, product, rmatmul, row_norms, sum_roundings
 from softmargin.matrices.origin import Moved, moved
 from softmargin.models import LinearModel
 from softmargin.models.shapes import dense

@@ -26,8 +26,8 @@ from softmargin.core.rounding import UNIT, Rounded, gamma, total
 from softmargin.kernels import Points
 from softmargin.kernels.formulas import errors_of
 from softmargin.kernels.points import add_product, slices, tile_shape
+from softmargin.matrices.forms import canonical
 from softmargin.matrices.gram import Gram
-from softmargin.matrices.operator import canonical
 from softmargin.problems.checks import checked_prices, digest_of
 from softmargin.problems.margin_models import MarginModels, margin_gap
 

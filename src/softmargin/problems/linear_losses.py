@@ -21,7 +21,8 @@ from softmargin.core.rounding import SLACK, TINY, ULPS, UNIT, Rounded, column_ro
 from softmargin.losses.joint import checked_rows, labels_of, with_labels
 from softmargin.losses.multinomial import excess_mass, mixed, off_label, without_absent
 from softmargin.losses.observed import Observed
-from softmargin.matrices.operator import adjoint_product, canonical, longest_row, product, row_norms, sum_roundings
+from softmargin.matrices.forms import canonical
+from softmargin.matrices.operator import adjoint_product, longest_row, product, row_norms, sum_roundings
 from softmargin.matrices.origin import moved
 from softmargin.models import LinearModel
 from softmargin.problems.checks import checked_prices

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.rounding import UNIT, Rounded, ScoreErrors, gamma, squared_norm, total
-from softmargin.matrices.operator import canonical, matmul, rmatmul
+from softmargin.matrices.forms import canonical
+from softmargin.matrices.operator import matmul, rmatmul
 from softmargin.problems.checks import digest_of
 from softmargin.problems.joint_svm import JointSVM, collapsed, spread
 from softmargin.problems.margin_models import BinaryData, MarginModels, margin_gap

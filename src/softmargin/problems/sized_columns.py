@@ -25,14 +25,7 @@ from softmargin.core.rounding import (
     pieces,
     squared_norm,
 )
-from softmargin.matrices.operator import (
-    Operator,
-    column_norms,
-    rmatmul,
-    row_norms,
-    score_roundings,
-    sum_roundings,
-)
+from softmargin.matrices.operator import Operator, column_norms, rmatmul, row_norms, score_roundings, sum_roundings
 
 __all__ = ["SizedColumns"]
 

@@ -43,9 +43,8 @@ class HandOverTuning(NamedTuple):
     first_look: float = 0.125  # share of the patience after which the first solver is judged, then twice that, ...
     fewest: int = 32  # steps before that, or the patience where it is less: a certificate takes two passes, and fits
     # that need few shall not pay for it
-    fewest_of_squares: int = (
-        64  # the same of squared hinges, whose P swings: of news20 at C = 100 after 32 and 64 passes
-    )
+    # The same of squared hinges, whose P swings: that of news20 at C = 100 rises between 32 and 64 passes.
+    fewest_of_squares: int = 64
 
 
 @dataclass
@@ -119,10 +118,9 @@ class HandOver(CheckedFields):
     @cached_property
     def first_look(self) -> int:
         """After how many steps the first solver is judged, at the earliest."""
-        fewest = min(self.tuning.fewest, math.ceil(self.patience))
-        if self.support:
-            fewest = self.tuning.fewest_of_squares
-        return max(math.ceil(self.tuning.first_look * self.patience), fewest)
+        tuning = self.tuning
+        fewest = tuning.fewest_of_squares if self.support else min(tuning.fewest, math.ceil(self.patience))
+        return max(math.ceil(tuning.first_look * self.patience), fewest)
 
     def patience_at(self, problem: Any, state: Any) -> float:
         """Return the patience at a state of the first solver."""

@@ -26,7 +26,7 @@ from softmargin.estimators.certify.regression import REGRESSORS, certify_regress
 from softmargin.estimators.certify.softmax import certify_softmax, softmax_model_of
 from softmargin.estimators.certify.training import Training
 from softmargin.estimators.posing.parameters import PARAMETERS, QUESTIONS
-from softmargin.matrices.operator import canonical
+from softmargin.matrices.forms import canonical
 from softmargin.models import KernelExpansion, LinearRegressor, OneVsOne
 from softmargin.run import Stop
 

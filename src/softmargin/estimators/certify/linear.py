@@ -15,7 +15,7 @@ from softmargin.estimators.certify.training import Training
 from softmargin.estimators.posing.fit import loss_prices
 from softmargin.estimators.posing.svm import HINGES, SvmData, SvmSettings, linear_problem
 from softmargin.losses import LOSSES
-from softmargin.matrices.operator import with_constant
+from softmargin.matrices.forms import with_constant
 from softmargin.models import LinearModel, LinearOneVsOne
 from softmargin.models.shapes import dense
 

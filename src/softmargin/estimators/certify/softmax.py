@@ -14,7 +14,7 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.estimators.certify.linear import read_weights
 from softmargin.estimators.certify.training import Training
 from softmargin.estimators.posing.softmax import priced_penalty, read_penalty, softmax_claim
-from softmargin.matrices.operator import with_constant
+from softmargin.matrices.forms import with_constant
 from softmargin.matrices.origin import near_zero
 from softmargin.models import LinearModel
 from softmargin.models.shapes import dense

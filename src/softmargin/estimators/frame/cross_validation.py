@@ -40,7 +40,7 @@ from softmargin.estimators.frame.fold_paths import Job, RowData, path_scores
 from softmargin.estimators.frame.race import Race, best_of, best_possible
 from softmargin.estimators.frame.warnings import warn_of_path
 from softmargin.estimators.frame.waves import n_parts, tasks_of, waves_of
-from softmargin.matrices.operator import canonical
+from softmargin.matrices.forms import canonical
 from softmargin.run import Result
 
 __all__ = ["CrossValidated", "Grid"]

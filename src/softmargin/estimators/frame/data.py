@@ -12,7 +12,7 @@ from softmargin.core.errors import DataError
 from softmargin.core.labels import naming_bad_labels
 from softmargin.core.parameters import as_numbers, shown
 from softmargin.estimators.posing.fit import LARGEST_SQUARES, sample_weights, sum_of_squares
-from softmargin.matrices.operator import canonical
+from softmargin.matrices.forms import canonical
 from softmargin.matrices.row_store import submatrix
 
 __all__ = [

@@ -177,7 +177,8 @@ class CertifiedEstimator(Looks, FoldStarts, CallbackSupportMixin, BaseEstimator)
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d); the kernel matrix (n, n) where it is precomputed
-            float32 and float64 in C or CSR order are used as they are, without a copy.
+            float32 and float64 in C or CSR order are used as they are, without a copy; linear SVMs make CSR of an array
+            that is nine tenths zeros.
         y : array of shape (n,), or (n, k) where the weights lie in a ball
             One label per sample, or numbers for a regressor. In (n, k): 0 and 1, an indicator of a sample's labels; or
             k > 1 targets, where NaN is one that was not observed: it costs nothing.

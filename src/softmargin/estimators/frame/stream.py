@@ -19,7 +19,7 @@ from softmargin.estimators.frame.classifier import CertifiedClassifier
 from softmargin.estimators.frame.data import FIT_KINDS, Data, checked_labels, checked_weights, is_ready
 from softmargin.estimators.posing.fit import codes_of, demand_modest
 from softmargin.estimators.posing.linear_stream import LinearStream
-from softmargin.matrices.operator import Canonical, canonical
+from softmargin.matrices.forms import Canonical, canonical
 from softmargin.matrices.rows import are_ascending
 from softmargin.run import Result, Status, Trace
 

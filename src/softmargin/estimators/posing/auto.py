@@ -38,19 +38,19 @@ class AutoTuning(NamedTuple):
     most_modelled: float = 2e7  # the same for one column in a trace ball: as fast on wdbc and splice, not on a1a
     # Mean C_i |x_i|^2 / ridge from which on primal-dual steps go further, with two classes and with more, and the
     # features up to which newton_cg is as good, as it has a matrix per class; on mnist, isolet, avila, poker and data
-    # that were drawn: leaves100 at C = 100 takes 0.3 s where newton_cg takes 1.8, codes of categories 0.1 to 0.7 of it.
+    # that were drawn: leaves100 at C = 100 takes 0.3 s where newton_cg takes 1.8, codes of categories 0.1 to 0.9 of it.
     steep: float = 5e4
     steep_of_many: float = 500.0
     few_features: int = 50
     # Three and more classes: rows for each feature, and steepness, up to which dual descent is the fastest (isolet at
     # C = 1 to 1000: 0.3 s, the others 1 to 2), and the same of many features whatever the rows are (mnist: three to ten
-    # times as fast up to C = 1). Of more rows and fewer features it takes 2 to 20 times as long as the others.
+    # times as fast up to C = 1). Of more rows and fewer features it took up to 27 times as long as the others.
     rows_of_dual: float = 4.0
     rows_of_class: float = 0.25  # the same where C is modest, for each class: leaves100 at C = 1, 0.17 s and 0.54
     steepest_of_dual: float = 3e5
     features_of_dual: int = 500
     gentle: float = 1e3
-    gentlest: float = 30.0  # the same of fewer features: optdigits, 64 features, at C = 0.01 to 0.5
+    gentlest: float = 30.0  # the same of fewer features: optdigits, 64 features, at C = 0.01 and 0.1
     # A squared hinge of sparse rows that are not wide: passes over the dual, how many times their work Newton's method
     # may take (its products are of many rows at once), and the entries below which steps take as long as their calls.
     passes: float = 60.0

@@ -72,7 +72,7 @@ class FinisherTuning(NamedTuple):
     # mnist in -1..1 takes 570 at 88, and is not done after 600 at 880.
     shared_passes: float = 1.0
     shared: float = 0.1
-    newtons: float = 30.0  # Newton steps of an augmented Lagrangian to 1e-3: 20 to 130 on the same, most of them short
+    newtons: float = 30.0  # Newton steps of an augmented Lagrangian to 1e-3: 20 to 130 on the same; by hand
     sums: float = 5.0  # of the squares of all rows in these
     # C |x|^2 for it, and for inner products: shares of 1 / (C |x|^2) drown in rounding; drawn extremes do from 1e14 on.
     steepest: float = 1e12
@@ -83,7 +83,7 @@ class FinisherTuning(NamedTuple):
     # with few words, so that what descent finds counts where it is more.
     support: float = 0.1
     # Of the same with a matrix of features, where these are fewer than a share of the samples; solves from nothing:
-    # 4 to 18 on drawn texts and codes of categories.
+    # 4 to 18 on most drawn texts and codes of categories, up to 44; by hand.
     few_features: float = 0.4
     feature_solves: float = 12.0
     # Passes of softmax dual descent in the time of newton_cg: 55 to 250 on mnist and isolet. With p threads it takes
@@ -222,11 +222,10 @@ def _has_rank(X: Any, needed: int, tuning: FinisherTuning) -> bool:
 def _of_dual_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
     """Choose Newton's method; each step factors a matrix of the samples with a loss, or of the features."""
     X = problem.gram.X
-    entries = X.size if isinstance(X, np.ndarray) else X.nnz
     support, whole = tuning.support, tuning.solves * (tuning.support * len(problem.y)) ** 3.0 / 3.0
     if X.shape[1] < tuning.few_features * X.shape[0]:
         support, whole = 0.0, squared_newton_work(X)
-    patience = max(whole / (2.0 * tuning.scattered * entries), tuning.steps)
+    patience = max(whole / (2.0 * tuning.scattered * X.nnz), tuning.steps)
     return Finisher("newton", patience, is_hopeless=False, support=support)
 
 

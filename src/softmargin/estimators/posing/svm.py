@@ -27,8 +27,8 @@ from softmargin.core.errors import IncompatibleError
 from softmargin.core.parameters import Number, OneOf, Truth, checked
 from softmargin.kernels import Linear
 from softmargin.losses import LOSSES
+from softmargin.matrices.forms import Canonical, canonical, thinned, with_constant
 from softmargin.matrices.gram import Gram
-from softmargin.matrices.operator import Canonical, canonical, thinned, with_constant
 from softmargin.matrices.origin import NOWHERE, Origin, moved, near_zero
 from softmargin.matrices.pair_gram import PairGram
 from softmargin.problems import (

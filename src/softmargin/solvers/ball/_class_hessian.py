@@ -7,7 +7,8 @@ import numpy as np
 from softmargin.core.deadline import check_time
 from softmargin.core.protocols import Array
 from softmargin.core.threads import wide_blas
-from softmargin.matrices.operator import FEW, adjoint_product
+from softmargin.matrices.forms import FEW
+from softmargin.matrices.operator import adjoint_product
 
 __all__ = ["class_hessian"]
 

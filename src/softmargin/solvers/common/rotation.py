@@ -13,7 +13,8 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from softmargin.core.deadline import check_time
-from softmargin.matrices.operator import adjoint_product, laid_out, product, row_slices
+from softmargin.matrices.forms import laid_out
+from softmargin.matrices.operator import adjoint_product, product, row_slices
 
 __all__ = ["Rotation", "find_rotation"]
 

@@ -23,7 +23,8 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dsysv
 
 from softmargin.core.deadline import check_time, factor_work
 from softmargin.core.threads import wide_blas
-from softmargin.matrices.operator import is_thin, row_slices
+from softmargin.matrices.forms import is_thin
+from softmargin.matrices.operator import row_slices
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.solvers.common.hinge_newton import solve_positive
 from softmargin.solvers.linear_svm._label_groups import BLOCK

@@ -32,16 +32,8 @@ from numpy.typing import NDArray
 from softmargin.core.deadline import check_time
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.core.threads import wide_blas
-from softmargin.matrices.operator import (
-    THIN,
-    adjoint_product,
-    is_thin,
-    laid_out,
-    product,
-    row_slices,
-    row_squares,
-    with_constant,
-)
+from softmargin.matrices.forms import THIN, is_thin, laid_out, with_constant
+from softmargin.matrices.operator import adjoint_product, product, row_slices, row_squares
 from softmargin.matrices.origin import far_columns
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems.multiclass_svm import DualPoint

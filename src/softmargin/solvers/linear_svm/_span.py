@@ -62,13 +62,14 @@ def add_changes(rows: Any, changes: Array, work: Any, weights: Array) -> None:
     """Add X'changes to the weights; changes is (n * k,), and most of its rows may be zero."""
     rows_, w, c_, W_ = rows.bare(), work.bare_workspace(), pointer(changes), pointer(weights)
     k = work.numbers.shape[1]
+    if k == 1:
+        for i in range(changes.shape[0]):
+            if c_[i] != 0.0:
+                w.step[0] = c_[i]
+                rows_.add(i, w.step, w.tiles, 1, W_, k)
+        return
     for first in range(0, changes.shape[0], k):
         m = 0
-        if k == 1 and c_[first] != 0.0:
-            w.step[0] = c_[first]
-            rows_.add(first, w.step, w.tiles, 1, W_, k)
-        if k == 1:
-            continue
         for o in range(0, k, WIDTH):
             step = load(c_, first + o)
             if any_nonzero(step):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from softmargin.backends.jit import compiled_struct
 from softmargin.backends.lanes import padded, pointer, zeros
-from softmargin.blocks import Workspace
+from softmargin.blocks import Workspace, find_block, new_workspace
 from softmargin.blocks.weston_watkins import ROUNDING
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.rows import as_rows
@@ -30,8 +30,8 @@ __all__ = [
     "held_alpha",
     "held_weights",
     "held_width",
-    "rows_of",
-    "workspace_of_one",
+    "labels_of",
+    "seen_by_passes",
 ]
 
 Array = NDArray[Any]
@@ -84,17 +84,18 @@ def held_width(problem: BlockDualProblem) -> int:
     return 1 if problem.n_classes == 2 and problem.multiclass != "one_vs_rest" else padded(problem.n_classes)
 
 
-def workspace_of_one() -> Workspace:
-    """Allocate scratch for one variable: a tile of its own width."""
-    return Workspace(zeros(6, 1), np.zeros((4, 1), dtype=np.int64))
+def labels_of(problem: BlockDualProblem) -> Array:
+    """Return the labels that the passes see: places in a row of dual variables."""
+    return problem.y if held_width(problem) > 1 else np.zeros_like(problem.y)
 
 
-def rows_of(problem: BlockDualProblem) -> tuple[Any, Array]:
-    """Return the rows and labels that the passes see."""
-    rows = as_rows(problem.X, problem.bias)
+def seen_by_passes(problem: BlockDualProblem, block: Any) -> tuple[Any, Any, Workspace]:
+    """Return the rows of the passes, the block of one row, by name or itself, and its scratch."""
+    rows, chosen = as_rows(problem.X, problem.bias), find_block(problem.multiclass, block)
     if held_width(problem) > 1:
-        return rows, problem.y
-    return SignedRows(rows, np.where(problem.y == 1, ROOT, -ROOT), rows.d), np.zeros_like(problem.y)
+        return rows, chosen, new_workspace(problem.n_classes)
+    signed = SignedRows(rows, np.where(problem.y == 1, ROOT, -ROOT), rows.d)
+    return signed, OneVariable(), Workspace(zeros(6, 1), np.zeros((4, 1), dtype=np.int64))
 
 
 def held_alpha(problem: BlockDualProblem, alpha: Array, out: Array) -> None:

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.lanes import WIDTH, zeros
-from softmargin.blocks import BLOCK, NOTHING, Workspace, find_block, new_workspace
+from softmargin.blocks import BLOCK, NOTHING, Workspace
 from softmargin.core.aim import wanted_residual
 from softmargin.core.deadline import alarm, has_time_for
 from softmargin.core.parameters import OneOf
@@ -55,13 +55,12 @@ from softmargin.solvers.linear_svm._block_loop import (
 from softmargin.solvers.linear_svm._set_square import SetSquare
 from softmargin.solvers.linear_svm._span import add_changes, spanned_rows
 from softmargin.solvers.linear_svm._two_classes import (
-    OneVariable,
     columns_of,
     held_alpha,
     held_weights,
     held_width,
-    rows_of,
-    workspace_of_one,
+    labels_of,
+    seen_by_passes,
 )
 
 __all__ = ["DescentState", "DualBlockDescent", "pass_work", "step_passes"]
@@ -78,7 +77,7 @@ class DualBlockDescentTuning(NamedTuple):
     set_target: float = 0.2  # share of the full pass's gap at which a set is done: maths: linear SVM, section 6
     max_set_passes: int = 40  # over one set: maths: linear SVM, section 6
     least_visits: int = 1000  # of a step and of a round, where rows are few: they take as long as their calls
-    least_of_one: int = 4000  # the same of one variable: such visits take a third to a quarter of the time
+    least_of_one: int = 4000  # the same of one variable: such visits take 0.37 to 0.68 of the time; by hand
     patience: int = 2  # visits without a move before a row leaves the set: by hand
     slack: float = 0.1  # a class whose margin is violated by more than -slack stays in play: by hand
     stale: float = 0.8  # gap at the end of a pass, as a share of the gaps added up while W improved: by hand
@@ -287,17 +286,13 @@ class DualBlockDescent(Resumable):
 
     def estimate(self, problem: BlockDualProblem, state: DescentState) -> float:
         """Estimate the relative gap from the gaps of the rows, summed as the last pass found them."""
-        y = problem.y if held_width(problem) > 1 else np.zeros_like(problem.y)
-        primal = dual_value(y, state.alpha, state.weights, held_width(problem)) + state.gap
+        primal = dual_value(labels_of(problem), state.alpha, state.weights, held_width(problem)) + state.gap
         return self.tuning.stale * state.gap / primal if primal > 0 else math.inf
 
     def structs(self, problem: BlockDualProblem, state: DescentState) -> tuple[BlockDual, Visits, Workspace]:
         """Return the structs of the compiled passes."""
-        rows, y = rows_of(problem)
-        block, work = find_block(problem.multiclass, self.block), new_workspace(problem.n_classes)
-        if held_width(problem) == 1:
-            block, work = OneVariable(), workspace_of_one()
-        dual = BlockDual(rows, block, y, problem.C, state.sqnorms, state.alpha, state.weights)
+        rows, block, work = seen_by_passes(problem, self.block)
+        dual = BlockDual(rows, block, labels_of(problem), problem.C, state.sqnorms, state.alpha, state.weights)
         visits = (state.order, state.gaps, state.idle, state.live, state.random)
         settings = (self.order == "permuted", self.tuning.patience, self.tuning.slack)
         return dual, Visits(*visits, *settings), work

@@ -14,7 +14,8 @@ import numpy as np
 
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
-from softmargin.matrices.operator import SCATTERED, is_thin
+from softmargin.matrices.forms import is_thin
+from softmargin.matrices.operator import SCATTERED
 from softmargin.solvers.linear_svm._class_squares import scattered_weights
 from softmargin.solvers.linear_svm._label_groups import STEEPEST, steepness, used_columns
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from softmargin.backends.jit import jit
 from softmargin.core.threads import wide_blas
-from softmargin.matrices.operator import FEW
+from softmargin.matrices.forms import FEW
 
 __all__ = ["fill_class_pairs", "fill_from_pairs", "has_few_pairs", "n_pairs", "pairs_of", "scatter"]
 

@@ -25,7 +25,8 @@ from softmargin.backends.lanes import zeros
 from softmargin.core.certificate import relative_gap
 from softmargin.core.protocols import RidgeProblem
 from softmargin.core.threads import row_shares, spread
-from softmargin.matrices.operator import laid_out, row_blocks
+from softmargin.matrices.forms import laid_out
+from softmargin.matrices.operator import row_blocks
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.resumable import Resumable

@@ -44,7 +44,8 @@ from numpy.typing import NDArray
 from softmargin.backends.lanes import zeros
 from softmargin.core.deadline import share_of_time
 from softmargin.core.protocols import RidgeProblem
-from softmargin.matrices.operator import SCATTERED, laid_out, row_squares
+from softmargin.matrices.forms import laid_out
+from softmargin.matrices.operator import SCATTERED, row_squares
 from softmargin.matrices.products import adjoint
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import Metric, conjugate_gradients

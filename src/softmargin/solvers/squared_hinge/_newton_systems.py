@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.deadline import check_time, factor_work
 from softmargin.core.threads import wide_blas
-from softmargin.matrices.operator import FEW, is_thin
+from softmargin.matrices.forms import FEW, is_thin
 from softmargin.matrices.rows import add_squares, as_rows, weighted_squares
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
 from softmargin.solvers.common.hinge_newton import solve_positive

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from softmargin.core.certificate import relative_gap
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import SquaredHingeProblem
-from softmargin.matrices.operator import laid_out
+from softmargin.matrices.forms import laid_out
 from softmargin.matrices.rows import as_rows
 from softmargin.problems.free_bias import BiasPoint
 from softmargin.solvers.common.resumable import Resumable

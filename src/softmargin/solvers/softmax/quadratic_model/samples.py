@@ -19,7 +19,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from softmargin.backends.jit import jit
 from softmargin.core.protocols import CompositeProblem
-from softmargin.matrices.operator import laid_out
+from softmargin.matrices.forms import laid_out
 from softmargin.matrices.rows import DenseRows, as_rows, transposed, weighted_squares
 from softmargin.solvers.softmax._feature_pairs import has_few_pairs, pairs_of
 from softmargin.solvers.softmax._losses import SoftmaxLosses
