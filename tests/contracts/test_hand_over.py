@@ -13,6 +13,7 @@ from scipy.sparse import csr_matrix
 
 from helpers import Counter, Fake, make_problem
 from softmargin import LinearSVC
+from softmargin.core.aim import aiming_at
 from softmargin.core.certificate import Certificate, duality_gap
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.rounding import Rounded
@@ -461,16 +462,63 @@ def codes(n, n_columns, levels, seed=0):
     return csr_matrix(rows, shape=(n, levels * n_columns)), rng.integers(0, 2, n)
 
 
-def test_sparse_rows_with_many_features_for_them_go_to_the_dual_whose_finisher_counts_features():
+def squared_hinge(X, y, C=1.0):
+    return L2SVM(Gram(Linear(), X), 2.0 * y - 1.0, C=C)
+
+
+def test_squared_hinges_with_many_features_for_the_rows_go_to_the_dual_whose_finisher_counts_features():
     wide, long, short = codes(900, 10, 40), codes(9000, 10, 10), codes(60, 10, 40)
-    for rows, first in ((wide, SquaredHingeDescent), (long, PrimalNewton), (short, PrimalNewton)):
-        problem = squared_hinges(*rows).parts[0]
-        solver = find_solver("auto", problem)
-        assert isinstance(getattr(solver, "first", solver), first)
-        as_array = squared_hinges(rows[0].toarray(), rows[1]).parts[0]
-        assert find_solver("auto", as_array) == PrimalNewton()
-    assert finisher_of(squared_hinges(*wide).parts[0], "dual_descent").support > 0.0
-    assert finisher_of(squared_hinges(*long).parts[0], "dual_descent").support == 0.0
+    chosen = [(*wide, 1.0, True), (*long, 1.0, False), (*long, 0.1, True), (*short, 1.0, True)]
+    chosen += [(rows.toarray(), y, C, rows is short[0]) for rows, y in (wide, long, short) for C in (0.1, 1.0)]
+    for X, y, C, is_dual in chosen:
+        solver = find_solver("auto", squared_hinge(X, y, C))
+        assert isinstance(getattr(solver, "first", solver), SquaredHingeDescent if is_dual else PrimalNewton)
+    assert finisher_of(squared_hinge(*wide), "dual_descent").support > 0.0
+    assert finisher_of(squared_hinge(*long), "dual_descent").support == 0.0
+    as_array = finisher_of(squared_hinge(short[0].toarray(), short[1]), "dual_descent")
+    assert as_array.patience >= finisher_of(squared_hinge(*short), "dual_descent").patience == 30.0
+
+
+@pytest.mark.parametrize(("guess", "handed_after"), [(0, 64), (4, 16)])
+def test_estimates_that_do_not_fall_bring_the_first_look_forward(guess, handed_after, clock):
+    """Two certificates show a stall: the one that the estimates asked for, and one after twice the steps."""
+    first = Counter(guess=lambda t: 10.0 / (11.0 + t))
+    solver = HandOver(first, Other(), patience=100.0, guess=guess)
+    result = solve(Falling(0.99, clock), solver, stop=Stop(1e-3, 100))
+    assert [row.iteration for row in result.trace if row.solver == "Counter"][-1] == handed_after
+
+
+def test_an_early_certificate_without_a_bound_shows_no_stall(clock):
+    """The dual value of block descent may be below zero for some steps."""
+    problem, solver = Falling(0.99, clock), HandOver(Counter(), Other(), patience=100.0, guess=4)
+    state = solver.start(problem, None, np.random.default_rng(0))
+    for _ in range(8):
+        state = solver.step(problem, state)
+    empty = duality_gap(Rounded(1.0), Rounded(0.0))
+    assert solver.wants_certificate(state)
+    assert not solver.told(problem, state, empty, 1e-3)
+    for _ in range(24):
+        state = solver.step(problem, state)
+    assert solver.told(problem, state, empty, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("distance", "wanted"),
+    [
+        (lambda t: 10.0 * 0.5**t, []),  # 1e-3 after 13 steps
+        (lambda t: 10.0 / t, range(8, 32)),  # 10,000 steps
+        (lambda t: 5.0 if t < 16 else 10.0 * 0.5**t, range(8, 16)),  # the suspicion ends
+    ],
+)
+def test_certificates_are_asked_for_early_only_where_estimates_tell_of_a_stall(distance, wanted, clock):
+    first = Counter(guess=lambda t: distance(t) / (1.0 + distance(t)))
+    problem, solver = Falling(0.9, clock), HandOver(first, Other(), patience=100.0, guess=4)
+    state, asked = solver.start(problem, None, np.random.default_rng(0)), []
+    with aiming_at(1e-3):
+        for _ in range(31):
+            state = solver.step(problem, state)
+            asked += [int(state.steps)] * solver.wants_certificate(state)
+    assert asked == list(wanted)
 
 
 def test_a_squared_hinge_is_looked_at_later_as_its_primal_value_swings():

@@ -13,7 +13,7 @@ from softmargin.matrices.gram import Gram
 from softmargin.problems.free_bias import BiasPoint
 from softmargin.problems.l2_svm import L2SVM
 from softmargin.run import Status, Stop, solve
-from softmargin.solvers.squared_hinge.dual_descent import SquaredHingeDescent
+from softmargin.solvers.squared_hinge.dual_descent import DescentTuning, SquaredHingeDescent
 from softmargin.solvers.squared_hinge.dual_prox_gradient import DualProxGradient
 from softmargin.solvers.squared_hinge.newton import PrimalNewton, PrimalNewtonTuning
 from softmargin.solvers.squared_hinge.smo import Smo
@@ -426,3 +426,19 @@ def test_rows_of_samples_that_cannot_move_are_never_read(first):
     gram.stored(np.arange(60))[C == 0.0] = np.nan
     result = fit(problem, SOLVERS["smo"], tol=1e-6)
     assert result.status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_where_rows_are_few_a_step_of_descent_makes_several_passes_and_counts_as_several(has_bias):
+    problem = make(*overlapping(), C=10.0, has_bias=has_bias)
+    ends = {}
+    for name, tuning in (("several", DescentTuning()), ("one", DescentTuning(least_numbers=0.0))):
+        solver, works = SquaredHingeDescent(tuning), [0.0]
+        state = solver.start(problem, None, np.random.default_rng(0))
+        for _ in range(60):
+            state = solver.step(problem, state)
+            works.append(solver.work_done(state))
+        ends[name] = (max(np.diff(works)), fit(problem, solver, tol=1e-6))
+    assert ends["several"][0] > 5.0 > ends["one"][0] >= 1.0
+    assert ends["several"][1].n_iter < ends["one"][1].n_iter
+    assert all(result.status is Status.CONVERGED for _, result in ends.values())

@@ -3,19 +3,21 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, diags_array
 
 from softmargin.kernels import Linear
 from softmargin.matrices.forms import is_thin
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems import L2SVM
+from softmargin.run import Status, Stop, solve
 from softmargin.solvers.common.hinge_newton import exact_step
 from softmargin.solvers.squared_hinge import _newton_systems as systems
 from softmargin.solvers.squared_hinge import newton
 from softmargin.solvers.squared_hinge._newton_loop import (
     CentredSamples,
     PieceSums,
+    add_curvature,
     balanced_bias,
     evaluate_piece,
     fill_adjoint,
@@ -230,7 +232,7 @@ def test_all_ways_to_solve_give_the_same_move(rng, has_bias, density):
     others = [systems._solve_by_samples(state, piece)]
     if is_sparse:
         others.append(systems._solve_by_sparse_samples(state, piece))
-    move, is_exact = systems._solve_by_products(state, piece, solver.tuning, may_factor=False)
+    move, is_exact = systems._solve_by_products(state, piece, solver.tuning, 500)
     assert is_exact
     others.append(move)
     rows = (X.toarray() if is_sparse else X) - centre
@@ -238,3 +240,68 @@ def test_all_ways_to_solve_give_the_same_move(rng, has_bias, density):
     np.testing.assert_allclose(product, right, atol=1e-8 * np.abs(right).max())
     for move in others:
         np.testing.assert_allclose(move, first, atol=1e-6 * np.abs(first).max())
+
+
+def text_like(n, d, per_row, seed=0):
+    """Draw rows of a few ones, and labels that a linear model does not quite know."""
+    rng = np.random.default_rng(seed)
+    places = rng.integers(0, d, (n, per_row))
+    X = csr_matrix((np.ones(places.size), (np.repeat(np.arange(n), per_row), places.ravel())), shape=(n, d))
+    scores = X @ rng.standard_normal(d)
+    return X, np.where(scores + rng.standard_normal(n) > np.median(scores), 1.0, -1.0)
+
+
+@pytest.fixture
+def factors(monkeypatch):
+    """Count the systems that are factored."""
+    counted, solve_dense = [], systems._solve_dense
+
+    def counting(*arguments):
+        counted.append(1)
+        return solve_dense(*arguments)
+
+    monkeypatch.setattr(systems, "_solve_dense", counting)
+    return counted
+
+
+def test_sparse_systems_with_a_dear_factor_are_solved_by_products(factors):
+    X, y = text_like(3000, 800, 8)
+    problem = L2SVM(Gram(Linear(), X), y, C=1.0)
+    result = solve(problem, newton.PrimalNewton(), stop=Stop(1e-8, 100), rng=0)
+    assert result.status is Status.CONVERGED
+    assert not factors
+    dear = newton.PrimalNewton(newton.PrimalNewtonTuning(fewest_products=1000))
+    factored = solve(problem, dear, stop=Stop(1e-8, 100), rng=0)
+    assert len(factors) >= 3
+    assert result.certificate.primal == pytest.approx(factored.certificate.primal, rel=1e-7)
+
+
+def test_products_that_are_not_exact_enough_are_tried_once(factors):
+    """Columns differ in scale, and moves shall be exact: that takes more products than there is time for."""
+    X, y = text_like(3000, 800, 8)
+    X = (X @ diags_array(10.0 ** np.random.default_rng(1).uniform(-2.0, 2.0, 800))).tocsr()
+    solver = newton.PrimalNewton(newton.PrimalNewtonTuning(least_exact=1e-12))
+    problem = L2SVM(Gram(Linear(), X), y, C=100.0)
+    state = solver.start(problem, None, np.random.default_rng(0))
+    hard = []
+    for _ in range(8):
+        state = solver.step(problem, state)
+        hard.append(state.is_hard)
+    assert hard[-1]
+    assert len(factors) == sum(hard)
+    assert solve(problem, solver, stop=Stop(1e-3, 300), rng=0).status is Status.CONVERGED
+
+
+def test_a_cheap_factor_is_not_replaced_by_products(factors):
+    X, y = text_like(3000, 60, 8)
+    assert solve(L2SVM(Gram(Linear(), X), y, C=1.0), newton.PrimalNewton(), stop=Stop(1e-6, 50), rng=0).n_iter == len(
+        factors
+    )
+
+
+def test_curvature_is_added_over_the_rows_that_are_named(rng):
+    X, v, out = sparse(), rng.standard_normal(D), rng.standard_normal(D)
+    prices, active = rng.random(N), np.array([3, 5, 30])
+    expected = out + X[active].T @ (prices[active] * (X[active] @ v))
+    add_curvature(as_rows(X), active, prices, v, out)
+    np.testing.assert_allclose(out, expected, rtol=1e-12)

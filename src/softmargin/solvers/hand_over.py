@@ -13,8 +13,9 @@ now and then, as P does not fall with every step: so t_0 lies half of all steps 
 resumed run as the whole one. Where the finisher has systems of the samples with a loss, the first solver tells how many
 there are (``support``), as these are a tenth of one text and all of another. Until the first solver has made so many
 steps that the finisher might have been done for a share of their work, nothing is decided: a fit that is nearly done is
-left alone. Where steps are not alike, the first solver counts its own work (``work_done``), and a step that takes
-several times the ``unit`` counts as several.
+left alone. With a ``guess`` the estimates of the first are judged by the same rule, after so many steps, twice that,
+...: where they tell of a stall, certificates are asked for at once. Where steps are not alike, the first solver counts
+its own work (``work_done``), and a step that takes several times the ``unit`` counts as several.
 
 The one that finishes may be such a pair itself: then there are three in turn, or more.
 """
@@ -26,8 +27,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from softmargin.core.aim import wanted_residual
 from softmargin.core.certificate import Certificate
-from softmargin.core.parameters import NOT_NEGATIVE, POSITIVE, SOLVER_OBJECT, CheckedFields
+from softmargin.core.parameters import NOT_NEGATIVE, POSITIVE, SOLVER_OBJECT, CheckedFields, Whole
 from softmargin.core.protocols import Solver
 from softmargin.solvers.common.resumable import split_parts
 
@@ -59,6 +61,9 @@ class HandOverState:
     distance: float = math.inf  # (P - D) / D there
     next_at: float = 0.0  # the same of the one that follows as t_0, after twice its steps
     next_distance: float = math.inf
+    guessed_at: float = 0.0  # its steps at the last estimate that was looked at
+    guess: float = math.inf  # the distance there
+    is_suspect: bool = False  # it stalls, by its estimates
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,8 @@ class HandOver(CheckedFields):
     support : float
         The share of the samples in the systems of the second, as ``patience`` has it. Where the first tells that there
         are more, the patience grows by the cube. 0: its systems are of something else.
+    guess : int
+        The steps after which estimates of the first solver are looked at; 0 for never.
     tuning : HandOverTuning
 
     Examples
@@ -96,6 +103,7 @@ class HandOver(CheckedFields):
     tuning: HandOverTuning = HandOverTuning()
     unit: float = field(default=1.0, compare=False)
     support: float = 0.0
+    guess: int = 0
 
     allowed: ClassVar = {
         "first": (SOLVER_OBJECT,),
@@ -103,6 +111,7 @@ class HandOver(CheckedFields):
         "patience": (POSITIVE,),
         "unit": (POSITIVE,),
         "support": (NOT_NEGATIVE,),
+        "guess": (Whole(0),),
     }
 
     @property
@@ -150,7 +159,18 @@ class HandOver(CheckedFields):
         unit = self.pairs[state.turn].unit if self.has_finisher(state) else 1.0
         state.steps += max(1.0, (work - state.counted) / unit)
         state.counted = work
+        self._guess(problem, state)
         return state
+
+    def _guess(self, problem: Any, state: HandOverState) -> None:
+        """Judge the first solver by its estimates, after some steps, twice that, ..."""
+        pair = self.pairs[state.turn] if self.has_finisher(state) else None
+        if pair is None or not pair.guess or state.steps < max(float(pair.guess), 2.0 * state.guessed_at):
+            return
+        now = _as_distance(self.estimate(problem, state))
+        left = steps_left(state.guess, now, state.guessed_at, state.steps, wanted_residual())
+        state.is_suspect = left > pair.tuning.slack * pair.patience
+        state.guessed_at, state.guess = state.steps, now
 
     def point(self, problem: Any, state: HandOverState) -> Any:
         """Return the point of the solver at work."""
@@ -178,16 +198,22 @@ class HandOver(CheckedFields):
 
     def wants_certificate(self, state: HandOverState) -> bool:
         """Ask for a certificate after a share of the patience, twice that, four times that, ..."""
-        return self.has_finisher(state) and state.steps >= max(self.pairs[state.turn].first_look, 2.0 * state.next_at)
+        return self.has_finisher(state) and state.steps >= max(self._look(state), 2.0 * state.next_at)
+
+    def _look(self, state: HandOverState) -> float:
+        """Return after how many steps the first solver is judged: at once where it has been, or seems to stall."""
+        return 0.0 if state.next_at or state.is_suspect else self.pairs[state.turn].first_look
 
     def told(self, problem: Any, state: HandOverState, certificate: Certificate, tol: float) -> bool:
         """Hand over at a certificate of this state that shows a stall; say whether it did."""
         if not self.has_finisher(state):
             return False
         pair = self.pairs[state.turn]
-        if 0 < state.steps < pair.first_look:
+        if 0 < state.steps < self._look(state):
             return False
         distance = distance_of(certificate)
+        if math.isinf(distance) and 0 < state.steps < pair.first_look:
+            return False
         if state.steps >= 2.0 * state.next_at:
             state.judged_at, state.distance = state.next_at, state.next_distance
             state.next_at, state.next_distance = state.steps, distance
@@ -205,8 +231,10 @@ class HandOver(CheckedFields):
 def distance_of(certificate: Certificate) -> float:
     """Return (P - D) / D, or the residual where there is no bound."""
     residual = certificate.residual
-    if not math.isfinite(certificate.bound):
-        return residual
+    return _as_distance(residual) if math.isfinite(certificate.bound) else residual
+
+
+def _as_distance(residual: float) -> float:
     return residual / (1.0 - residual) if residual < 1.0 else math.inf
 
 

@@ -15,7 +15,7 @@ from softmargin.core.parameters import (
 )
 from softmargin.core.protocols import ManyProblems, PairsProblem
 from softmargin.core.threads import n_threads
-from softmargin.estimators.posing.finishers import Finisher, finisher_of, squared_newton_work
+from softmargin.estimators.posing.finishers import Finisher, finisher_of
 from softmargin.losses.observed import Observed
 from softmargin.matrices.operator import SCATTERED, row_squares
 from softmargin.problems import EveryPair, KernelOneVsOne, OneVsRest
@@ -42,6 +42,11 @@ class AutoTuning(NamedTuple):
     steep: float = 5e4
     steep_of_many: float = 500.0
     few_features: int = 50
+    # Of so few features, three and more classes go to the dual from this many features on, and up to so many rows for
+    # each feature and class, and so steep: drawn blobs and codes, 1 to 6 times as fast, once 0.3 times.
+    least_of_dual: int = 32
+    rows_of_few: float = 5.0
+    steepest_of_few: float = 5e3
     # Three and more classes: rows for each feature, and steepness, up to which dual descent is the fastest (isolet at
     # C = 1 to 1000: 0.3 s, the others 1 to 2), and the same of many features whatever the rows are (mnist: three to ten
     # times as fast up to C = 1). Of more rows and fewer features it took up to 27 times as long as the others.
@@ -51,11 +56,12 @@ class AutoTuning(NamedTuple):
     features_of_dual: int = 500
     gentle: float = 1e3
     gentlest: float = 30.0  # the same of fewer features: optdigits, 64 features, at C = 0.01 and 0.1
-    # A squared hinge of sparse rows that are not wide: passes over the dual, how many times their work Newton's method
-    # may take (its products are of many rows at once), and the entries below which steps take as long as their calls.
-    passes: float = 60.0
-    dearer: float = 10.0
-    least_entries: int = 2000
+    # A squared hinge of sparse rows that are not wide: rows for each feature, and mean C |x_i|^2, below which passes
+    # over the dual are few; on drawn texts and codes of categories, where Newton's method took 0.5 to 40 times as long
+    # below, and 0.02 to 1 times above.
+    rows_of_sparse: float = 5.0
+    rows_of_dense: float = 2.0  # the same of arrays, whatever C is: 0.9 to 6 times below, 0.01 to 1 above 4
+    least_steep: float = 2.0
     most_stored: float = 0.1  # share of the entries: of mnist, 0.19, Newton's method takes 4.6 s and the dual 11.4
     scattered: float = SCATTERED  # BLAS multiplications in the time of one that scatters its result
     heavy: float = 3.0  # largest p_i |x_i|^2 / l2 at which dual coordinates are the fastest: docs/results/balls.md
@@ -97,7 +103,8 @@ def _handing_over(first: Any, finisher: Finisher, problem: Any, part: Any) -> An
         then = _handing_over(then, finisher.then, problem, part)
     if finisher.is_hopeless:
         return then
-    return solvers.HandOver(first, then, patience=finisher.patience, unit=finisher.unit, support=finisher.support)
+    settings = {name: getattr(finisher, name) for name in ("patience", "unit", "support", "guess")}
+    return solvers.HandOver(first, then, **settings)
 
 
 def _made_ready(chosen: Any, problem: Any, part: Any) -> Any:
@@ -158,9 +165,13 @@ def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
         return "newton"
     if is_sparse and d > tuning.many_features and problem.ridge > 0.0:
         return "dual_descent"
-    if min(n, d) <= tuning.few_features or problem.ridge == 0.0:
+    if problem.ridge == 0.0:
         return "newton_cg"
     steepness = problem.C @ row_squares(problem.X) / (problem.ridge * n)
+    if min(n, d) <= tuning.few_features:
+        is_roomy = d >= tuning.least_of_dual and n <= tuning.rows_of_few * problem.n_columns * d
+        is_separate = is_roomy and not problem.is_pinned and steepness <= tuning.steepest_of_few
+        return "dual_descent" if is_separate else "newton_cg"
     if problem.is_pinned:
         return "primal_dual_newton" if steepness >= tuning.steep else "newton_cg"
     if n <= tuning.rows_of_dual * d and steepness <= tuning.steepest_of_dual:
@@ -202,16 +213,18 @@ def fastest_in_trace_ball(problem: Any, tuning: AutoTuning = TUNING) -> str:
 
 
 def fastest_squared_hinge(problem: Any, tuning: AutoTuning = TUNING) -> str:
-    """Name the solver for a linear squared hinge: Newton's method, or where X is sparse and wide the dual.
+    """Name the solver for a linear squared hinge: Newton's method, or where X is wide the dual.
 
-    So it is where there are fewer features, and the systems of Newton's method take far more work than passes.
+    So it is where features are fewer, but many for the rows; where X is sparse, it is so where C is small, too.
     """
     X = problem.gram.X
     if is_wide(X, tuning):
         return "dual_descent"
-    if isinstance(X, np.ndarray) or not tuning.least_entries <= X.nnz <= tuning.most_stored * X.shape[0] * X.shape[1]:
-        return "newton"
-    return "dual_descent" if squared_newton_work(X) > tuning.dearer * tuning.passes * SCATTERED * X.nnz else "newton"
+    n, d = X.shape
+    if isinstance(X, np.ndarray) or X.nnz > tuning.most_stored * n * d:
+        return "dual_descent" if n <= tuning.rows_of_dense * d else "newton"
+    steepness = float(problem.C.mean()) * float(np.vdot(X.data, X.data)) / n
+    return "dual_descent" if n < tuning.rows_of_sparse * d or steepness <= tuning.least_steep else "newton"
 
 
 def is_wide(X: Any, tuning: AutoTuning = TUNING) -> bool:

@@ -30,7 +30,7 @@ from scipy.linalg.lapack import dpstrf
 
 from softmargin.core.threads import n_threads
 
-__all__ = ["Finisher", "FinisherTuning", "finisher_of", "squared_newton_work"]
+__all__ = ["Finisher", "FinisherTuning", "finisher_of"]
 
 
 class FinisherTuning(NamedTuple):
@@ -73,6 +73,12 @@ class FinisherTuning(NamedTuple):
     shared_passes: float = 1.0
     shared: float = 0.1
     newtons: float = 30.0  # Newton steps of an augmented Lagrangian to 1e-3: 20 to 130 on the same; by hand
+    # Of such a step, in multiplications, beside its system: a number of an array, of which two products read all (and
+    # ``scattered`` of sparse rows), a sample, and its calls, 75 us; timings.
+    read: float = 6.0
+    sample: float = 200.0
+    newton_call: float = 1.5e6
+    guess: int = 4  # steps of block descent after which its estimates may tell that it stalls; by hand
     sums: float = 5.0  # of the squares of all rows in these
     # C |x|^2 for it, and for inner products: shares of 1 / (C |x|^2) drown in rounding; drawn extremes do from 1e14 on.
     steepest: float = 1e12
@@ -126,6 +132,7 @@ class Finisher(NamedTuple):
     then: "Finisher | None" = None  # who finishes where this one stalls, too
     unit: float = 1.0  # the work of a step of the first, where it counts its own
     support: float = 0.0  # share of the samples in its systems, where these are samples
+    guess: int = 0  # steps of the first after which its estimates are looked at
 
 
 TUNING = FinisherTuning()
@@ -159,7 +166,8 @@ def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNIN
         patience = max(patience, tuning.steps)
     is_hard = name.startswith("smoothed") and is_shared and is_factor_dear(problem)
     needed = (tuning.shared_passes if is_hard else tuning.passes) * steepness
-    return Finisher(name, patience, needed > passes, after)
+    guess = tuning.guess if name == "augmented_lagrangian" else 0
+    return Finisher(name, patience, needed > passes, after, guess=guess)
 
 
 def _of_newton_matrix(problem: Any, n_parts: int, steepness: float, tuning: FinisherTuning) -> tuple[str, float] | None:
@@ -175,7 +183,8 @@ def _of_newton_matrix(problem: Any, n_parts: int, steepness: float, tuning: Fini
         return None
     if k == 2 and steepness <= tuning.steepest:
         D, entries = problem.X.shape[1] + 1.0, problem.X.size  # of an array or the nonzeros
-        newton = D**3 / 3.0 + 2.0 * tuning.scattered * entries + tuning.call
+        number = tuning.read if isinstance(problem.X, np.ndarray) else tuning.scattered
+        newton = D**3 / 3.0 + 2.0 * number * entries + tuning.sample * n + tuning.newton_call
         whole = tuning.newtons * newton + tuning.sums * step.multiplications
         return None if tuning.most_numbers < 3.0 * D**2 else ("augmented_lagrangian", whole)
     if n_parts * step.numbers > tuning.most_numbers:
@@ -224,14 +233,14 @@ def _of_dual_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING
     X = problem.gram.X
     support, whole = tuning.support, tuning.solves * (tuning.support * len(problem.y)) ** 3.0 / 3.0
     if X.shape[1] < tuning.few_features * X.shape[0]:
-        support, whole = 0.0, squared_newton_work(X)
-    patience = max(whole / (2.0 * tuning.scattered * X.nnz), tuning.steps)
-    return Finisher("newton", patience, is_hopeless=False, support=support)
+        support, whole = 0.0, _squared_newton_work(X)
+    numbers = tuning.loop * X.size if isinstance(X, np.ndarray) else tuning.scattered * X.nnz
+    return Finisher("newton", max(whole / (2.0 * numbers), tuning.steps), is_hopeless=False, support=support)
 
 
-def squared_newton_work(X: Any, tuning: FinisherTuning = TUNING) -> float:
-    """Return the multiplications of Newton's method for a squared hinge of sparse rows, with a matrix of features."""
-    (n, d), entries = X.shape, float(X.nnz)
+def _squared_newton_work(X: Any, tuning: FinisherTuning = TUNING) -> float:
+    """Return the multiplications of Newton's method for a squared hinge, with a matrix of features."""
+    (n, d), entries = X.shape, float(X.size)
     making = min(n * (d + 1.0) ** 2, tuning.scattered * entries**2 / max(n, 1))
     return tuning.feature_solves * (making + (min(n, d) + 1.0) ** 3 / 3.0)
 

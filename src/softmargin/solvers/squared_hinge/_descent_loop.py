@@ -4,6 +4,7 @@ Classes come in tiles of ``WIDTH``; one class alone is a tile of its own width. 
 is visited as long as one of its variables may have something to do, and the sample as long as it has a tile.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,8 @@ class Duals(NamedTuple):
     alpha: Array  # (n * k,)
     weights: Array  # ((d + 1) * k,) sums of alpha_i y_i x_i
     bias: Array  # (k,) b
+    multiplier: Array  # (k,) beta
+    theta: Array  # (k,)
     pull: Array  # (k,) theta rho: what b gains where y'a grows by one
 
 
@@ -65,17 +68,19 @@ def _add_row(rows: Any, i: int, step: Any, tiles: Any, m: int, W: Any, k: int) -
 
 @jit
 def descend_coordinates(
-    duals: Duals, visits: Visits, n_classes: int, m: int, budget: int, target: float, alarm: Array
-) -> tuple[int, int, float, float]:
+    duals: Duals, visits: Visits, n_classes: int, m: int, every: int, budget: int, target: float, alarm: Array
+) -> tuple[int, int, float, float, float]:
     """Pass over order[:m] until the gap found in one pass is at most ``target`` or ``budget`` tiles were visited.
 
-    A variable at a bound leaves it only by a gradient of the right sign; where that is wrong by more than ``steepest``
-    for all variables of a tile, the tile leaves the set. Returns what is left of m, the number of tiles visited, the
-    gap of the last pass, and the rise of the dual values.
+    After every so many tiles, and at the end, the multipliers follow their biases. A variable at a bound leaves it only
+    by a gradient of the right sign; where that is wrong by more than ``steepest`` for all variables of a tile, the tile
+    leaves the set. Returns what is left of m, the number of tiles visited, the gap of the last pass and of the one
+    before, infinite where there is none, and the rise of the dual values.
     """
     rows, squares_, signs_, C_ = duals.rows.bare(), pointer(duals.squares), pointer(duals.signs), pointer(duals.C)
     alpha_, W_, b_, pull_ = pointer(duals.alpha), pointer(duals.weights), pointer(duals.bias), pointer(duals.pull)
     order_, live_, alarm_ = pointer(visits.order), pointer(visits.live), pointer(alarm)
+    beta_, theta_ = pointer(duals.multiplier), pointer(duals.theta)
     k, n_tiles, words = duals.bias.shape[0], visits.lists.shape[0] // 3, visits.live.shape[0] // duals.squares.shape[0]
     width, by_class = min(WIDTH, k), duals.C.shape[0] > duals.squares.shape[0]
     steepest_, gaps_, largest_ = pointer(visits.steepest), pointer(visits.gaps), pointer(visits.scratch)
@@ -85,7 +90,8 @@ def descend_coordinates(
         pointer_to(visits.lists, n_tiles),
         pointer_to(visits.lists, 2 * n_tiles),
     )
-    done, rise = 0, 0.0
+    done, due, rise = 0, every, 0.0
+    total, before = math.inf, math.inf
     mine_[0] = 0
     for c in range(k):
         step_[c] = 0.0
@@ -154,10 +160,17 @@ def descend_coordinates(
                 order_[t], order_[m] = order_[m], i
                 continue
             t += 1
-        total = 0.0
+        before, total = total, 0.0
         for c in range(k):
             steepest_[c] = visits.beyond * largest_[c]
         for c in range(k):
             total += gaps_[c]
-        if total <= target or done >= budget or m == 0 or alarm_[0] != 0:
-            return m, done, total, rise
+        is_over = total <= target or done >= budget or m == 0 or alarm_[0] != 0
+        if is_over or done >= due:
+            due = done + every
+            for c in range(k):
+                off = b_[c] - theta_[c] * beta_[c]
+                beta_[c] = b_[c]
+                b_[c] = theta_[c] * beta_[c] + off
+        if is_over:
+            return m, done, total, before, rise

@@ -19,7 +19,6 @@ __all__ = [
     "active_in",
     "enliven",
     "inverse_of",
-    "move_multipliers",
     "n_words",
     "stacked",
     "structs",
@@ -39,6 +38,9 @@ class DescentTuning(NamedTuple):
     slow: float = 0.85  # share of the gap that a step over the set leaves: from then on, class by class; by hand
     max_class_steps: int = 12  # of one class before the next one: copies of its column cost less; 4 and 12 tried
     step_share: float = 0.25  # of a pass's visits, in a step over a shrunken set; more would come late to tol
+    # Numbers of X that a step over a set reads at least: fewer take less time than its calls. By hand.
+    least_numbers: float = 50_000.0
+    visit: float = 16.0  # numbers in the time of a visit, beside those of its row; by hand
     span_every: int = 8  # steps between two in the span of their moves; on news20 12 took longer
 
 
@@ -66,6 +68,7 @@ class DescentState:
     gap: float = math.inf  # of the last pass
     is_slow: bool = False  # sets are visited class by class
     last_gap: float = math.inf  # of the pass before it, or of the last pass of the step before
+    work: float = 0.0  # of all steps, in those over a set where rows are many
     passes_left: int = 0  # steps before the next one in the span of the moves (``common.span``)
     interval: int = 0
     n_useless: int = 0
@@ -103,8 +106,8 @@ def structs(parts: list[Any], state: DescentState, beyond: float) -> tuple[Duals
     binary, signs, prices = stacked(parts)
     rows, k = as_rows(binary.X), signs.shape[1]
     squares = row_squares(binary.X)
-    point = (state.alpha, state.weights, state.bias, theta_of(binary, state.rho) * state.rho)
-    duals = Duals(rows, squares, signs.ravel(), prices.ravel(), binary.is_squared, *point)
+    theta, point = theta_of(binary, state.rho), (state.alpha, state.weights, state.bias, state.multiplier)
+    duals = Duals(rows, squares, signs.ravel(), prices.ravel(), binary.is_squared, *point, theta, theta * state.rho)
     found = (state.order, state.live, state.steepest, state.gaps, state.random)
     return duals, Visits(*found, beyond, zeros(3 * k), np.zeros(3 * -(-k // WIDTH), dtype=np.int64))
 
@@ -121,13 +124,6 @@ def theta_of(binary: Any, rho: Array) -> Array:
 def inverse_of(prices: Array, is_squared: bool) -> Array:
     """Return r, zero where the price is."""
     return np.divide(1.0, prices, out=np.zeros_like(prices), where=(prices > 0.0) & is_squared)
-
-
-def move_multipliers(state: DescentState, theta: Array, mine: slice) -> None:
-    """Let the multipliers of some classes follow their biases, after a step over their variables."""
-    pull = state.bias[mine] - theta[mine] * state.multiplier[mine]
-    state.multiplier[mine] = state.bias[mine]
-    state.bias[mine] = theta[mine] * state.multiplier[mine] + pull
 
 
 def active_in(state: DescentState, c: int) -> Array:

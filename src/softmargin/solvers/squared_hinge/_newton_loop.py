@@ -17,6 +17,7 @@ from softmargin.solvers.common.hinge_newton import MAX_PASSES, ROUNDING, exact_s
 __all__ = [
     "CentredSamples",
     "PieceSums",
+    "add_curvature",
     "balanced_bias",
     "evaluate_piece",
     "fill_adjoint",
@@ -73,6 +74,20 @@ def fill_adjoint(rows: Any, mean: Array, u: Array, out: Array) -> None:
             for p in range(begin, end):
                 j = bare.column(i, p)
                 out_[j] += u[i] * (bare.value(p) - mean_[j])
+
+
+@jit
+def add_curvature(rows: Any, active: Array, prices: Array, v: Array, out: Array) -> None:
+    """Add sum_i c_i <x_i, v> x_i over some rows."""
+    bare, v_, out_ = rows.bare(), pointer(v), pointer(out)
+    for i in active:
+        begin, end = bare.entries(i)
+        along = 0.0
+        for p in range(begin, end):
+            along += bare.value(p) * v_[bare.column(i, p)]
+        along *= prices[i]
+        for p in range(begin, end):
+            out_[bare.column(i, p)] += along * bare.value(p)
 
 
 @jit

@@ -25,7 +25,10 @@ class PrimalNewtonTuning(NamedTuple):
     most_exact: float = 1e-12  # the smallest residual asked of them; by hand
     diagonal_share: float = 0.01  # of the diagonal in the preconditioner; measured: 1 takes more products on text
     max_products: int = 500  # of one solve by conjugate gradients; by hand
-    fewest_products: int = 50  # of one solve, however few samples there are; by hand
+    fewest_products: int = 8  # fewer than these are not tried in the place of Cholesky; by hand
+    product: float = 40.0  # BLAS multiplications in the time of an entry of a product with sparse rows: 2 ns
+    call: float = 3e5  # the same of the other work of a product: 15 us
+    touched: float = 100.0  # the same of an entry of a matrix, beside its factor: 5 ns
     most_samples: int = 3000  # with one unknown each, for sparse X of many features: 72 MB; by hand
     scattered: float = SCATTERED  # BLAS multiplications in the time of one that scatters its result
     kept_features: int = 1000  # most for which the sum over I is kept between steps: 8 MB for every class; by hand

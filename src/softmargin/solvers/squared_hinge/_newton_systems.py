@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from softmargin.core.deadline import check_time, factor_work
 from softmargin.core.threads import wide_blas
 from softmargin.matrices.forms import FEW, is_thin
+from softmargin.matrices.operator import numbers_per_row
 from softmargin.matrices.rows import add_squares, as_rows, weighted_squares
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
 from softmargin.solvers.common.hinge_newton import solve_positive
-from softmargin.solvers.squared_hinge._newton_loop import fill_scaled, fill_squares
+from softmargin.solvers.squared_hinge._newton_loop import add_curvature, fill_scaled, fill_squares
 from softmargin.solvers.squared_hinge._newton_state import NewtonState, Piece, PrimalNewtonTuning
 
 __all__ = ["has_long_rows", "newton_move"]
@@ -35,16 +36,26 @@ def newton_move(state: NewtonState, piece: Piece, tuning: PrimalNewtonTuning) ->
     m, d = int(np.count_nonzero(piece.prices)), len(state.weights)
     if 0 < m < d and m * d <= FEW:
         return _solve_by_samples(state, piece)
-    if d <= tuning.dense_features:
-        return _solve_dense(state, piece, tuning)
-    may_factor = 0 < m <= tuning.most_samples and not isinstance(state.X, np.ndarray)
-    if state.is_hard and may_factor:
-        return _solve_by_sparse_samples(state, piece)
-    move, is_exact = _solve_by_products(state, piece, tuning, may_factor=may_factor)
-    if is_exact:
-        return move
-    state.is_hard = True
-    return _solve_by_sparse_samples(state, piece) if may_factor else move
+    is_wide, is_sparse = d > tuning.dense_features, not isinstance(state.X, np.ndarray)
+    may_factor = (is_sparse and 0 < m <= tuning.most_samples) if is_wide else True
+    most = _most_products(state, m, tuning) if may_factor else tuning.max_products
+    if not may_factor or (is_sparse and not state.is_hard and most >= tuning.fewest_products):
+        move, is_exact = _solve_by_products(state, piece, tuning, most)
+        if is_exact or not may_factor:
+            return move
+        state.is_hard = True
+    return _solve_by_sparse_samples(state, piece) if is_wide else _solve_dense(state, piece, tuning)
+
+
+def _most_products(state: NewtonState, m: int, tuning: PrimalNewtonTuning) -> int:
+    """Return how many products with m sparse rows take as long as Cholesky, at most."""
+    d, entries = len(state.weights), m * numbers_per_row(state.X)
+    if d > tuning.dense_features:
+        factor = m**3.0 / 3.0
+    else:
+        making = min(tuning.scattered * entries**2 / max(m, 1), m * float(d) ** 2)
+        factor = making + factor_work(d) + tuning.touched * float(d) ** 2
+    return min(int(factor / (tuning.product * entries + tuning.call)), tuning.max_products)
 
 
 def _solve_by_samples(state: NewtonState, piece: Piece) -> Array:
@@ -135,32 +146,22 @@ def _squares(state: NewtonState, prices: Array, tuning: PrimalNewtonTuning) -> A
     return squares
 
 
-def _solve_by_products(
-    state: NewtonState, piece: Piece, tuning: PrimalNewtonTuning, *, may_factor: bool
-) -> tuple[Array, bool]:
+def _solve_by_products(state: NewtonState, piece: Piece, tuning: PrimalNewtonTuning, most: int) -> tuple[Array, bool]:
     """Return the Newton move of w approximately, by conjugate gradients, and whether it is as exact as asked for."""
-    active = piece.prices > 0.0
-    rows, prices = state.X[active].astype(np.float64, copy=False), piece.prices[active]
-    total, centre, right, rho = piece.total, piece.centre, piece.right, 1.0 + state.damping
-    squares = np.square(rows) if isinstance(rows, np.ndarray) else rows.multiply(rows)
-    scale = rho + tuning.diagonal_share * np.maximum(squares.T @ prices - total * centre**2, 0.0)
-
-    columns, pull, inverse = rows.T, total * centre, 1.0 / scale
+    rows, prices, centre, right = as_rows(state.X), piece.prices, piece.centre, piece.right
+    active, squares, rho = np.flatnonzero(prices), np.zeros_like(right), 1.0 + state.damping
+    weighted_squares(rows, prices, squares)
+    scale = rho + tuning.diagonal_share * np.maximum(squares - piece.total * centre**2, 0.0)
+    pull, inverse = piece.total * centre, 1.0 / scale
 
     def product(v: Array, out: Array) -> None:
         np.multiply(v, rho, out=out)
-        out += columns @ (prices * (rows @ v))
-        if total > 0.0:
+        if piece.total > 0.0:
             out -= float(centre @ v) * pull
+        add_curvature(rows, active, prices, v, out)
 
     # The gap is about |g|^2 / 2, so this is the root of the relative gap: the solution is as exact as w is near.
     primal = max(piece.primal, np.finfo(float).tiny)
     exactness = float(np.clip(np.linalg.norm(right) / np.sqrt(2.0 * primal), tuning.most_exact, tuning.least_exact))
-    budget = tuning.max_products
-    if may_factor:  # as much work as Cholesky in the samples
-        factor = len(prices) ** 3.0 / (3.0 * tuning.scattered)
-        budget = int(np.clip(factor / (2.0 * rows.nnz + 1.0), min(tuning.fewest_products, budget), budget))
-    solved = conjugate_gradients(
-        product, right, lambda V: V * inverse, exactness, is_euclidean=True, max_products=budget
-    )
+    solved = conjugate_gradients(product, right, lambda V: V * inverse, exactness, is_euclidean=True, max_products=most)
     return solved.x, float(np.linalg.norm(solved.residual)) <= exactness * float(np.linalg.norm(right))

@@ -45,7 +45,7 @@ from softmargin.backends.lanes import WIDTH, aligned, zeros
 from softmargin.core.certificate import relative_gap
 from softmargin.core.deadline import alarm
 from softmargin.core.protocols import ManyProblems, SquaredHingeProblem
-from softmargin.matrices.operator import rmatmul, row_squares
+from softmargin.matrices.operator import numbers_per_row, rmatmul, row_squares
 from softmargin.solvers.common.contradictions import slow_contradictions
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.common.span import SpanTuning
@@ -58,7 +58,6 @@ from softmargin.solvers.squared_hinge._descent_state import (
     active_in,
     enliven,
     inverse_of,
-    move_multipliers,
     n_words,
     stacked,
     structs,
@@ -133,32 +132,35 @@ class _Descent(Resumable):
         binary, k = parts[0].as_binary(), len(state.bias)
         go_to_span(binary, state, self.tuning.span_every, self.span_tuning)
         whole = state.n_open * -(-k // WIDTH)
+        every = int(self.tuning.step_share * whole)
         is_full = state.n_active == 0
         if is_full:
             enliven(state, k)
-            passes = (state.n_open, 0, math.inf)
+            passes = (state.n_open, every, 0, math.inf)
         else:
-            passes = (state.n_active, min(state.visits_left, int(self.tuning.step_share * whole)), state.target)
-        state.last_gap, theta = state.gap, theta_of(binary, state.rho)
+            least = self.tuning.least_numbers / (numbers_per_row(binary.X) + self.tuning.visit)
+            passes = (state.n_active, every, min(state.visits_left, max(every, int(least))), state.target)
+        last, before = state.gap, math.inf
         if is_full or k == 1 or not state.is_slow:
-            state.n_active, visits, state.gap, rise = descend_coordinates(*state.loop, len(parts), *passes, alarm())
-            state.is_slow |= not (is_full or binary.is_squared) and state.gap > self.tuning.slow * state.last_gap
-            move_multipliers(state, theta, slice(None))
+            found = descend_coordinates(*state.loop, len(parts), *passes, alarm())
+            state.n_active, visits, state.gap, before, rise = found
+            state.is_slow |= not (is_full or binary.is_squared) and state.gap > self.tuning.slow * last
         else:
-            visits, rise = self._class_by_class(state.loop, state, theta, len(parts))
+            visits, rise = self._class_by_class(state.loop, state, len(parts))
             state.gap = float(state.gaps.sum())
+        state.last_gap = before if before < math.inf else last
         state.dual += rise
         state.visits_left -= visits
-        state.passes_left -= max(int(visits / (self.tuning.step_share * whole)), 1) if whole else 1
+        steps = max(visits / every, 1.0) if every else 1.0
+        state.work += 1.0 if is_full else steps
+        state.passes_left -= int(steps)
         if is_full:
             state.target, state.visits_left = self.tuning.set_target * state.gap, self.tuning.max_set_passes * whole
         elif state.gap <= state.target or state.visits_left <= 0:
             state.n_active = 0
         return state
 
-    def _class_by_class(
-        self, loop: tuple[Duals, Visits], state: DescentState, theta: Array, m: int
-    ) -> tuple[int, float]:
+    def _class_by_class(self, loop: tuple[Duals, Visits], state: DescentState, m: int) -> tuple[int, float]:
         """Make passes over the set of one of m classes after the other; return how many tiles these cost, and the rise.
 
         Each has an equal share of the target.
@@ -171,16 +173,20 @@ class _Descent(Resumable):
             mine, active = slice(c, c + 1), active_in(state, c)
             column = (signs[:, c], prices[:, c % prices.shape[1]], alpha[:, c], weights[:, c])
             y, C, a, w = map(np.ascontiguousarray, column)
-            own = Duals(duals.rows, duals.squares, y, C, duals.is_squared, a, w, state.bias[mine], duals.pull[mine])
+            intercept = (part[mine] for part in (duals.bias, duals.multiplier, duals.theta, duals.pull))
+            own = Duals(duals.rows, duals.squares, y, C, duals.is_squared, a, w, *intercept)
             found = (active, visits.live[:0], state.steepest[mine], state.gaps[mine], state.random)
             looks = Visits(*found, visits.beyond, scratch, lists)
             left, m_left = self.tuning.max_class_steps, len(active)
             while left > 0 and m_left > 0 and state.gaps[c] > target:
-                m_left, visited, _, gain = descend_coordinates(own, looks, 1, m_left, budget, target, ring)
-                move_multipliers(state, theta, mine)
+                m_left, visited, _, _, gain = descend_coordinates(own, looks, 1, m_left, budget, budget, target, ring)
                 done, rise, left = done + visited, rise + gain, left - 1
             alpha[:, c], weights[:, c] = a, w
         return done // WIDTH, rise
+
+    def work_done(self, state: DescentState) -> float:
+        """Count the steps so far; where rows are few, one counts as several."""
+        return state.work
 
     def _points(self, problem: Any, state: DescentState) -> list[Any]:
         """Return feasible points."""
@@ -201,7 +207,7 @@ class _Descent(Resumable):
         # A sample was visited half a pass ago, on average.
         fall = min(state.gap / state.last_gap, 1.0) if 0.0 < state.last_gap < math.inf else 1.0
         gap, dual, binary = state.gap * math.sqrt(fall), state.dual, self._parts(problem)[0].as_binary()
-        theta = theta_of(binary, state.rho)
+        theta = theta_of(binary, state.rho) if state.loop is None else state.loop[0].theta
         pull = state.bias - theta * state.multiplier  # theta rho y'a
         net = np.divide(pull, theta * state.rho, out=np.zeros_like(pull), where=theta * state.rho > 0.0)
         if binary.has_free_bias:
