@@ -60,7 +60,10 @@ class AutoTuning(NamedTuple):
     # over the dual are few; on drawn texts and codes of categories, where Newton's method took 0.5 to 40 times as long
     # below, and 0.02 to 1 times above.
     rows_of_sparse: float = 5.0
-    rows_of_dense: float = 2.0  # the same of arrays, whatever C is: 0.9 to 6 times below, 0.01 to 1 above 4
+    # The same of arrays, whatever C is: 0.9 to 6 times below, 0.01 to 1 above 4; and the rows or features that there are
+    # at least, as a Newton step on fewer takes no longer than a few passes: colon-cancer, duke, leukemia.
+    rows_of_dense: float = 2.0
+    least_of_dense: int = 120
     least_steep: float = 2.0
     most_stored: float = 0.1  # share of the entries: of mnist, 0.19, Newton's method takes 4.6 s and the dual 11.4
     scattered: float = SCATTERED  # BLAS multiplications in the time of one that scatters its result
@@ -222,7 +225,7 @@ def fastest_squared_hinge(problem: Any, tuning: AutoTuning = TUNING) -> str:
         return "dual_descent"
     n, d = X.shape
     if isinstance(X, np.ndarray) or X.nnz > tuning.most_stored * n * d:
-        return "dual_descent" if n <= tuning.rows_of_dense * d else "newton"
+        return "dual_descent" if n <= tuning.rows_of_dense * d and min(n, d) >= tuning.least_of_dense else "newton"
     steepness = float(problem.C.mean()) * float(np.vdot(X.data, X.data)) / n
     return "dual_descent" if n < tuning.rows_of_sparse * d or steepness <= tuning.least_steep else "newton"
 

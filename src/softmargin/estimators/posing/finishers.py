@@ -72,7 +72,7 @@ class FinisherTuning(NamedTuple):
     # mnist in -1..1 takes 570 at 88, and is not done after 600 at 880.
     shared_passes: float = 1.0
     shared: float = 0.1
-    newtons: float = 30.0  # Newton steps of an augmented Lagrangian to 1e-3: 20 to 130 on the same; by hand
+    newtons: float = 60.0  # Newton steps of an augmented Lagrangian to 1e-3: 20 to 130 on the same; by hand
     # Of such a step, in multiplications, beside its system: a number of an array, of which two products read all (and
     # ``scattered`` of sparse rows), a sample, and its calls, 75 us; timings.
     read: float = 6.0
