@@ -60,8 +60,8 @@ class AutoTuning(NamedTuple):
     # over the dual are few; on drawn texts and codes of categories, where Newton's method took 0.5 to 40 times as long
     # below, and 0.02 to 1 times above.
     rows_of_sparse: float = 5.0
-    # The same of arrays, whatever C is: 0.9 to 6 times below, 0.01 to 1 above 4; and the rows or features that there are
-    # at least, as a Newton step on fewer takes no longer than a few passes: colon-cancer, duke, leukemia.
+    # The same of arrays, whatever C is: 0.9 to 6 times below, 0.01 to 1 above 4; and the rows or features that there
+    # are at least, as a Newton step on fewer takes no longer than a few passes: colon-cancer, duke, leukemia.
     rows_of_dense: float = 2.0
     least_of_dense: int = 120
     least_steep: float = 2.0
