@@ -7,8 +7,9 @@ Which way, by the samples in I and the features d:
     modest d    Cholesky in d unknowns; columns of a dense X are centred, so that a large offset costs no digits. The
                 sum over I follows the samples that enter and leave I, as late pieces differ in few of them; where
                 numbers are few, one compiled loop makes it
-    large d     conjugate gradients, with a mild diagonal preconditioner, only as exact as g is small; where they take
-                more work than Cholesky in the samples of I, that finishes
+    large d     conjugate gradients, with a mild diagonal preconditioner, only as exact as g is small
+    sparse X    conjugate gradients first, with as many products as take the time of Cholesky, in the samples of I where
+                d is large; where that is not exact enough, Cholesky solves this system and those after it
 """
 
 from typing import Any
