@@ -480,11 +480,14 @@ def test_squared_hinges_with_many_features_for_the_rows_go_to_the_dual_whose_fin
     assert as_array.patience >= finisher_of(squared_hinge(*some), "dual_descent").patience >= 30.0
 
 
-@pytest.mark.parametrize(("guess", "handed_after"), [(0, 64), (4, 16)])
-def test_estimates_that_do_not_fall_bring_the_first_look_forward(guess, handed_after, clock):
+@pytest.mark.parametrize(
+    ("guess", "patience", "handed_after"),
+    [(0, 100.0, 64), (4, 100.0, 16), (4, 500.0, 32)],
+)
+def test_estimates_that_do_not_fall_bring_the_first_look_forward(guess, patience, handed_after, clock):
     """Two certificates show a stall: the one that the estimates asked for, and one after twice the steps."""
     first = Counter(guess=lambda t: 10.0 / (11.0 + t))
-    solver = HandOver(first, Other(), patience=100.0, guess=guess)
+    solver = HandOver(first, Other(), patience=patience, guess=guess)
     result = solve(Falling(0.99, clock), solver, stop=Stop(1e-3, 100))
     assert [row.iteration for row in result.trace if row.solver == "Counter"][-1] == handed_after
 

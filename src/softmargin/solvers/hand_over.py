@@ -13,9 +13,10 @@ now and then, as P does not fall with every step: so t_0 lies half of all steps 
 resumed run as the whole one. Where the finisher has systems of the samples with a loss, the first solver tells how many
 there are (``support``), as these are a tenth of one text and all of another. Until the first solver has made so many
 steps that the finisher might have been done for a share of their work, nothing is decided: a fit that is nearly done is
-left alone. With a ``guess`` the estimates of the first are judged by the same rule, after so many steps, twice that,
-...: where they tell of a stall, certificates are asked for at once. Where steps are not alike, the first solver counts
-its own work (``work_done``), and a step that takes several times the ``unit`` counts as several.
+left alone. With a ``guess`` the estimates of the first are judged by the same rule, after so many steps, but not before
+a small share of the patience, then after twice that, ...: where they tell of a stall, certificates are asked for at
+once. Where steps are not alike, the first solver counts its own work (``work_done``), and a step that takes several
+times the ``unit`` counts as several.
 
 The one that finishes may be such a pair itself: then there are three in turn, or more.
 """
@@ -45,7 +46,8 @@ class HandOverTuning(NamedTuple):
     first_look: float = 0.125  # share of the patience after which the first solver is judged, then twice that, ...
     fewest: int = 32  # steps before that, or the patience where it is less: a certificate takes two passes, and fits
     # that need few shall not pay for it
-    # The same of squared hinges, whose P swings: that of news20 at C = 100 rises between 32 and 64 passes.
+    early_look: float = 1 / 64  # share of the patience after which its estimates may tell of a stall; by hand
+    # ``fewest`` of squared hinges, whose P swings: that of news20 at C = 100 rises between 32 and 64 passes.
     fewest_of_squares: int = 64
 
 
@@ -165,7 +167,9 @@ class HandOver(CheckedFields):
     def _guess(self, problem: Any, state: HandOverState) -> None:
         """Judge the first solver by its estimates, after some steps, twice that, ..."""
         pair = self.pairs[state.turn] if self.has_finisher(state) else None
-        if pair is None or not pair.guess or state.steps < max(float(pair.guess), 2.0 * state.guessed_at):
+        if pair is None or not pair.guess:
+            return
+        if state.steps < max(pair.guess, pair.tuning.early_look * pair.patience, 2.0 * state.guessed_at):
             return
         now = _as_distance(self.estimate(problem, state))
         left = steps_left(state.guess, now, state.guessed_at, state.steps, wanted_residual())
