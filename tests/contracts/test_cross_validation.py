@@ -122,7 +122,7 @@ def searches():
     pair = blobs(300, 4, 2, seed=1, separation=0.2)
     return {
         "linear": (sm.LinearSVCCV([3.0], solver="block_descent"), hard),
-        "two classes": (sm.LinearSVCCV([3.0], solver="block_descent"), pair),
+        "two classes": (sm.LinearSVCCV([30.0], solver="block_descent"), pair),
         "kernel": (sm.KernelSVCCV([3.0], gammas=[0.5]), hard),
         "softmax": (sm.SoftmaxRegressionCV([3.0], solver="lbfgs"), hard),
     }

@@ -52,7 +52,9 @@ from softmargin.testing import check_solver
 
 @dataclass(frozen=True)
 class Idle(DualBlockDescent):
-    """Block descent that makes its first two steps, and no other."""
+    """Block descent that makes its first two steps, of one round each, and no other."""
+
+    tuning: DualBlockDescentTuning = DualBlockDescentTuning(least_visits=0, least_of_one=0)
 
     def step(self, problem, state):
         if state.screened == np.inf or state.screened > 0.5:
@@ -214,7 +216,7 @@ def test_a_warm_start_is_judged_from_its_own_gap():
     problem = make_problem("blobs")
     init = solve(problem, DualBlockDescent(), stop=Stop(1e-2), rng=0).point
     result = solve(problem, pair(patience=16.0), stop=Stop(1e-8, 200), rng=0, init=init)
-    assert [row.iteration for row in result.trace if row.solver == "Idle"][:2] == [0, 1]
+    assert [row.iteration for row in result.trace if row.solver == "Idle"][:2] == [0, 2]
     assert result.status is Status.CONVERGED
 
 

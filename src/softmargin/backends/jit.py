@@ -26,7 +26,7 @@ import softmargin
 from softmargin.backends.disk_cache import CodeFiles, code_folder
 from softmargin.core.warn import warn_caller
 
-__all__ = ["compiled_struct", "inline", "jit"]
+__all__ = ["compiled_struct", "inline", "inline_in_order", "jit"]
 
 # Sums may be reordered and fused so that they vectorise; NaN and infinity keep their IEEE meaning. A loop that writes
 # to one array and sums entries of another has both orders, and takes one by how far the arrays are apart: first write,
@@ -35,6 +35,7 @@ FASTMATH = {"reassoc", "contract", "nsz"}
 _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy"}
 # Python never calls what is compiled into a loop.
 _INLINED = _OPTIONS | {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_IN_ORDER = _INLINED | {"fastmath": FASTMATH - {"reassoc"}}
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -159,6 +160,15 @@ def inline(function: F) -> F:
     Called by Python, the helper runs as plain Python.
     """
     overload(function, jit_options=_INLINED, strict=False)(_resolver(function, lambda *args: function))
+    return function
+
+
+def inline_in_order(function: F) -> F:
+    """Compile such a helper with sums in the order it has them, which keeps a loop from vectors.
+
+    Where a sum takes numbers from many places, vectors of them are slower than one number after the other.
+    """
+    overload(function, jit_options=_IN_ORDER, strict=False)(_resolver(function, lambda *args: function))
     return function
 
 

@@ -22,13 +22,17 @@ def in_chunks(values: NDArray[Any], fill: float) -> NDArray[np.float64]:
 
 @inline
 def shuffle(order: Any, m: int, random: Any) -> None:
-    """Fisher-Yates with Marsaglia's xorshift: a permutation in place, the same on every machine."""
+    """Fisher-Yates with Marsaglia's xorshift: a permutation in place, the same on every machine.
+
+    The upper half of a number times t + 1, without its lower half, is a place up to t: a remainder takes five times as
+    long.
+    """
     x = random[0]
     for t in range(m - 1, 0, -1):
         x ^= x << np.uint64(13)
         x ^= x >> np.uint64(7)
         x ^= x << np.uint64(17)
-        j = np.int64((x >> np.uint64(11)) % np.uint64(t + 1))
+        j = np.int64(((x >> np.uint64(32)) * np.uint64(t + 1)) >> np.uint64(32))
         order[t], order[j] = order[j], order[t]
     random[0] = x
 

@@ -4,6 +4,8 @@
     rows.scores(i, W, k, start, tiles, m, out)  out = start + W' x_i on m tiles of classes          nnz(x_i) m
     rows.add(i, step, tiles, m, W, k)           W += x_i step'       on m tiles of classes          nnz(x_i) m
     rows.dot(i, w)                              <w, x_i> for one column w of d + 1 numbers          nnz(x_i)
+    rows.product(i, W, k, c)                    the same for column c of W, without the constant    nnz(x_i)
+    rows.centred(i, mean, w)                    the same for x_i - mean, which is 0 for CSR rows    nnz(x_i)
     rows.push(i, step, w)                       w += step x_i                                       nnz(x_i)
     rows.sqnorm(i)                              |x_i|^2                                             nnz(x_i)
     rows.fetch_ahead(i, p, W, k, tiles)         asks memory for what entries after p need, where rows of W lie apart
@@ -25,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.jit import compiled_struct, inline, jit
+from softmargin.backends.jit import compiled_struct, inline, inline_in_order, jit
 from softmargin.backends.lanes import WIDTH, fetch, load, pointer, splat, store
 
 __all__ = [
@@ -120,10 +122,7 @@ def _add(self: Any, i: int, step: Array, tiles: Array, m: int, W: Array, k: int)
 
 def _dot(self: Any, i: int, w: Any) -> float:
     """Return <w, x_i>, the constant feature included."""
-    begin, end = self.entries(i)
-    total: float = self.bias * w[self.d]
-    for p in range(begin, end):
-        total += self.value(p) * w[self.column(i, p)]
+    total: float = self.product(i, w, 1, 0) + self.bias * w[self.d]
     return total
 
 
@@ -147,7 +146,16 @@ def _sqnorm(self: Any, i: int) -> float:
 _VERBS: dict[str, Any] = {"scores": _scores, "add": _add, "dot": _dot, "push": _push, "sqnorm": _sqnorm}
 
 
-@compiled_struct("bare", "entries", "column", "value", "fetch_ahead", **_VERBS)
+@inline_in_order
+def _gathered(values: Any, columns: Any, begin: int, end: int, W: Any, k: int, c: int) -> float:
+    """Return the sum of sparse entries times numbers of W."""
+    sum_ = 0.0
+    for p in range(begin, end):
+        sum_ += np.float64(values[p]) * W[np.int64(columns[p]) * k + c]
+    return sum_
+
+
+@compiled_struct("bare", "entries", "column", "value", "product", "centred", "fetch_ahead", **_VERBS)
 class DenseRows(NamedTuple):
     """Rows of a C-ordered dense matrix: entry p of the flat array is column p - i d of its sample."""
 
@@ -171,11 +179,27 @@ class DenseRows(NamedTuple):
         """Return entry p as float64."""
         return np.float64(self.X[p])
 
+    def product(self, i: int, W: Any, k: int, c: int) -> float:
+        """Return the product with column c of W."""
+        begin = i * self.d
+        sum_ = 0.0
+        for j in range(self.d):
+            sum_ += np.float64(self.X[begin + j]) * W[j * k + c]
+        return sum_
+
+    def centred(self, i: int, mean: Any, w: Any) -> float:
+        """Return the product of x_i - mean with w."""
+        begin = i * self.d
+        sum_ = 0.0
+        for j in range(self.d):
+            sum_ += (np.float64(self.X[begin + j]) - mean[j]) * w[j]
+        return sum_
+
     def fetch_ahead(self, i: int, p: int, W: Any, k: int, tiles: Any) -> None:
         """Nothing: the features come in order, and the processor fetches them itself."""
 
 
-@compiled_struct("bare", "entries", "column", "value", "fetch_ahead", **_VERBS)
+@compiled_struct("bare", "entries", "column", "value", "product", "centred", "fetch_ahead", **_VERBS)
 class CsrRows(NamedTuple):
     """Rows of a canonical CSR matrix (sorted, no duplicate)."""
 
@@ -200,6 +224,15 @@ class CsrRows(NamedTuple):
     def value(self, p: int) -> float:
         """Return entry p as float64."""
         return np.float64(self.data[p])
+
+    def product(self, i: int, W: Any, k: int, c: int) -> float:
+        """Return the product with column c of W."""
+        begin, end = self.entries(i)
+        return _gathered(self.data, self.indices, begin, end, W, k, c)
+
+    def centred(self, i: int, mean: Any, w: Any) -> float:
+        """Return the product of x_i with w: sparse rows are never centred."""
+        return self.product(i, w, 1, 0)
 
     def fetch_ahead(self, i: int, p: int, W: Any, k: int, tiles: Any) -> None:
         """Ask for the row of W of an entry some places behind entry p, on four tiles."""

@@ -28,10 +28,7 @@ def fill_scores(rows: Any, W: Array, k: int, scores: Array) -> None:
         begin, end = rows_.entries(i)
         if k < WIDTH:
             for c in range(k):
-                score = 0.0
-                for p in range(begin, end):
-                    score += rows_.value(p) * W_[rows_.column(i, p) * k + c]
-                scores_[i * k + c] = score
+                scores_[i * k + c] = rows_.product(i, W_, k, c)
         else:
             for first in range(0, k, 4 * WIDTH):
                 # Up to four tiles stay in registers during the loop over features; a missing one repeats the last.

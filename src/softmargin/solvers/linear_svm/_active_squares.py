@@ -25,6 +25,7 @@ from softmargin.core.deadline import check_time, factor_work
 from softmargin.core.threads import wide_blas
 from softmargin.matrices.forms import is_thin
 from softmargin.matrices.operator import row_slices
+from softmargin.matrices.products import adjoint
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.solvers.common.hinge_newton import solve_positive
 from softmargin.solvers.linear_svm._label_groups import BLOCK
@@ -35,6 +36,7 @@ __all__ = ["ActiveSquares", "WholeSquares"]
 Array = NDArray[Any]
 FEW_MOVED = 0.125  # of the unknowns: above, a new factor is the smaller work; timings with 781 of them
 ROUGH = 1e-6  # residual of a solution by update, relative to the right-hand side; by hand
+NARROW = 17  # unknowns up to which a compiled loop sums arrays faster than BLAS, the copy of their rows included
 FEW_SAMPLES = 0.5  # of the features: below, a system in the samples is the smaller work; by hand
 
 
@@ -85,8 +87,7 @@ class ActiveSquares:
             else:
                 self.squares = self._sum(is_active)
         else:
-            self._add(np.flatnonzero(change & is_active), 1.0, self.squares)
-            self._add(np.flatnonzero(change & ~is_active), -1.0, self.squares)
+            self._add(np.where(change, np.where(is_active, self.prices, -self.prices), 0.0), self.squares)
         self.held = is_active
         if self.factor is not None and self.factor.rho == rho:
             found = self._solve_by_update(self.factor, is_active, right)
@@ -142,24 +143,26 @@ class ActiveSquares:
     def _sum(self, is_active: Array) -> Array:
         """Return sum C_i x_i x_i' over a set of samples."""
         squares = np.zeros((self.D, self.D))
-        self._add(np.flatnonzero(is_active), 1.0, squares)
+        self._add(np.where(is_active, self.prices, 0.0), squares)
         return squares
 
-    def _add(self, rows: Array, sign: float, squares: Array) -> None:
-        """Add sum C_i x_i x_i' over some samples, or subtract it."""
-        c = sign * self.prices[rows]
-        if is_thin(self.X):
-            some = self.X[rows]
-            add_squares(as_rows(some), c, squares)
-            squares[:-1, -1] += self.bias * (some.T @ c)
-            squares[-1, -1] += self.bias**2 * c.sum()
+    def _add(self, c: Array, squares: Array) -> None:
+        """Add sum c_i x_i x_i' over all samples; c is zero for most, and may be negative."""
+        if is_thin(self.X) or self.D <= NARROW:
+            add_squares(as_rows(self.X), c, squares)
+            if self.bias:
+                last = np.empty(self.D)
+                adjoint(self.X, c, self.bias, 1, last)
+                squares[:, -1] += self.bias * last
             return
-        for part in row_slices(len(rows), self.D, numbers=max(BLOCK, squares.size)):
-            check_time(float(part.stop - part.start) * self.D**2)
-            A = self._wide(self.X[rows[part]])
-            A *= np.sqrt(np.abs(c[part, None]))
-            with wide_blas(A.size * float(self.D)):
-                squares += sign * (A.T @ A)
+        for sign in (1.0, -1.0):
+            rows = np.flatnonzero(sign * c > 0.0)
+            for part in row_slices(len(rows), self.D, numbers=max(BLOCK, squares.size)):
+                check_time(float(part.stop - part.start) * self.D**2)
+                A = self._wide(self.X[rows[part]])
+                A *= np.sqrt(sign * c[rows[part]])[:, None]
+                with wide_blas(A.size * float(self.D)):
+                    squares += sign * (A.T @ A)
 
     def _wide(self, some: Any) -> Array:
         """Return rows of X as an array, with the constant feature."""

@@ -32,6 +32,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.backends.jit import jit
 from softmargin.core.certificate import relative_gap
 from softmargin.core.deadline import check_time
 from softmargin.core.errors import IncompatibleError
@@ -48,12 +49,16 @@ from softmargin.solvers.linear_svm._block_loop import demand_finite
 __all__ = ["AugmentedLagrangian", "AugmentedLagrangianTuning", "MultiplierState"]
 
 Array = NDArray[Any]
+ROUNDING = 1e-14  # of P: what is left of the gap is not lowered
 
 
 class AugmentedLagrangianTuning(NamedTuple):
     """The constants of the outer steps."""
 
     first_rho: float = 0.01  # corners are a hundred margins wide at first: Newton steps are whole; by hand
+    # They are as much narrower as the gap of a first point is smaller, down to this gap: with wide corners, shares that
+    # are not quite right lead away from it.
+    least_gap: float = 1e-6
     growth: float = 3.0  # of rho; measured on mnist 0..255: 10 takes twice as many Newton steps
     fall: float = 0.5  # of the gap: what is left of it after a step of the run; by hand
     most_steps: int = 60  # Newton steps in one step of the run; an outer step may go on in the next one; by hand
@@ -110,6 +115,7 @@ class AugmentedLagrangian(Resumable):
             state.latest = state.shares.copy()
             weights = problem.point(init.alpha).weights if init.weights is None else init.weights
             state.weights = np.ascontiguousarray(collapsed(weights)[:, 0])
+            state.rho /= min(max(self.estimate(problem, state), self.tuning.least_gap), 1.0)
         return state
 
     def start_together(self, parts: Sequence[BlockDualProblem], inits: Sequence[Any]) -> list[MultiplierState]:
@@ -122,18 +128,21 @@ class AugmentedLagrangian(Resumable):
 
     def step(self, problem: BlockDualProblem, state: MultiplierState) -> MultiplierState:
         """Minimise psi by Newton's method and take the new shares, until the gap has halved."""
-        tuning, everything = self.tuning, _all_samples(problem)
+        tuning, everything, before = self.tuning, _all_samples(problem), self._look(problem, state)
+        gap, nothing = before.primal - before.dual, ROUNDING * before.primal
+        if gap <= nothing:
+            return state
         squares = ActiveSquares(problem.X, problem.bias, everything.prices, state.whole)
         weights, slack = state.weights.copy(), _slack(everything, state.weights)
-        before, shares, rho = self._look(problem, state), state.shares, state.rho
-        enough = tuning.fall * (before.primal - before.dual)
+        shares, rho, enough = state.shares, state.rho, max(tuning.fall * gap, nothing)
         near = everything.nearest(shares, slack, np.zeros(len(shares), dtype=bool), tuning)
         slack = slack[near.rows]
         for newton in range(tuning.most_steps + 1):
             here = _evaluate(near, weights, slack, shares[near.rows], rho)
             if here.is_done or newton == tuning.most_steps:
                 slack = everything.filled(near, slack, weights)
-                here = _evaluate(everything, weights, slack, shares, rho)
+                if near is not everything:
+                    here = _evaluate(everything, weights, slack, shares, rho)
                 is_kept = np.zeros(len(problem.y), dtype=bool)
                 if here.is_done:
                     shares, rho = here.shares, rho * tuning.growth
@@ -225,15 +234,29 @@ def _slack(samples: _Samples, weights: Array) -> Array:
 
 def _evaluate(samples: _Samples, weights: Array, slack: Array, shares: Array, rho: float) -> _Here:
     """Return what weights and shares imply, as if there were no other samples."""
-    prices = samples.prices
-    new, implied = np.clip(shares + rho * slack, 0.0, 1.0), np.empty_like(weights)
-    adjoint(samples.X, samples.y * prices * new, samples.bias, 1, implied)
+    new, forces, implied = np.empty_like(slack), np.empty_like(slack), np.empty_like(weights)
+    losses, own, rest = _new_shares(samples.y, samples.prices, slack, shares, rho, new, forces)
+    adjoint(samples.X, forces, samples.bias, 1, implied)
     gradient = weights - implied
-    losses = np.maximum(slack, 0.0)
-    primal = 0.5 * float(weights @ weights) + float(prices @ losses)
-    own, square = float(prices @ new), float(implied @ implied)
+    primal, square = 0.5 * float(weights @ weights) + losses, float(implied @ implied)
     multiple = min(1.0, own / square) if square > 0.0 else 1.0
     dual = multiple * own - 0.5 * multiple**2 * square
-    rest = float(prices @ (losses - new * slack))
-    is_done = 0.5 * float(gradient @ gradient) <= rest
+    is_done = 0.5 * float(gradient @ gradient) <= max(rest, ROUNDING * primal)
     return _Here(new, gradient, primal, dual, multiple, is_done)
+
+
+@jit
+def _new_shares(
+    y: Array, prices: Array, slack: Array, shares: Array, rho: float, new: Array, forces: Array
+) -> tuple[float, float, float]:
+    """Write clip(b + rho z) and what they pull with; return sum C [z]_+, sum C b, and sum C ([z]_+ - b z)."""
+    losses, own, rest = 0.0, 0.0, 0.0
+    for i in range(slack.shape[0]):
+        z, price = slack[i], prices[i]
+        share = min(max(shares[i] + rho * z, 0.0), 1.0)
+        loss = max(z, 0.0)
+        new[i], forces[i] = share, y[i] * price * share
+        losses += price * loss
+        own += price * share
+        rest += price * (loss - share * z)
+    return losses, own, rest

@@ -55,12 +55,7 @@ def fill_products(rows: Any, mean: Array, weights: Array, out: Array) -> None:
     """Write <x_i - mean, w>; the mean is zero for sparse X."""
     bare, mean_, weights_ = rows.bare(), pointer(mean), pointer(weights)
     for i in range(out.shape[0]):
-        begin, end = bare.entries(i)
-        score = 0.0
-        for p in range(begin, end):
-            j = bare.column(i, p)
-            score += (bare.value(p) - mean_[j]) * weights_[j]
-        out[i] = score
+        out[i] = bare.centred(i, mean_, weights_)
 
 
 @jit
@@ -82,10 +77,7 @@ def add_curvature(rows: Any, active: Array, prices: Array, v: Array, out: Array)
     bare, v_, out_ = rows.bare(), pointer(v), pointer(out)
     for i in active:
         begin, end = bare.entries(i)
-        along = 0.0
-        for p in range(begin, end):
-            along += bare.value(p) * v_[bare.column(i, p)]
-        along *= prices[i]
+        along = prices[i] * bare.product(i, v_, 1, 0)
         for p in range(begin, end):
             out_[bare.column(i, p)] += along * bare.value(p)
 

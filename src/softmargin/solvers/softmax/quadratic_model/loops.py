@@ -155,9 +155,7 @@ def entry_pass(
             j, h = features[e], curvature[e]
             at = j * k + c
             begin, end = cols.entries(j)
-            g = G_[at]
-            for p in range(begin, end):
-                g += cols.value(p) * u[cols.column(j, p)]
+            g = G_[at] + cols.product(j, u, 1, 0)
             old = V_[at]
             new[0] = old - g / h
             if j < d:
