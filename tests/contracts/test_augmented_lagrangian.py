@@ -36,7 +36,9 @@ def test_every_form_of_x_gives_the_same():
 
 
 @pytest.mark.parametrize("form", [dense, csr_matrix], ids=["dense", "csr"])
-@pytest.mark.parametrize(("shape", "n_factors"), [((80, 24), 2), ((12, 30), 0)], ids=["by features", "by samples"])
+@pytest.mark.parametrize(
+    ("shape", "n_factors"), [((80, 24), 2), ((80, 9), 3), ((12, 30), 0)], ids=["by features", "narrow", "by samples"]
+)
 def test_systems_follow_the_samples_that_enter_and_leave(form, shape, n_factors):
     rng = np.random.default_rng(0)
     X, y = np.where(rng.random(shape) < 0.15, rng.normal(size=shape), 0.0), np.arange(shape[0]) % 2
@@ -63,6 +65,34 @@ def test_raw_features_and_a_large_price_are_certified_and_warm_starts_end_at_onc
     again = fit(problem, tol=1e-6, init=result.point)
     assert again.certificate.residual <= 1e-6
     assert again.n_iter == 0
+
+
+def shells(n=400, seed=0):
+    """Draw two classes, of which one surrounds the other: the best linear model says the larger one, at many kinks."""
+    X = np.random.default_rng(seed).normal(size=(n, 3))
+    return X, (np.linalg.norm(X, axis=1) > 2.0).astype(int)
+
+
+def systems_solved(monkeypatch):
+    counted, solved = [], ActiveSquares.solve
+
+    def counting(*arguments):
+        counted.append(1)
+        return solved(*arguments)
+
+    monkeypatch.setattr(ActiveSquares, "solve", counting)
+    return counted
+
+
+def test_a_part_that_is_exact_takes_no_steps_while_others_go_on(monkeypatch):
+    """Its gap is rounding, which no step halves."""
+    problem, solver = MulticlassSVM(*shells(), C=100.0, bias=1.0), AugmentedLagrangian()
+    best = fit(problem, tol=0.0, max_iter=60).point
+    state, counted = solver.start(problem, best, np.random.default_rng(0)), systems_solved(monkeypatch)
+    assert solver.estimate(problem, state) <= 1e-12
+    for _ in range(5):
+        state = solver.step(problem, state)
+    assert len(counted) <= 5
 
 
 def test_three_classes_are_refused():

@@ -16,6 +16,7 @@ from scipy.sparse import coo_matrix, csr_matrix
 from softmargin.backends import lanes
 from softmargin.backends.jit import compiled_struct, jit
 from softmargin.backends.lanes import any_nonzero, largest, load, maximum, pointer, splat, store, total, where_greater
+from softmargin.backends.loops import shuffle
 from softmargin.core.errors import DataError
 from softmargin.core.rounding import column_roundings, column_sums, gamma
 from softmargin.matrices import operator
@@ -52,6 +53,29 @@ def touch(rows, i, W, k, start, step, tiles, m, out):
     bare = rows.bare()
     bare.scores(i, pointer(W), k, pointer(start), pointer(tiles), m, pointer(out))
     bare.add(i, pointer(step), pointer(tiles), m, pointer(W), k)
+
+
+@jit
+def touch_column(rows, i, W, k, c, mean, out):
+    """Return the products of one row with columns; then add it to the first one."""
+    bare, W_, out_ = rows.bare(), pointer(W), pointer(out)
+    found = bare.product(i, W_, k, c), bare.dot(i, out_), bare.centred(i, pointer(mean), out_)
+    bare.push(i, 2.0, out_)
+    return found
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("k", "c"), [(1, 0), (3, 2)])
+def test_verbs_of_one_column_are_numpy(form, k, c):
+    X, rng = sample(3), np.random.default_rng(3)
+    W, column = rng.standard_normal((D, k)), rng.standard_normal(D + 1)
+    mean = np.zeros(D) if "csr" in form else rng.standard_normal(D)
+    for i in range(N):
+        x, out = np.append(X[i], 1.5), column.copy()
+        found = touch_column(as_rows(canonical(in_form(X, form)), 1.5), i, W.ravel(), k, c, mean, out)
+        expected = [X[i] @ W[:, c], x @ column, (X[i] - mean) @ column[:-1]]
+        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(out, column + 2.0 * x, rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -220,6 +244,23 @@ def test_lanes_are_four_plain_numbers(values, number):
     expected = [a + b, a - b, a * b, np.where(a > b, a * b, number), np.maximum(a, b), np.full(4, number)]
     np.testing.assert_array_equal(out.reshape(6, 4), expected)
     np.testing.assert_allclose(numbers[1:], [a.sum(), a.max(), a.any(), False], rtol=1e-12, atol=1e-12)
+
+
+def test_a_shuffle_brings_every_place_to_every_other_one_equally_often():
+    @jit
+    def shuffled(order, counts, times, random):
+        for _ in range(times):
+            for i in range(order.shape[0]):
+                order[i] = i
+            shuffle(order, order.shape[0], random)
+            for i in range(order.shape[0]):
+                counts[i, order[i]] += 1
+
+    m, times = 12, 12_000
+    order, counts = np.empty(m, dtype=np.int64), np.zeros((m, m), dtype=np.int64)
+    shuffled(order, counts, times, np.array([20250101], dtype=np.uint64))
+    assert sorted(order) == list(range(m))
+    assert np.abs(counts - times / m).max() < 5.0 * np.sqrt(times / m)
 
 
 def test_not_a_number_is_nonzero():

@@ -56,9 +56,6 @@ class AugmentedLagrangianTuning(NamedTuple):
     """The constants of the outer steps."""
 
     first_rho: float = 0.01  # corners are a hundred margins wide at first: Newton steps are whole; by hand
-    # They are as much narrower as the gap of a first point is smaller, down to this gap: with wide corners, shares that
-    # are not quite right lead away from it.
-    least_gap: float = 1e-6
     growth: float = 3.0  # of rho; measured on mnist 0..255: 10 takes twice as many Newton steps
     fall: float = 0.5  # of the gap: what is left of it after a step of the run; by hand
     most_steps: int = 60  # Newton steps in one step of the run; an outer step may go on in the next one; by hand
@@ -115,7 +112,6 @@ class AugmentedLagrangian(Resumable):
             state.latest = state.shares.copy()
             weights = problem.point(init.alpha).weights if init.weights is None else init.weights
             state.weights = np.ascontiguousarray(collapsed(weights)[:, 0])
-            state.rho /= min(max(self.estimate(problem, state), self.tuning.least_gap), 1.0)
         return state
 
     def start_together(self, parts: Sequence[BlockDualProblem], inits: Sequence[Any]) -> list[MultiplierState]:
