@@ -307,7 +307,7 @@ def test_the_largest_scores_and_those_that_must_stay(most):
 @both_losses
 @pytest.mark.parametrize("cache_size", [200.0, 80.0], ids=["stored", "some rows kept"])
 def test_kernel_values_are_computed_for_the_few_rows_that_move(multiclass, cache_size):
-    """The classes lie apart: of 4000 samples less than 6 in 100 are support vectors."""
+    """The classes lie apart: of 4000 samples less than 8 in 100 are support vectors."""
     rng, asked = np.random.default_rng(0), []
 
     def kernel(A, B):
@@ -320,7 +320,7 @@ def test_kernel_values_are_computed_for_the_few_rows_that_move(multiclass, cache
     result = fit(KernelMulticlassSVM(gram, y, C=1.0, multiclass=multiclass), "descent", tol=1e-3)
     n_support = int(result.point.alpha.any(axis=1).sum())
     assert result.status is Status.CONVERGED
-    assert n_support < 240
+    assert n_support < 320
     assert sum(asked) < 0.5 * 4000**2
 
 

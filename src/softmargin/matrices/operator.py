@@ -33,6 +33,7 @@ __all__ = [
     "row_squares",
     "score_roundings",
     "sum_roundings",
+    "transposed_times",
 ]
 
 Array = NDArray[Any]
@@ -219,7 +220,12 @@ def add_adjoint_product(X: Any, U: Array, sums: Array) -> None:
 
 def _block_sums(X: Any, rows: slice, U: Array) -> Array:
     """Return X' U of some rows."""
-    return np.asarray(_wide_block(X, rows).T @ U) if isinstance(X, np.ndarray) else _sparse_sums(X, rows, U)
+    return transposed_times(_wide_block(X, rows), U) if isinstance(X, np.ndarray) else _sparse_sums(X, rows, U)
+
+
+def transposed_times(X: Array, U: Array) -> Array:
+    """Return X' U of arrays as (U' X)', which BLAS has in half of the time where U has few columns."""
+    return np.asarray(U.T @ X).T
 
 
 def _adjoint_of_block(X: Any, U: Array) -> Array:
@@ -229,7 +235,7 @@ def _adjoint_of_block(X: Any, U: Array) -> Array:
     if len(shares) == 1:
         return _block_sums(X, rows, U)
     if isinstance(X, np.ndarray):
-        return np.concatenate(spread(lambda features: X[:, features].T @ U, shares))
+        return np.concatenate(spread(lambda features: transposed_times(X[:, features], U), shares))
     return np.concatenate(spread(lambda columns: _sparse_sums(X, rows, U[:, columns]), shares), axis=1)
 
 

@@ -26,7 +26,7 @@ from softmargin.core.certificate import relative_gap
 from softmargin.core.protocols import RidgeProblem
 from softmargin.core.threads import row_shares, spread
 from softmargin.matrices.forms import laid_out
-from softmargin.matrices.operator import row_blocks
+from softmargin.matrices.operator import row_blocks, transposed_times
 from softmargin.matrices.products import adjoint, times
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.resumable import Resumable
@@ -304,7 +304,7 @@ def class_squares(X: Any, weights: Array) -> Array:
 
         def summed(some: slice) -> Any:
             blocks, own = row_blocks(X[some], k, numbers=max(CACHED, 4 * d * k)), weights[some]
-            return sum((np.square(block).T @ own[rows] for rows, block in blocks), np.zeros((d, 1)))
+            return sum((transposed_times(np.square(block), own[rows]) for rows, block in blocks), np.zeros((d, 1)))
 
         return np.asarray(sum(spread(summed, row_shares(n, d * k))))
     squares = csr_matrix((np.square(X.data), X.indices, X.indptr), shape=X.shape)
