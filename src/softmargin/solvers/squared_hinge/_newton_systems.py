@@ -38,13 +38,15 @@ def newton_move(state: NewtonState, piece: Piece, tuning: PrimalNewtonTuning) ->
     if 0 < m < d and m * d <= FEW:
         return _solve_by_samples(state, piece)
     is_wide, is_sparse = d > tuning.dense_features, not isinstance(state.X, np.ndarray)
-    may_factor = (is_sparse and 0 < m <= tuning.most_samples) if is_wide else True
-    most = _most_products(state, m, tuning) if may_factor else tuning.max_products
-    if not may_factor or (is_sparse and not state.is_hard and most >= tuning.fewest_products):
-        move, is_exact = _solve_by_products(state, piece, tuning, most)
-        if is_exact or not may_factor:
-            return move
-        state.is_hard = True
+    if is_wide and not (is_sparse and 0 < m <= tuning.most_samples):
+        return _solve_by_products(state, piece, tuning, tuning.max_products)[0]
+    if is_sparse and not state.is_hard:
+        most = _most_products(state, m, tuning)
+        if most >= tuning.fewest_products:
+            move, is_exact = _solve_by_products(state, piece, tuning, most)
+            if is_exact:
+                return move
+            state.is_hard = True
     return _solve_by_sparse_samples(state, piece) if is_wide else _solve_dense(state, piece, tuning)
 
 
