@@ -235,7 +235,7 @@ def test_damping_grows_until_it_is_all_and_goes_back_to_none():
         (3000, 4000, 2, 0.002, SoftmaxDualDescent),
         (5000, 4000, 2, 0.002, SoftmaxDualDescent),
         (400, 20, 30, 1.0, NewtonCG),
-        (9000, 40, 20, 1.0, NewtonCG),
+        (1000, 40, 20, 1.0, NewtonCG),
         (400, 40, 20, 1.0, SoftmaxDualDescent),
         (1000, 10, 3, 1.0, SoftmaxNewton),
         (9000, 10, 5, 1.0, SoftmaxNewton),

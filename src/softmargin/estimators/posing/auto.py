@@ -43,9 +43,10 @@ class AutoTuning(NamedTuple):
     steep_of_many: float = 500.0
     few_features: int = 50
     # Of so few features, three and more classes go to the dual from this many features on, and up to so many rows for
-    # each feature and class, and so steep: drawn blobs and codes, 1 to 6 times as fast, once 0.3 times.
+    # each feature and class, which lie apart then, and so steep: drawn blobs, 3 to 6 times as fast. Of more rows blobs
+    # were 2 to 4 times as fast still, and Gaussian classes that overlap took 2 to 100 times as long.
     least_of_dual: int = 32
-    rows_of_few: float = 5.0
+    rows_of_few: float = 1.0
     steepest_of_few: float = 5e3
     # Three and more classes: rows for each feature, and steepness, up to which dual descent is the fastest (isolet at
     # C = 1 to 1000: 0.3 s, the others 1 to 2), and the same of many features whatever the rows are (mnist: three to ten

@@ -95,6 +95,8 @@ class FinisherTuning(NamedTuple):
     # Passes of softmax dual descent in the time of newton_cg: 55 to 250 on mnist and isolet. With p threads it takes
     # about 1 / sqrt(p) of that: 1 / 1.6, 1 / 2.3 and 1 / 3.3 with 2, 4 and 16 on mnist, without their queue.
     newton_cg: float = 100.0
+    newton_cg_of_few: float = 25.0  # the same of few features: 5 to 25 on drawn Gaussian classes and blobs
+    few: int = 50
     # Of an interior point for l1 to 1e-3, in 6 to 31 steps (maths: softmax, section 8): what its products with X and X'
     # take in each step, in products of BLAS; and factors of a whole H, of this share of the entries.
     l1_products: float = 15.0
@@ -252,8 +254,8 @@ def _of_softmax_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUN
     """
     n, d = problem.X.shape
     is_narrow = isinstance(problem.X, np.ndarray) or (d <= n and not problem.is_pinned)
-    patience = tuning.newton_cg / math.sqrt(n_threads())
-    return Finisher("newton_cg", patience, is_hopeless=False) if is_narrow else None
+    passes = tuning.newton_cg if min(n, d) > tuning.few else tuning.newton_cg_of_few
+    return Finisher("newton_cg", passes / math.sqrt(n_threads()), is_hopeless=False) if is_narrow else None
 
 
 def _of_prox_newton(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
