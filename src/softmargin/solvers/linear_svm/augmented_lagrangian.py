@@ -246,13 +246,13 @@ def _new_shares(
     y: Array, prices: Array, slack: Array, shares: Array, rho: float, new: Array, forces: Array
 ) -> tuple[float, float, float]:
     """Write clip(b + rho z) and what they pull with; return sum C [z]_+, sum C b, and sum C ([z]_+ - b z)."""
+    for i in range(slack.shape[0]):
+        new[i] = min(max(shares[i] + rho * slack[i], 0.0), 1.0)
+        forces[i] = y[i] * prices[i] * new[i]
     losses, own, rest = 0.0, 0.0, 0.0
     for i in range(slack.shape[0]):
-        z, price = slack[i], prices[i]
-        share = min(max(shares[i] + rho * z, 0.0), 1.0)
-        loss = max(z, 0.0)
-        new[i], forces[i] = share, y[i] * price * share
-        losses += price * loss
-        own += price * share
-        rest += price * (loss - share * z)
+        loss = max(slack[i], 0.0)
+        losses += prices[i] * loss
+        own += prices[i] * new[i]
+        rest += prices[i] * (loss - new[i] * slack[i])
     return losses, own, rest
