@@ -478,6 +478,7 @@ def test_squared_hinges_with_many_features_for_the_rows_go_to_the_dual_whose_fin
         assert isinstance(getattr(solver, "first", solver), SquaredHingeDescent if is_dual else PrimalNewton)
     assert finisher_of(squared_hinge(*wide), "dual_descent").support > 0.0
     assert finisher_of(squared_hinge(*long), "dual_descent").support == 0.0
+    assert 30.0 <= finisher_of(squared_hinge(csr_matrix((20, 3)), np.arange(20) % 2), "dual_descent").patience < np.inf
     as_array = finisher_of(squared_hinge(some[0].toarray(), some[1]), "dual_descent")
     assert as_array.patience >= finisher_of(squared_hinge(*some), "dual_descent").patience >= 30.0
 

@@ -236,7 +236,7 @@ def _of_dual_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING
     support, whole = tuning.support, tuning.solves * (tuning.support * len(problem.y)) ** 3.0 / 3.0
     if X.shape[1] < tuning.few_features * X.shape[0]:
         support, whole = 0.0, _squared_newton_work(X)
-    numbers = tuning.loop * X.size if isinstance(X, np.ndarray) else tuning.scattered * X.nnz
+    numbers = max((tuning.loop if isinstance(X, np.ndarray) else tuning.scattered) * X.size, 1.0)
     return Finisher("newton", max(whole / (2.0 * numbers), tuning.steps), is_hopeless=False, support=support)
 
 
