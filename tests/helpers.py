@@ -56,6 +56,18 @@ def augmented(problem):
     return np.hstack([X, np.full((len(X), 1), problem.bias)])
 
 
+def calls_of(monkeypatch, owner, name):
+    """Return a list that grows by one with every call of a function of a class or module."""
+    calls, function = [], getattr(owner, name)
+
+    def counting(*arguments):
+        calls.append(1)
+        return function(*arguments)
+
+    monkeypatch.setattr(owner, name, counting)
+    return calls
+
+
 def random_alpha(problem, rng):
     """Draw a dual point inside its set: convex combinations of corners, row by row."""
     n, k = len(problem.y), problem.n_classes

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from helpers import augmented, dense, infeasibility, make_problem, problem_data
+from helpers import augmented, calls_of, dense, infeasibility, make_problem, problem_data
 from reference.optimum import svm_optimum
 from softmargin.core.errors import IncompatibleError
 from softmargin.problems import MulticlassSVM
@@ -73,22 +73,14 @@ def shells(n=400, seed=0):
     return X, (np.linalg.norm(X, axis=1) > 2.0).astype(int)
 
 
-def systems_solved(monkeypatch):
-    counted, solved = [], ActiveSquares.solve
-
-    def counting(*arguments):
-        counted.append(1)
-        return solved(*arguments)
-
-    monkeypatch.setattr(ActiveSquares, "solve", counting)
-    return counted
-
-
 def test_a_part_that_is_exact_takes_no_steps_while_others_go_on(monkeypatch):
     """Its gap is rounding, which no step halves."""
     problem, solver = MulticlassSVM(*shells(), C=100.0, bias=1.0), AugmentedLagrangian()
     best = fit(problem, tol=0.0, max_iter=60).point
-    state, counted = solver.start(problem, best, np.random.default_rng(0)), systems_solved(monkeypatch)
+    state, counted = (
+        solver.start(problem, best, np.random.default_rng(0)),
+        calls_of(monkeypatch, ActiveSquares, "solve"),
+    )
     assert solver.estimate(problem, state) <= 1e-12
     for _ in range(5):
         state = solver.step(problem, state)

@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_matrix, diags_array
 
+from helpers import calls_of
 from softmargin.kernels import Linear
 from softmargin.matrices.forms import is_thin
 from softmargin.matrices.gram import Gram
@@ -254,14 +255,7 @@ def text_like(n, d, per_row, seed=0):
 @pytest.fixture
 def factors(monkeypatch):
     """Count the systems that are factored."""
-    counted, solve_dense = [], systems._solve_dense
-
-    def counting(*arguments):
-        counted.append(1)
-        return solve_dense(*arguments)
-
-    monkeypatch.setattr(systems, "_solve_dense", counting)
-    return counted
+    return calls_of(monkeypatch, systems, "_solve_dense")
 
 
 def test_sparse_systems_with_a_dear_factor_are_solved_by_products(factors):
