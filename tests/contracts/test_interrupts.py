@@ -8,6 +8,7 @@ from softmargin import DualBlockDescent, LinearModel, LinearSVC, LinearSVCCV, So
 from softmargin.core.protocols import Watcher
 from softmargin.estimators.posing import fit as posing
 from softmargin.run import Status
+from softmargin.solvers.linear_svm.block_descent import DualBlockDescentTuning
 
 X = np.random.default_rng(0).standard_normal((60, 4))
 y = np.arange(60) % 3
@@ -30,11 +31,11 @@ class Interrupted(DualBlockDescent):
 def solver(ctrl_c, monkeypatch):
     monkeypatch.setattr(Interrupted, "press", staticmethod(ctrl_c))
     monkeypatch.setattr(Interrupted, "steps", 0)
-    return Interrupted()
+    return Interrupted(tuning=DualBlockDescentTuning(least_visits=0))  # one round a step: three are too few
 
 
 def test_a_fit_raises_and_keeps_its_point(solver):
-    clf = LinearSVC(solver=solver, tol=1e-9)
+    clf = LinearSVC(solver=solver, tol=1e-9, random_state=0)
     with pytest.raises(KeyboardInterrupt, match=r"^after 3 passes, with .*kept .*warm_start=True, fit goes on"):
         clf.fit(X, y)
     assert (clf.status_, clf.n_iter_) == ("interrupted", 3)
