@@ -159,8 +159,7 @@ def inline(function: F) -> F:
 
     Called by Python, the helper runs as plain Python.
     """
-    overload(function, jit_options=_INLINED, strict=False)(_resolver(function, lambda *args: function))
-    return function
+    return _inlined(function, _INLINED)
 
 
 def inline_in_order(function: F) -> F:
@@ -168,7 +167,11 @@ def inline_in_order(function: F) -> F:
 
     Where a sum takes numbers from many places, vectors of them are slower than one number after the other.
     """
-    overload(function, jit_options=_IN_ORDER, strict=False)(_resolver(function, lambda *args: function))
+    return _inlined(function, _IN_ORDER)
+
+
+def _inlined(function: F, options: dict[str, Any]) -> F:
+    overload(function, jit_options=options, strict=False)(_resolver(function, lambda *args: function))
     return function
 
 

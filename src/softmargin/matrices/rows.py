@@ -5,7 +5,7 @@
     rows.add(i, step, tiles, m, W, k)           W += x_i step'       on m tiles of classes          nnz(x_i) m
     rows.dot(i, w)                              <w, x_i> for one column w of d + 1 numbers          nnz(x_i)
     rows.product(i, W, k, c)                    the same for column c of W, without the constant    nnz(x_i)
-    rows.centred(i, mean, w)                    the same for x_i - mean, which is 0 for CSR rows    nnz(x_i)
+    rows.centred(i, mean, w)                    <x_i - mean, w>; CSR rows are never centred         nnz(x_i)
     rows.push(i, step, w)                       w += step x_i                                       nnz(x_i)
     rows.sqnorm(i)                              |x_i|^2                                             nnz(x_i)
     rows.fetch_ahead(i, p, W, k, tiles)         asks memory for what entries after p need, where rows of W lie apart
@@ -16,7 +16,8 @@ flat, k padded to whole tiles, so that one feature uses one contiguous row; its 
 ``bias`` of every sample (0 where there is no intercept). X is used without conversion: float32 or float64, int32 or
 int64 indices, read-only memory maps; W and all sums are float64.
 
-The verbs are written once, on the entries of a row: entry p of sample i has ``column(i, p)`` and ``value(p)``.
+The verbs are written once, on the entries of a row: entry p of sample i has ``column(i, p)`` and ``value(p)``; but for
+products with one column: sums over an array are free to vectorise, those over a CSR row keep their order.
 
 The columns of X are the rows of X' (``transposed``), with the same verbs on (n + 1, k) arrays: their
 last row stands for the constant feature, which columns do not have.

@@ -43,8 +43,8 @@ class AutoTuning(NamedTuple):
     steep_of_many: float = 500.0
     few_features: int = 50
     # Of so few features, three and more classes go to the dual from this many features on, and up to so many rows for
-    # each feature and class, which lie apart then, and so steep: drawn blobs, 3 to 6 times as fast. Of more rows blobs
-    # were 2 to 4 times as fast still, and Gaussian classes that overlap took 2 to 100 times as long.
+    # each feature and class, which lie apart then, and so steep: six drawn sets of blobs, 2.6 to 6 times as fast. With
+    # more rows most blobs were faster still, and five of six sets of Gaussian classes took 1.7 to 270 times as long.
     least_of_dual: int = 32
     rows_of_few: float = 1.0
     steepest_of_few: float = 5e3
