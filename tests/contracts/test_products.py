@@ -8,6 +8,7 @@ from scipy.sparse import csr_matrix
 
 from softmargin.backends.lanes import WIDTH, zeros
 from softmargin.core.threads import threads
+from softmargin.matrices import products
 from softmargin.matrices.operator import (
     add_adjoint_product,
     adjoint_product,
@@ -117,3 +118,14 @@ def test_products_of_sparse_rows_refuse_arrays_of_another_size():
         adjoint_product(X, np.ones((7, 3)))
     with pytest.raises(ValueError, match="do not fit"):
         add_adjoint_product(X, np.ones((6, 3)), np.zeros((8, 3)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [40, 20])
+def test_the_adjoint_of_one_tile_is_numpy(dtype, d):
+    """Many features go through a loop over eight rows at a time, few through BLAS."""
+    rng = np.random.default_rng(0)
+    X, U, out = rng.standard_normal((19, d)).astype(dtype), rng.standard_normal((19, 4)), np.empty((d + 1) * 4)
+    products.adjoint(X, U.reshape(-1), 1.5, 4, out)
+    expected = np.column_stack([X, np.full(19, 1.5)]).T @ U
+    np.testing.assert_allclose(out.reshape(-1, 4), expected, rtol=1e-12, atol=1e-12)
