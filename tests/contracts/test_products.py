@@ -8,7 +8,6 @@ from scipy.sparse import csr_matrix
 
 from softmargin.backends.lanes import WIDTH, zeros
 from softmargin.core.threads import threads
-from softmargin.matrices import products
 from softmargin.matrices.operator import (
     add_adjoint_product,
     adjoint_product,
@@ -126,6 +125,6 @@ def test_the_adjoint_of_one_tile_is_numpy(dtype, d):
     """Many features go through a loop over eight rows at a time, few through BLAS."""
     rng = np.random.default_rng(0)
     X, U, out = rng.standard_normal((19, d)).astype(dtype), rng.standard_normal((19, 4)), np.empty((d + 1) * 4)
-    products.adjoint(X, U.reshape(-1), 1.5, 4, out)
+    adjoint(X, U.reshape(-1), 1.5, 4, out)
     expected = np.column_stack([X, np.full(19, 1.5)]).T @ U
     np.testing.assert_allclose(out.reshape(-1, 4), expected, rtol=1e-12, atol=1e-12)
