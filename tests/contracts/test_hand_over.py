@@ -381,6 +381,14 @@ def test_where_the_first_is_hopeless_the_finisher_starts_at_once():
         assert find_solver("auto", parts) == EachClass(find_solver(finisher, parts.parts[0]))
 
 
+@pytest.mark.parametrize(("d", "C", "is_at_once"), [(4, 4.0, True), (4, 1.0, False), (60, 4.0, False)])
+def test_many_rows_of_few_features_that_are_steep_begin_with_the_finisher_of_hinges(d, C, is_at_once):
+    X = np.random.default_rng(0).standard_normal((8000, d))
+    parts = OneVsRest([MulticlassSVM(X, np.arange(8000) % 3 == c, n_classes=2, C=C) for c in range(3)])
+    chosen, finisher = find_solver("auto", parts), find_solver("augmented_lagrangian", parts.parts[0])
+    assert chosen == EachClass(finisher) if is_at_once else isinstance(chosen, HandOver)
+
+
 def test_nobody_finishes_where_the_newton_matrix_is_too_large():
     X, y = blobs(200, 20_000, 3, seed=0, sparse=True, density=0.01)
     problem = MulticlassSVM(X, y, C=1e9)
@@ -469,14 +477,15 @@ def squared_hinge(X, y, C=1.0):
 
 
 def test_squared_hinges_with_many_features_for_the_rows_go_to_the_dual_whose_finisher_counts_features():
-    wide, long, short = codes(900, 10, 40), codes(9000, 10, 10), codes(60, 10, 40)
+    wide, long, short, large = codes(750, 10, 40), codes(9000, 10, 10), codes(60, 10, 40), codes(9000, 10, 400)
     chosen = [(*wide, 1.0, True), (*long, 1.0, False), (*long, 0.1, True), (*short, 1.0, True)]
-    some = codes(200, 10, 40)
-    chosen += [(rows.toarray(), y, C, rows is some[0]) for rows, y in (wide, long, short, some) for C in (0.1, 1.0)]
+    chosen += [(*large, 1.0, False), (*large, 0.1, True), (large[0][:7000], large[1][:7000], 1.0, True)]
+    some, more = codes(200, 10, 40), codes(900, 10, 40)
+    chosen += [(rows.toarray(), y, C, rows is some[0]) for rows, y in (more, long, short, some) for C in (0.1, 1.0)]
     for X, y, C, is_dual in chosen:
         solver = find_solver("auto", squared_hinge(X, y, C))
         assert isinstance(getattr(solver, "first", solver), SquaredHingeDescent if is_dual else PrimalNewton)
-    assert finisher_of(squared_hinge(*wide), "dual_descent").support > 0.0
+    assert finisher_of(squared_hinge(*more), "dual_descent").support > 0.0
     assert finisher_of(squared_hinge(*long), "dual_descent").support == 0.0
     assert 30.0 <= finisher_of(squared_hinge(csr_matrix((20, 3)), np.arange(20) % 2), "dual_descent").patience < np.inf
     as_array = finisher_of(squared_hinge(some[0].toarray(), some[1]), "dual_descent")

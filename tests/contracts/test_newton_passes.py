@@ -18,10 +18,10 @@ from softmargin.solvers.squared_hinge import newton
 from softmargin.solvers.squared_hinge._newton_loop import (
     CentredSamples,
     PieceSums,
-    add_curvature,
     balanced_bias,
     evaluate_piece,
     fill_adjoint,
+    fill_curvature,
     fill_piece_dual,
     fill_products,
     fill_scaled,
@@ -230,9 +230,9 @@ def test_all_ways_to_solve_give_the_same_move(rng, has_bias, density):
     systems._solve_dense(state, piece._replace(prices=np.where(rng.random(N) < 0.9, few, C)), solver.tuning)
     first = systems._solve_dense(state, piece, solver.tuning)  # rows have entered and left the sum that is kept
     assert 0 < state.drift < np.count_nonzero(few)
-    others = [systems._solve_by_samples(state, piece)]
+    others = [systems._solve_by_samples(state, piece, solver.tuning)]
     if is_sparse:
-        others.append(systems._solve_by_sparse_samples(state, piece))
+        others.append(systems._solve_by_sparse_samples(state, piece, solver.tuning))
     move, is_exact = systems._solve_by_products(state, piece, solver.tuning, 500)
     assert is_exact
     others.append(move)
@@ -293,9 +293,24 @@ def test_a_cheap_factor_is_not_replaced_by_products(factors):
     )
 
 
-def test_curvature_is_added_over_the_rows_that_are_named(rng):
-    X, v, out = sparse(), rng.standard_normal(D), rng.standard_normal(D)
-    prices, active = rng.random(N), np.array([3, 5, 30])
-    expected = out + X[active].T @ (prices[active] * (X[active] @ v))
-    add_curvature(as_rows(X), active, prices, v, out)
+@pytest.mark.parametrize("total", [0.0, 1.5])
+def test_products_with_the_system_are_those_of_numpy(rng, total):
+    X, v, centre = sparse(), rng.standard_normal(D), rng.standard_normal(D)
+    prices, active, out = rng.random(N), np.array([3, 5, 30]), np.full(D, np.nan)
+    expected = 1.7 * v - total * centre * (centre @ v) + X[active].T @ (prices[active] * (X[active] @ v))
+    fill_curvature(as_rows(X), active, prices, 1.7, total, centre, v, out)
     np.testing.assert_allclose(out, expected, rtol=1e-12)
+
+
+def test_sparse_rows_that_are_fewer_than_features_are_solved_by_products_too(monkeypatch):
+    """A factor with an unknown for each sample would multiply the rows as arrays."""
+    X, y = text_like(1500, 1800, 8)
+    factors = calls_of(monkeypatch, systems, "_solve_by_samples")
+    problem = L2SVM(Gram(Linear(), X), y, C=1.0)
+    result = solve(problem, newton.PrimalNewton(), stop=Stop(1e-8, 100), rng=0)
+    assert result.status is Status.CONVERGED
+    assert not factors
+    dear = newton.PrimalNewton(newton.PrimalNewtonTuning(fewest_products=1000))
+    factored = solve(problem, dear, stop=Stop(1e-8, 100), rng=0)
+    assert factors
+    assert result.certificate.primal == pytest.approx(factored.certificate.primal, rel=1e-7)

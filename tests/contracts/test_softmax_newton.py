@@ -279,6 +279,15 @@ def test_default_is_the_dual_where_classes_have_few_rows_for_the_features_and_C_
         assert isinstance(find_solver("auto", softmax_problem(X, np.arange(600) % k, C=C, penalty=L2(1.0))), kind)
 
 
+def test_default_of_wide_sparse_rows_is_the_dual_but_for_two_classes_many_rows_and_a_large_C():
+    rows, features = np.arange(7000), 3200
+    places = np.random.default_rng(0).integers(0, features, (len(rows), 10))
+    X = csr_matrix((np.ones(places.size), (np.repeat(rows, 10), places.ravel())), shape=(len(rows), features))
+    for k, n, C, is_dual in ((2, 7000, 2.0, False), (2, 7000, 1.0, True), (2, 6000, 2.0, True), (3, 7000, 2.0, True)):
+        chosen = find_solver("auto", softmax_problem(X[:n], rows[:n] % k, C=C, penalty=L2(1.0)))
+        assert isinstance(getattr(chosen, "first", chosen), SoftmaxDualDescent if is_dual else NewtonCG)
+
+
 def test_default_without_a_ridge_is_damped_conjugate_gradients():
     assert isinstance(find_solver("auto", make(2, ridge=0.0)), NewtonCG)
 

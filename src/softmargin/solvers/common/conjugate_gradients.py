@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.backends.jit import jit
 from softmargin.backends.lanes import zeros
 from softmargin.core.deadline import is_time_up
 
@@ -59,23 +60,57 @@ def conjugate_gradients(
         if not square > target or is_time_up():
             break
         product(direction, image)
-        bend = float(direction @ image)
+        bend, largest = _bend(direction, image)
         length = size / bend if bend > 0.0 else math.inf
-        if not length * float(np.abs(direction).max()) < LONGEST:  # H is singular along the direction: no gain there
+        if not length * largest < LONGEST:  # H is singular along the direction: no gain there
             break
         edge = _length_to_edge(x, direction, radius)
         if not length < edge:
-            x += edge * direction
-            residual -= edge * image
+            _go(edge, direction, image, x, residual)
             return Solved(x, residual, True)
-        x += length * direction
-        residual -= length * image
+        square = _go(length, direction, image, x, residual)
         ahead = metric(residual)
-        size, last = float(residual @ ahead), size
-        square = float(residual @ residual) if is_euclidean else size
-        direction *= size / last
-        direction += ahead
+        size = _turn(residual, ahead, size, direction)
+        if not is_euclidean:
+            square = size
     return Solved(x, residual, False)
+
+
+@jit
+def _bend(direction: Array, image: Array) -> tuple[float, float]:
+    """Return <p, H p>, and the largest entry of p without its sign: infinite where p is not finite."""
+    bend, largest = 0.0, 0.0
+    for j in range(direction.shape[0]):
+        bend += direction[j] * image[j]
+    for j in range(direction.shape[0]):
+        size = abs(direction[j])
+        largest = size if size > largest else largest
+    return bend, largest if math.isfinite(bend) else math.inf
+
+
+@jit
+def _go(length: float, direction: Array, image: Array, x: Array, residual: Array) -> float:
+    """Go so far along p; return the square of the residual there."""
+    for j in range(x.shape[0]):
+        x[j] += length * direction[j]
+    for j in range(x.shape[0]):
+        residual[j] -= length * image[j]
+    square = 0.0
+    for j in range(x.shape[0]):
+        square += residual[j] * residual[j]
+    return square
+
+
+@jit
+def _turn(residual: Array, ahead: Array, last: float, direction: Array) -> float:
+    """Turn p to the metric's step from the residual, conjugate to the steps before; return <residual, step>."""
+    size = 0.0
+    for j in range(residual.shape[0]):
+        size += residual[j] * ahead[j]
+    share = size / last
+    for j in range(residual.shape[0]):
+        direction[j] = share * direction[j] + ahead[j]
+    return size
 
 
 def _length_to_edge(x: Array, direction: Array, radius: float) -> float:

@@ -17,10 +17,10 @@ from softmargin.solvers.common.hinge_newton import MAX_PASSES, ROUNDING, exact_s
 __all__ = [
     "CentredSamples",
     "PieceSums",
-    "add_curvature",
     "balanced_bias",
     "evaluate_piece",
     "fill_adjoint",
+    "fill_curvature",
     "fill_piece_dual",
     "fill_products",
     "fill_scaled",
@@ -72,9 +72,17 @@ def fill_adjoint(rows: Any, mean: Array, u: Array, out: Array) -> None:
 
 
 @jit
-def add_curvature(rows: Any, active: Array, prices: Array, v: Array, out: Array) -> None:
-    """Add sum_i c_i <x_i, v> x_i over some rows."""
+def fill_curvature(
+    rows: Any, active: Array, prices: Array, rho: float, total: float, centre: Array, v: Array, out: Array
+) -> None:
+    """Write (rho + sum_i c_i (x_i - mu)(x_i - mu)') v over some rows, whose prices have this sum and mean mu."""
     bare, v_, out_ = rows.bare(), pointer(v), pointer(out)
+    pull = 0.0
+    for j in range(v.shape[0]):
+        pull += centre[j] * v[j]
+    pull *= total
+    for j in range(v.shape[0]):
+        out[j] = rho * v[j] - pull * centre[j]
     for i in active:
         begin, end = bare.entries(i)
         along = prices[i] * bare.product(i, v_, 1, 0)

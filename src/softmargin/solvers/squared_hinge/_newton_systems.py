@@ -12,6 +12,7 @@ Which way, by the samples in I and the features d:
                 d is large; where that is not exact enough, Cholesky solves this system and those after it
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from softmargin.matrices.operator import numbers_per_row
 from softmargin.matrices.rows import add_squares, as_rows, weighted_squares
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
 from softmargin.solvers.common.hinge_newton import solve_positive
-from softmargin.solvers.squared_hinge._newton_loop import add_curvature, fill_scaled, fill_squares
+from softmargin.solvers.squared_hinge._newton_loop import fill_curvature, fill_scaled, fill_squares
 from softmargin.solvers.squared_hinge._newton_state import NewtonState, Piece, PrimalNewtonTuning
 
 __all__ = ["has_long_rows", "newton_move"]
@@ -34,34 +35,33 @@ Array = NDArray[Any]
 
 def newton_move(state: NewtonState, piece: Piece, tuning: PrimalNewtonTuning) -> Array:
     """Return the Newton move of w, in the cheapest way."""
-    m, d = int(np.count_nonzero(piece.prices)), len(state.weights)
-    if 0 < m < d and m * d <= FEW:
-        return _solve_by_samples(state, piece)
-    is_wide, is_sparse = d > tuning.dense_features, not isinstance(state.X, np.ndarray)
-    if is_wide and not (is_sparse and 0 < m <= tuning.most_samples):
+    m = int(np.count_nonzero(piece.prices))
+    solve, work = _by_factor(state, m, tuning)
+    if solve is None:
         return _solve_by_products(state, piece, tuning, tuning.max_products)[0]
-    if is_sparse and not state.is_hard:
-        most = _most_products(state, m, tuning)
+    if not isinstance(state.X, np.ndarray) and not state.is_hard:
+        most = min(int(work / (tuning.product * m * numbers_per_row(state.X) + tuning.call)), tuning.max_products)
         if most >= tuning.fewest_products:
             move, is_exact = _solve_by_products(state, piece, tuning, most)
             if is_exact:
                 return move
             state.is_hard = True
-    return _solve_by_sparse_samples(state, piece) if is_wide else _solve_dense(state, piece, tuning)
+    return solve(state, piece, tuning)
 
 
-def _most_products(state: NewtonState, m: int, tuning: PrimalNewtonTuning) -> int:
-    """Return how many products with m sparse rows take as long as Cholesky, at most."""
-    d, entries = len(state.weights), m * numbers_per_row(state.X)
-    if d > tuning.dense_features:
-        factor = m**3.0 / 3.0
-    else:
+def _by_factor(state: NewtonState, m: int, tuning: PrimalNewtonTuning) -> tuple[Callable[..., Array] | None, float]:
+    """Return how a system of m samples is best solved with a factor, if at all, and its BLAS multiplications."""
+    d, is_sparse = len(state.weights), not isinstance(state.X, np.ndarray)
+    if 0 < m < d and m * d <= FEW:
+        return _solve_by_samples, float(m) ** 2 * d + m**3.0 / 3.0
+    if d <= tuning.dense_features:
+        entries = m * numbers_per_row(state.X) if is_sparse else m * float(d)
         making = min(tuning.scattered * entries**2 / max(m, 1), m * float(d) ** 2)
-        factor = making + factor_work(d) + tuning.touched * float(d) ** 2
-    return min(int(factor / (tuning.product * entries + tuning.call)), tuning.max_products)
+        return _solve_dense, making + factor_work(d) + tuning.touched * float(d) ** 2
+    return (_solve_by_sparse_samples if is_sparse and 0 < m <= tuning.most_samples else None), m**3.0 / 3.0
 
 
-def _solve_by_samples(state: NewtonState, piece: Piece) -> Array:
+def _solve_by_samples(state: NewtonState, piece: Piece, tuning: PrimalNewtonTuning) -> Array:
     """Return the Newton move of w from a system with one unknown per sample of I."""
     m, d = int(np.count_nonzero(piece.prices)), len(state.weights)
     check_time(float(m) ** 2 * d + factor_work(m))
@@ -72,7 +72,7 @@ def _solve_by_samples(state: NewtonState, piece: Piece) -> Array:
     return (piece.right - A.T @ solve_positive(gram, A @ piece.right)) / rho
 
 
-def _solve_by_sparse_samples(state: NewtonState, piece: Piece) -> Array:
+def _solve_by_sparse_samples(state: NewtonState, piece: Piece, tuning: PrimalNewtonTuning) -> Array:
     """Return the same, for sparse rows that are never centred one by one."""
     active = np.flatnonzero(piece.prices)
     m, rows, roots = len(active), state.X[active].astype(np.float64, copy=False), np.sqrt(piece.prices[active])
@@ -155,13 +155,10 @@ def _solve_by_products(state: NewtonState, piece: Piece, tuning: PrimalNewtonTun
     active, squares, rho = np.flatnonzero(prices), np.zeros_like(right), 1.0 + state.damping
     weighted_squares(rows, prices, squares)
     scale = rho + tuning.diagonal_share * np.maximum(squares - piece.total * centre**2, 0.0)
-    pull, inverse = piece.total * centre, 1.0 / scale
+    inverse = 1.0 / scale
 
     def product(v: Array, out: Array) -> None:
-        np.multiply(v, rho, out=out)
-        if piece.total > 0.0:
-            out -= float(centre @ v) * pull
-        add_curvature(rows, active, prices, v, out)
+        fill_curvature(rows, active, prices, rho, piece.total, centre, v, out)
 
     # The gap is about |g|^2 / 2, so this is the root of the relative gap: the solution is as exact as w is near.
     primal = max(piece.primal, np.finfo(float).tiny)
