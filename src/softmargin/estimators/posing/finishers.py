@@ -79,8 +79,8 @@ class FinisherTuning(NamedTuple):
     sample: float = 200.0
     newton_call: float = 1.5e6
     # Such a one starts at once where its whole work is at most so many passes of block descent, and C |x|^2 at least so
-    # large, of classes with half the C each: then it took 0.75 of the time in the mean of 32 drawn sets of 1000 to
-    # 90,000 rows, 1.5 times on one of blobs that were apart; with a smaller C it lost as often as it won.
+    # large, of classes with half the C each: 32 of 95 drawn sets of 1000 to 100,000 rows, which take 0.4 of their time
+    # in the mean (one of blobs that are apart 1.5 times); with a smaller C it takes 1.6 times as long.
     few_passes: float = 170.0
     steep: float = 10.0
     guess: int = 4  # steps of block descent after which its estimates may tell that it stalls; by hand
