@@ -17,7 +17,6 @@ from sklearn.svm import LinearSVC as SklearnLinearSVC
 from softmargin import DualBlockDescent, KernelSVC, LinearModel, LinearSVC, NotCertifiedWarning, certify, load_model
 from softmargin.core.errors import IncompatibleError
 from softmargin.data import blobs
-from softmargin.matrices.forms import thinned
 from softmargin.solvers.names import choices
 
 ALL = pytest.mark.parametrize(
@@ -423,18 +422,3 @@ def test_the_docstring_example_runs():
     import softmargin.estimators.linear_svc as module
 
     assert doctest.testmod(module).failed == 0
-
-
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_arrays_of_few_entries_are_fitted_as_sparse_rows(loss):
-    """Codes of categories: nine of ten numbers are zero. What is dense, small or full at the end stays an array."""
-    rng = np.random.default_rng(0)
-    codes = np.eye(12)[rng.integers(0, 12, (2000, 3))].reshape(2000, 36)
-    y = (codes @ rng.standard_normal(36) > 0.0).astype(int)
-    model = LinearSVC(loss=loss, multiclass="one_vs_rest", tol=1e-6, random_state=0)
-    own, sparse = model.fit(codes, y).coef_, model.fit(sp.csr_matrix(codes), y).coef_
-    np.testing.assert_array_equal(own, sparse)
-    assert isinstance(thinned(codes), sp.csr_matrix)
-    full_later = np.vstack([codes[:1000:16], np.ones((1000, 36))])
-    for kept in (codes[:100], np.ones((2000, 36)), full_later, sp.csr_matrix(codes)):
-        assert thinned(kept) is kept

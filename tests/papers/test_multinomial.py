@@ -180,7 +180,7 @@ def passes(blocks, penalty, n, d, k):
     return np.array(needed)
 
 
-@pytest.mark.parametrize("size", [(60, 6, 3), (100, 20, 3)], ids=str)
+@pytest.mark.parametrize("size", [(60, 6, 3), pytest.param((100, 20, 3), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("penalty", [L1(1.0), L2(RIDGE)], ids=["l1", "l2"])
 def test_features_need_fewer_passes_than_the_matrix(penalty, size):
     """Figure 1, with every method's own constant from the paper: on every seed."""

@@ -35,6 +35,7 @@ from softmargin.estimators.posing.kernels import KernelSettings, KernelTask, ker
 from softmargin.estimators.posing.softmax import pinned_column, priced_penalty, softmax_claim
 from softmargin.estimators.posing.svm import SvmData, SvmSettings, linear_problem, streamed_problem
 from softmargin.features.scaling import Scaling
+from softmargin.matrices.forms import canonical, thinned
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.origin import near_zero
 from softmargin.models import KernelExpansion, LinearModel, LinearOneVsOne, LinearRegressor
@@ -166,7 +167,7 @@ def build_problem(
     if args.model == "softmax":
         _, penalty = softmax_penalty(args, classes)
         settings = {"n_classes": n_classes, "fit_intercept": not args.no_intercept}
-        X = near_zero(X, not (args.no_intercept or getattr(args, "stream", False)))
+        X = near_zero(thinned(canonical(X)), not (args.no_intercept or getattr(args, "stream", False)))
         return softmax_problem(X, codes, C=prices, penalty=penalty, **settings), None
     data = SvmData(X, codes, n_classes, prices, svm_settings(args))
     if args.model == "linear-svc":

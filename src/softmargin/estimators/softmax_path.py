@@ -19,7 +19,7 @@ from softmargin.estimators.posing.parameters import PARAMETERS
 from softmargin.estimators.posing.softmax import convex_relative, pinned_column, priced_penalty, without_ridge
 from softmargin.estimators.softmax_regression import SoftmaxRegression
 from softmargin.losses.multinomial import one_hot, softmax
-from softmargin.matrices.forms import canonical
+from softmargin.matrices.forms import canonical, thinned
 from softmargin.matrices.operator import rmatmul
 from softmargin.problems import softmax_problem
 
@@ -114,7 +114,7 @@ def softmax_path(
         random_state=random_state,
     )
     data = model._checked(X, y, sample_weight)
-    data = data._replace(X=canonical(data.X))
+    data = data._replace(X=thinned(canonical(data.X)))
     grid = grid_of(Cs, model, data, eps=eps)
     results, coefs, intercepts = [], [], []
     with threads(n_jobs):

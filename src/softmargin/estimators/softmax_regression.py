@@ -15,6 +15,7 @@ from softmargin.estimators.frame.placed import exponentials, log_probabilities
 from softmargin.estimators.frame.spelling import SOLVED_EITHER_WAY, also
 from softmargin.estimators.frame.stream import LinearStreamClassifier
 from softmargin.estimators.posing.softmax import pinned_column, priced_penalty, softmax_claim
+from softmargin.matrices.forms import canonical, thinned
 from softmargin.matrices.origin import near_zero
 from softmargin.models.shapes import dense
 from softmargin.problems import softmax_problem
@@ -153,7 +154,8 @@ class SoftmaxRegression(LinearStreamClassifier):
         return "partial_fit needs a ridge: l1_ratio=0 and a finite C, or penalty=L2(...), and no pinned class."
 
     def _pose(self, data: Data) -> Posed:
-        problem = self._problem(data._replace(X=near_zero(data.X, self.fit_intercept)))
+        X = near_zero(thinned(canonical(data.X)), self.fit_intercept)
+        problem = self._problem(data._replace(X=X))
 
         def attributes(point: Any) -> dict[str, Any]:
             coef, intercept = problem.coef_and_intercept(point)

@@ -14,6 +14,7 @@ from softmargin.losses.entrywise import ENTRYWISE, Hinge
 from softmargin.losses.joint import JOINT
 from softmargin.losses.multinomial import one_hot
 from softmargin.losses.observed import Observed
+from softmargin.matrices.forms import canonical, thinned
 from softmargin.matrices.origin import near_zero
 from softmargin.problems import Constrained
 from softmargin.sets import L1Ball, LowRank, Shaped, TraceBall
@@ -80,7 +81,7 @@ def ball_problem(
 ) -> Constrained:
     """Build the problem of targets with their loss, and of the shares of the samples."""
     ball = make_ball(norm, radius, shape)
-    X = near_zero(X, fit_intercept)
+    X = near_zero(thinned(canonical(X)), fit_intercept)
     return Constrained(X, target[0], loss=target[1], ball=ball, l2=l2, weights=parts, fit_intercept=bool(fit_intercept))
 
 
