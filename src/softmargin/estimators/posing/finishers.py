@@ -80,9 +80,12 @@ class FinisherTuning(NamedTuple):
     newton_call: float = 1.5e6
     # Such a one starts at once where its whole work is at most so many passes of block descent, and C |x|^2 at least so
     # large, of classes with half the C each: 32 of 95 drawn sets of 1000 to 100,000 rows, which take 0.4 of their time
-    # in the mean (one of blobs that are apart 1.5 times); with a smaller C it takes 1.6 times as long.
+    # in the mean (one of blobs that are apart 1.5 times). With a smaller C it takes 1.6 times as long, but with many
+    # rows, beside which its calls are nothing, 0.04 to 1.2 times (nine sets; 1.8 and 3.5 times at C |x|^2 below 1).
     few_passes: float = 170.0
     steep: float = 10.0
+    steep_of_many: float = 2.0
+    many_rows: int = 20_000
     guess: int = 4  # steps of block descent after which its estimates may tell that it stalls; by hand
     sums: float = 5.0  # of the squares of all rows in these
     # C |x|^2 for it, and for inner products: shares of 1 / (C |x|^2) drown in rounding; drawn extremes do from 1e14 on.
@@ -174,7 +177,8 @@ def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNIN
     is_hard = name.startswith("smoothed") and is_shared and is_factor_dear(problem)
     needed = (tuning.shared_passes if is_hard else tuning.passes) * steepness
     is_augmented = name == "augmented_lagrangian"
-    is_cheap = is_augmented and passes <= tuning.few_passes and steepness >= tuning.steep
+    steep = tuning.steep if n < tuning.many_rows else tuning.steep_of_many
+    is_cheap = is_augmented and passes <= tuning.few_passes and steepness >= steep
     return Finisher(name, patience, is_cheap or needed > passes, after, guess=tuning.guess if is_augmented else 0)
 
 
