@@ -3,8 +3,8 @@
     python benchmarks/races/drawn.py --draws 60 --seed 0 -o drawn.jsonl
 
 Constants of our solvers were found on the data sets of a folder. Here a seed draws the data: Gaussian classes, with
-columns as they are or of other scales, texts, codes of categories, blobs, shells. Each has 100 to 10,000 rows, up to
-10,000 features, 2 to 20 classes, and a price of 0.1 to 100.
+columns as they are or of other scales, texts, codes of categories, blobs, shells. Each has 100 to 10,000 rows
+(``--rows 20000 100000``: large ones), up to 10,000 features, 2 to 20 classes, and a price of 0.1 to 100.
 
 Theirs are fitted with their own settings, ``certify`` proves the relative gap of their model, and ours are fitted to
 that gap, their proof included; both take turns, and the least time counts. What theirs do not solve is left out: a gap
@@ -40,6 +40,7 @@ WORST_GAP = 0.05
 SHARPEST = 1e-8  # where theirs end closer to the optimum than this, ours need not follow
 LONG = 5e-3  # seconds of a fit that is more than its calls
 KERNEL_ROWS = 4000
+ROWS = (100, 10_000)
 
 
 class Size(NamedTuple):
@@ -122,9 +123,10 @@ KINDS: dict[str, Callable[[Size, np.random.Generator], Drawn]] = {
 }
 
 
-def draw(rng: np.random.Generator) -> tuple[str, Any, Array, float]:
-    """Return the name of a kind, rows with their labels, and a price."""
-    kind, n = str(rng.choice(list(KINDS))), int(10.0 ** rng.uniform(2.0, 4.0))
+def draw(rng: np.random.Generator, rows: tuple[int, int] = ROWS) -> tuple[str, Any, Array, float]:
+    """Return the name of a kind, so many rows with their labels, and a price."""
+    least, most = (math.log10(number) for number in rows)
+    kind, n = str(rng.choice(list(KINDS))), int(10.0 ** rng.uniform(least, most))
     d = max(min(int(10.0 ** rng.uniform(0.3, 3.0)), LARGEST // n), 2)
     X, y = KINDS[kind](Size(n, d, int(rng.choice([2, 2, 2, 3, 5, 10, 20]))), rng)
     if not issparse(X) and rng.random() < 0.5:
@@ -175,6 +177,7 @@ def parser() -> argparse.ArgumentParser:
     names = list(lines())
     parser.add_argument("--lines", nargs="+", choices=names, default=names, metavar="LINE", help=", ".join(names))
     parser.add_argument("--draws", type=int, default=60, help="of each line (default: 60)")
+    parser.add_argument("--rows", nargs=2, type=int, default=ROWS, metavar=("LEAST", "MOST"), help="of a draw")
     parser.add_argument("--seed", type=int, default=0, help="of the first draw (default: 0)")
     parser.add_argument("--cap", type=float, default=5.0, help="seconds that theirs may take (default: 5)")
     parser.add_argument("--repeats", type=int, default=3, help="to take the least of (default: 3)")
@@ -188,7 +191,7 @@ def measure(
     """Time theirs and ours on a draw."""
     from softmargin import certify
 
-    kind, X, y, C = draw(np.random.default_rng(seed))
+    kind, X, y, C = draw(np.random.default_rng(seed), options.rows)
     if line in ("one-vs-one", "joint kernel"):
         X, y = X[:KERNEL_ROWS], y[:KERNEL_ROWS]
     if len(np.unique(y)) < 2:

@@ -81,7 +81,7 @@ class FinisherTuning(NamedTuple):
     # Such a one starts at once where its whole work is at most so many passes of block descent, and C |x|^2 at least so
     # large, of classes with half the C each: 32 of 95 drawn sets of 1000 to 100,000 rows, which take 0.4 of their time
     # in the mean (one of blobs that are apart 1.5 times). With a smaller C it takes 1.6 times as long, but with many
-    # rows, beside which its calls are nothing, 0.04 to 1.2 times (nine sets; 1.8 and 3.5 times at C |x|^2 below 1).
+    # rows, beside which its calls are nothing, 0.04 to 1.2 times (nine sets; 1.8 and 3.5 at C |x|^2 below 1).
     few_passes: float = 170.0
     steep: float = 10.0
     steep_of_many: float = 2.0
