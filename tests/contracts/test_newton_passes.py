@@ -258,9 +258,11 @@ def factors(monkeypatch):
     return calls_of(monkeypatch, systems, "_solve_dense")
 
 
-def test_sparse_systems_with_a_dear_factor_are_solved_by_products(factors):
-    X, y = text_like(3000, 800, 8)
-    problem = L2SVM(Gram(Linear(), X), y, C=1.0)
+@pytest.mark.parametrize(("n", "d", "factor"), [(3000, 800, "_solve_dense"), (1500, 1800, "_solve_by_samples")])
+def test_sparse_systems_with_a_dear_factor_are_solved_by_products(n, d, factor, monkeypatch):
+    """That of samples, where these are fewer than features, would multiply the rows as arrays."""
+    X, y = text_like(n, d, 8)
+    factors, problem = calls_of(monkeypatch, systems, factor), L2SVM(Gram(Linear(), X), y, C=1.0)
     result = solve(problem, newton.PrimalNewton(), stop=Stop(1e-8, 100), rng=0)
     assert result.status is Status.CONVERGED
     assert not factors
@@ -300,17 +302,3 @@ def test_products_with_the_system_are_those_of_numpy(rng, total):
     expected = 1.7 * v - total * centre * (centre @ v) + X[active].T @ (prices[active] * (X[active] @ v))
     fill_curvature(as_rows(X), active, prices, 1.7, total, centre, v, out)
     np.testing.assert_allclose(out, expected, rtol=1e-12)
-
-
-def test_sparse_rows_that_are_fewer_than_features_are_solved_by_products_too(monkeypatch):
-    """A factor with an unknown for each sample would multiply the rows as arrays."""
-    X, y = text_like(1500, 1800, 8)
-    factors = calls_of(monkeypatch, systems, "_solve_by_samples")
-    problem = L2SVM(Gram(Linear(), X), y, C=1.0)
-    result = solve(problem, newton.PrimalNewton(), stop=Stop(1e-8, 100), rng=0)
-    assert result.status is Status.CONVERGED
-    assert not factors
-    dear = newton.PrimalNewton(newton.PrimalNewtonTuning(fewest_products=1000))
-    factored = solve(problem, dear, stop=Stop(1e-8, 100), rng=0)
-    assert factors
-    assert result.certificate.primal == pytest.approx(factored.certificate.primal, rel=1e-7)
