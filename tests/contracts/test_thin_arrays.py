@@ -1,11 +1,14 @@
 """Large arrays of which few entries are not zero, such as codes of categories, are fitted as sparse rows."""
 
+import json
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from helpers import calls_of
 from softmargin import L1BallClassifier, LinearSVC, SoftmaxRegression, TraceBallClassifier, softmax_path
+from softmargin.cli.main import main
 from softmargin.matrices import forms
 from softmargin.matrices.forms import thinned
 
@@ -37,10 +40,22 @@ def test_an_array_of_few_entries_is_fitted_as_sparse_rows(name, monkeypatch):
     assert len(made) == 1
 
 
-def test_a_path_has_the_same_weights():
+def test_a_path_has_the_same_weights_and_converts_once(monkeypatch):
     X, y = codes()
-    own, sparse = (softmax_path(form, y, Cs=3, tol=1e-3, random_state=0) for form in (X, sp.csr_matrix(X)))
-    np.testing.assert_array_equal(own.coefs, sparse.coefs)
+    sparse = softmax_path(sp.csr_matrix(X), y, Cs=3, tol=1e-3, random_state=0).coefs
+    made = calls_of(monkeypatch, forms, "csr_matrix")
+    np.testing.assert_array_equal(softmax_path(X, y, Cs=3, tol=1e-3, random_state=0).coefs, sparse)
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("model", ["softmax", "l1-ball"])
+def test_the_command_line_trains_sparse_rows(model, tmp_path, monkeypatch, capsys):
+    X, y = codes()
+    np.savez(tmp_path / "codes.npz", X=X, y=y)
+    made = calls_of(monkeypatch, forms, "csr_matrix")
+    assert main(["train", str(tmp_path / "codes.npz"), "--model", model, "--json"]) == 0
+    assert len(made) == 1
+    assert json.loads(capsys.readouterr().out)["is_proof"]
 
 
 def test_what_is_dense_small_or_full_at_the_end_stays_an_array():
