@@ -279,6 +279,26 @@ def test_default_is_the_dual_where_classes_have_few_rows_for_the_features_and_C_
         assert isinstance(find_solver("auto", softmax_problem(X, np.arange(600) % k, C=C, penalty=L2(1.0))), kind)
 
 
+@pytest.mark.parametrize(
+    ("n", "d", "k", "C", "kind"),
+    [
+        (1000, 60, 10, 100.0, NewtonCG),  # 1.7 rows for each feature and class, steep
+        (600, 60, 10, 100.0, PrimalDualNewton),  # fewer
+        (1000, 60, 10, 0.1, HandOver),  # not steep
+        (2500, 60, 10, 0.1, NewtonCG),  # more than 4
+        (6200, 510, 3, 10.0, PrimalDualNewton),  # many features of an array, ...
+        (6200, 510, 3, 0.1, HandOver),
+    ],
+)
+def test_default_of_many_rows_for_each_feature_and_class_goes_by_products(n, d, k, C, kind):
+    X = np.random.default_rng(0).standard_normal((n, d))
+    assert isinstance(find_solver("auto", softmax_problem(X, np.arange(n) % k, C=C, penalty=L2(1.0))), kind)
+    if d == 510:  # ... of sparse rows no more than few
+        assert isinstance(
+            find_solver("auto", softmax_problem(csr_matrix(X), np.arange(n) % k, C=C, penalty=L2(1.0))), NewtonCG
+        )
+
+
 def test_default_of_wide_sparse_rows_is_the_dual_but_for_two_classes_many_rows_and_a_large_C():
     rows, features = np.arange(7000), 3200
     places = np.random.default_rng(0).integers(0, features, (len(rows), 10))

@@ -353,7 +353,7 @@ def test_gram_of_all_rows_inverts_the_hessian_of_two_classes(form, fit_intercept
     D, out = random_direction(objective, np.random.default_rng(1)), np.zeros(objective.size)
     objective.hessian_times(objective.all_rows, D, np.zeros(N), out)
     gram = make_metric("gram", objective, objective.all_rows, np.random.default_rng(0), MetricTuning())
-    np.testing.assert_allclose(gram(out), D, atol=1e-3)
+    np.testing.assert_allclose(gram.solve(out), D, atol=1e-3)
 
 
 @pytest.mark.parametrize("few", [0, 50], ids=["shared", "each class"])
@@ -362,7 +362,7 @@ def test_gram_of_all_rows_inverts_the_hessian_of_two_classes(form, fit_intercept
 def test_metric_is_symmetric_positive_and_leaves_padding_alone(name, few, k):
     tuning = MetricTuning(features_per_class=few)
     objective, _ = objective_at(make(k, form=csr_matrix))
-    metric = make_metric(name, objective, objective.all_rows, np.random.default_rng(0), tuning)
+    metric = make_metric(name, objective, objective.all_rows, np.random.default_rng(0), tuning).solve
     rng = np.random.default_rng(1)
     D, E = random_direction(objective, rng), random_direction(objective, rng)
     assert D @ metric(D) > 0.0
@@ -374,7 +374,7 @@ def test_metric_is_symmetric_positive_and_leaves_padding_alone(name, few, k):
 @pytest.mark.parametrize("name", ["diagonal", "gram"])
 def test_metric_inverts_what_all_classes_share_and_keeps_the_rest_apart(name):
     objective, _ = objective_at(make(3, form=csr_matrix))
-    metric = make_metric(name, objective, objective.all_rows, np.random.default_rng(0), MetricTuning())
+    metric = make_metric(name, objective, objective.all_rows, np.random.default_rng(0), MetricTuning()).solve
     D, m = random_direction(objective, np.random.default_rng(1)).reshape(-1, objective.k), objective.problem.n_columns
     shared = np.zeros_like(D)
     shared[:-1, :m] = D[:-1, :m].mean(axis=1, keepdims=True)
@@ -384,6 +384,47 @@ def test_metric_inverts_what_all_classes_share_and_keeps_the_rest_apart(name):
     rest = D.copy()
     rest[:, :m] -= D[:, :m].mean(axis=1, keepdims=True)
     np.testing.assert_allclose(metric(rest.ravel()).reshape(D.shape)[:, :m].sum(axis=1), 0.0, atol=1e-9)
+
+
+def codes_of_categories(k, n, groups, levels, seed=0):
+    """Ones at the categories of each row, standardised: the columns of a group depend on each other."""
+    rng = np.random.default_rng(seed)
+    columns = rng.integers(0, levels, (n, groups)) + levels * np.arange(groups)
+    X = np.zeros((n, groups * levels))
+    np.put_along_axis(X, columns, 1.0, axis=1)
+    scores = X @ rng.standard_normal((X.shape[1], k))
+    return (X - X.mean(axis=0)) / X.std(axis=0), (scores + rng.standard_normal(scores.shape)).argmax(axis=1)
+
+
+def has_matrix_of_each_class(problem, solver, n_steps):
+    state = solver.start(problem, None, np.random.default_rng(0))
+    seen = []
+    for _ in range(n_steps):
+        state = solver.step(problem, state)
+        seen.append(state.is_by_class)
+    return seen
+
+
+@pytest.mark.parametrize(("k", "n", "groups", "levels", "rows"), [(2, 14_000, 4, 22, 6000), (20, 8000, 3, 19, 1000)])
+def test_dependent_columns_take_few_steps(k, n, groups, levels, rows):
+    X, y = codes_of_categories(k, n, groups, levels)
+    problem, tuning = softmax_problem(X, y, C=100.0, penalty=L2(1.0)), NewtonCGTuning(first_rows=rows)
+    assert fit(problem, NewtonCG(tuning=tuning), tol=1e-4, max_iter=25).status is Status.CONVERGED
+    assert fit(problem, NewtonCG("gram", tuning=tuning), tol=1e-4, max_iter=40).status is Status.MAX_ITER
+    assert has_matrix_of_each_class(problem, NewtonCG(), 4) == [False, False, True, True]
+
+
+def test_classes_have_matrices_of_their_own_once_products_cost_more():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1200, 60)) @ rng.standard_normal((60, 60))  # correlated, not dependent
+    y = (X[:, :40] + 0.1 * rng.standard_normal((1200, 40))).argmax(axis=1)
+    problem = softmax_problem(X, y, C=10.0, penalty=L2(1.0))
+    seen = has_matrix_of_each_class(problem, NewtonCG(), 6)
+    assert seen == sorted(seen)
+    assert (seen[0], seen[-1]) == (False, True)
+    assert not any(has_matrix_of_each_class(problem, NewtonCG("gram"), 6))
+    independent = softmax_problem(rng.standard_normal((1200, 60)), np.arange(1200) % 4, C=1.0, penalty=L2(1.0))
+    assert not any(has_matrix_of_each_class(independent, NewtonCG(), 6))
 
 
 @given(seed=st.integers(0, 200), radius=st.floats(1e-3, 10.0))

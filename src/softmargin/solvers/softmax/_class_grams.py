@@ -24,15 +24,27 @@ from softmargin.backends.lanes import zeros
 from softmargin.core.deadline import check_time
 from softmargin.core.threads import row_shares, spread, wide_blas
 from softmargin.matrices.cholesky import solve_factored
-from softmargin.matrices.operator import row_blocks
+from softmargin.matrices.operator import SCATTERED, row_blocks
 from softmargin.matrices.products import times
 from softmargin.solvers.common.conjugate_gradients import Metric
-from softmargin.solvers.softmax._preconditioner import apart, factored, scaled_rows, unit_roots
+from softmargin.solvers.softmax._preconditioner import SCALED, apart, factored, scaled_rows, unit_roots
 from softmargin.solvers.softmax._ridge_objective import RidgeObjective, WeightedRows, class_squares
 
-__all__ = ["ClassGramTuning", "MadeMetric", "affords_class_grams", "class_grams", "each_class"]
+__all__ = [
+    "ClassGramTuning",
+    "MadeMetric",
+    "affords_class_grams",
+    "class_grams",
+    "each_class",
+    "making_work",
+    "products_work",
+]
 
 Array = NDArray[Any]
+# Multiplications of BLAS in the time of one of a product with a dense X, which has few columns, as SCATTERED is for a
+# sparse X; and in the time of what is called for one class.
+THIN = 4.0
+CALLS = 4e6
 SOLVED = 5.0  # multiplications of BLAS in the time that a number of a factor takes in a solution: 0.4 ms for 616,000
 VANISHED = 1e-150  # sums of curvature below are zero: their inverses times squares would overflow
 
@@ -55,6 +67,20 @@ class MadeMetric(NamedTuple):
 def affords_class_grams(d: int, k: int, tuning: ClassGramTuning) -> bool:
     """Return whether one matrix of d features for each of k classes is small enough."""
     return bool(d <= tuning.max_features and k * (d + 1.0) ** 2 <= tuning.most_numbers)
+
+
+def products_work(X: Any, k: int) -> float:
+    """Return the work of a product with X and one with X', for k classes: multiplications in BLAS."""
+    reads: float = THIN * X.size if isinstance(X, np.ndarray) else SCATTERED * X.nnz
+    return 2.0 * k * reads
+
+
+def making_work(X: Any, k: int, per_feature: float, tuning: ClassGramTuning) -> float:
+    """Return the work of these matrices beforehand, with the choice of rows and all calls."""
+    n, d = X.shape
+    m = min(float(n), max(per_feature * (d + 1.0), tuning.least_rows))
+    own: float = (0.5 * m + d / 6.0) * d**2 + SCALED * m * d + CALLS
+    return k * own + products_work(X, k)
 
 
 def class_grams(

@@ -31,6 +31,7 @@ from softmargin.solvers.softmax._ridge_objective import RidgeObjective, Weighted
 
 __all__ = [
     "PRECONDITIONERS",
+    "GramMetric",
     "MetricTuning",
     "apart",
     "curvatures",
@@ -64,6 +65,13 @@ class MetricTuning(NamedTuple):
     least_diagonal: float = 1e-4  # share of its bound: far from the optimum curvature vanishes, slopes do not
 
 
+class GramMetric(NamedTuple):
+    """A preconditioner, and how near to singular the matrix that all classes share is."""
+
+    solve: Metric
+    pivot: float = 1.0  # the least of its Cholesky factor, whose diagonal is 1 where features are uncorrelated
+
+
 def _solve_shared(factor: Any, scales: Array, V: Array) -> Array:
     """Solve with scale_c A scale_c for class c, A in its Cholesky factor; scales is (d + 1, k)."""
     right = V.reshape(scales.shape) / scales
@@ -87,7 +95,7 @@ def _solve_each(inverses: Array, V: Array) -> Array:
 
 def make_metric(
     name: str, objective: RidgeObjective, rows: WeightedRows, rng: np.random.Generator, tuning: MetricTuning
-) -> Metric:
+) -> GramMetric:
     """Build the preconditioner of that name from some rows."""
     X, n_columns = rows.X, objective.problem.n_columns
     n, d = X.shape
@@ -98,10 +106,10 @@ def make_metric(
         is_worth = d <= tuning.max_features and forming <= worth * nnz * objective.k and has_time_for(forming)
         name = "gram" if is_worth else "diagonal"
     if name == "none":
-        return lambda V: V
+        return GramMetric(lambda V: V)
     if name == "diagonal":
         diagonal = _diagonal(objective, rows, tuning)
-        return apart(lambda V: V / diagonal, objective)
+        return GramMetric(apart(lambda V: V / diagonal, objective))
     keep, counts = _draw(objective, rows, m, rng, tuning)
     P, prices = objective.matrix(rows.P), rows.C
     if keep is not None:
@@ -109,11 +117,12 @@ def make_metric(
     curvature = P * (1.0 - P) * prices[:, None]
     if n_columns > 1 and d <= tuning.features_per_class:
         inverses = _inverse_grams(objective, X if keep is None else X[keep], curvature, tuning)
-        return apart(partial(_solve_each, inverses), objective)
+        return GramMetric(apart(partial(_solve_each, inverses), objective))
     diagonal = _diagonal(objective, rows, tuning)
     squares = objective.matrix(diagonal).mean(axis=1)
     factor = _shared_factor(objective, X, keep, curvature.mean(axis=1), squares)
-    return apart(partial(_solve_shared, factor, np.sqrt(diagonal).reshape(d + 1, -1)), objective)
+    solve = apart(partial(_solve_shared, factor, np.sqrt(diagonal).reshape(d + 1, -1)), objective)
+    return GramMetric(solve, float(np.abs(np.diagonal(factor)).min()))
 
 
 def apart(metric: Metric, objective: RidgeObjective) -> Metric:

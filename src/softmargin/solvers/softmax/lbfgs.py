@@ -136,7 +136,7 @@ class Lbfgs(RidgeSolver[LbfgsState]):
     def _build_metric(self, objective: RidgeObjective, state: LbfgsState) -> None:
         """Build the metric from the probabilities of the objective."""
         rng = np.random.default_rng((state.seed, state.next_metric))
-        state.metric = make_metric(self.preconditioner, objective, objective.all_rows, rng, self.tuning.metric)
+        state.metric = make_metric(self.preconditioner, objective, objective.all_rows, rng, self.tuning.metric).solve
 
     def _direction(self, state: LbfgsState) -> Array:
         """Return -H G."""

@@ -45,7 +45,7 @@ from softmargin.backends.lanes import zeros
 from softmargin.core.deadline import share_of_time
 from softmargin.core.protocols import RidgeProblem
 from softmargin.matrices.forms import laid_out
-from softmargin.matrices.operator import SCATTERED, row_squares
+from softmargin.matrices.operator import row_squares
 from softmargin.matrices.products import adjoint
 from softmargin.problems.composite import CompositePoint
 from softmargin.solvers.common.conjugate_gradients import Metric, conjugate_gradients
@@ -57,6 +57,7 @@ from softmargin.solvers.softmax._class_grams import (
     MadeMetric,
     affords_class_grams,
     class_grams,
+    products_work,
 )
 from softmargin.solvers.softmax._preconditioner import MetricTuning, curvatures, make_metric
 from softmargin.solvers.softmax._ridge_objective import (
@@ -96,10 +97,7 @@ class PrimalDualNewtonTuning(NamedTuple):
     floor: float = 0.1  # q is at least this share of one, or P; by hand
     first_rows: float = 4.0  # per feature, of the first preconditioner, and at least of any; by hand
     worn: float = 1.0  # work of products over that of their preconditioner, from which on it is made anew; by hand
-    # Multiplications in BLAS in the time of one of these: products with a dense X, which have few columns; triangular
-    # solves with one vector. Ratios of timings, as SCATTERED is for products with a sparse X.
-    thin: float = 4.0
-    solved: float = 16.0
+    solved: float = 16.0  # multiplications in BLAS in the time of one of a triangular solve with one vector; timings
     faint: float = 1e-5  # share of the largest curvature below which rows are left out of a system; by hand, on mnist
     most_kept: float = 0.7  # share of the rows above which none are left out: a copy takes time, too; by hand
     share: float = 0.5  # of the time left, for the metric, and then for conjugate gradients; by hand
@@ -244,15 +242,14 @@ class PrimalDualPath(RidgeSolver[State]):
         if affords_class_grams(*objective.shape, tuning.grams):
             grams = class_grams(objective, bent, state.per_feature, rng, tuning.grams)
         else:
-            grams = MadeMetric(make_metric("diagonal", objective, bent, rng, tuning.diagonal), 0.0)
+            grams = MadeMetric(make_metric("diagonal", objective, bent, rng, tuning.diagonal).solve, 0.0)
         return grams._replace(work=grams.work + self._product_work(objective, bent))  # two passes over X choose rows
 
     def _product_work(self, objective: RidgeObjective, rows: WeightedRows) -> float:
         """Return the work of one product with H and one solution with its preconditioner: multiplications in BLAS."""
-        X, k, tuning = rows.X, objective.k, self.tuning
-        products = tuning.thin * X.size if isinstance(X, np.ndarray) else SCATTERED * X.nnz
-        solved = tuning.solved * X.shape[1] ** 2 if affords_class_grams(*objective.shape, tuning.grams) else 0.0
-        return float(k * (2.0 * products + solved))
+        k, tuning = objective.k, self.tuning
+        solved = tuning.solved * rows.X.shape[1] ** 2 if affords_class_grams(*objective.shape, tuning.grams) else 0.0
+        return products_work(rows.X, k) + k * solved
 
     def _new_objective(self, problem: RidgeProblem) -> RidgeObjective:
         n, d = problem.X.shape
