@@ -519,6 +519,21 @@ def test_a_factor_with_a_ridge_that_shows_is_the_metric_of_products(seed):
     assert fit(problem, tol=1e-6, max_iter=40).status is Status.CONVERGED
 
 
+@both_losses
+def test_what_inexact_solutions_miss_is_solved_again(multiclass, monkeypatch):
+    """Rounding leaves X'alpha - W, which no later step takes away, where H is near to singular."""
+    exact = NewtonSystem._solution
+
+    def inexact(self, right):
+        found = exact(self, right)
+        return found * (1.0 + 0.05 * np.random.default_rng(0).standard_normal(found.shape))
+
+    monkeypatch.setattr(NewtonSystem, "_solution", inexact)
+    problem = far_problem(3, multiclass, 0.0, C=1e4)
+    assert fit(problem, InteriorPoint(), tol=1e-4, max_iter=30).status is Status.CONVERGED
+    assert fit(problem, InteriorPoint(InteriorPointTuning(refinements=0)), max_iter=30).certificate.residual > 0.1
+
+
 def test_solutions_with_a_ridge_solve_the_system_without_it():
     problem, solver = wide_problem("weston_watkins"), InteriorPoint()
     state = solver.step(problem, solver.start(problem, None, None))

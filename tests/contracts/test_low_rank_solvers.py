@@ -214,7 +214,7 @@ def test_rank_that_is_too_low_stalls_and_says_so():
     problem = make("squared", "trace", 7)
     assert fit(problem, PDBFW).point.weights.rank > 1
     result = fit(problem, LowRankPDBFW(rank=1), max_iter=500)
-    assert result.status is Status.MAX_ITER
+    assert result.status in (Status.STALLED, Status.MAX_ITER)  # its last digits may move or not
     assert result.certificate.residual > 1e-4
 
 

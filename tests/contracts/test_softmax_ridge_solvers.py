@@ -220,6 +220,19 @@ def test_awkward_data_have_their_optimum(solver, fit_intercept, name):
     assert np.isfinite(result.point.weights).all()
 
 
+def test_a_step_that_rounding_turns_round_follows_the_gradient(monkeypatch):
+    """Near the optimum what q leaves of the right side is rounding, and its sign is chance."""
+    X, y = awkward("scales")
+    problem, solver = make(X=X, y=y, C=2.0, form=csr_matrix), SOLVERS["primal dual"]
+    right = PrimalDualNewton._right
+
+    def turned(self, objective, state, *q):
+        return state.gradient if state.n_steps > 7 else right(self, objective, state, *q)
+
+    monkeypatch.setattr(PrimalDualNewton, "_right", turned)
+    assert fit(problem, solver, tol=1e-7).status is Status.CONVERGED
+
+
 @main_solvers
 @pytest.mark.parametrize("k", [2, 3])
 @with_and_without_intercept

@@ -68,6 +68,22 @@ class NewtonSystem:
             separate_moves(now, self.stiffness, low, high, self.excess, pull, dh, move)
         return V, move
 
+    def missed(self, V: Array, move: Pairs) -> Array:
+        """Return X'alpha - W after these whole moves: what rounding leaves of it where H is near to singular."""
+        state, groups = self.state, self.state.groups
+        return np.asarray(groups.adjoint(move.lower.reshape(state.lower.shape)) + self.here.implied - state.V - V)
+
+    def refined(self, V: Array, move: Pairs, missed: Array) -> tuple[Array, Pairs]:
+        """Return these moves and those that bring what they miss of W = X'alpha, where products stay as they are."""
+        now, none = self.now, np.zeros_like(self.stiffness)
+        more, further = self._solution(missed), Pairs(*map(np.empty_like, now))
+        dh = self.state.groups.margins(more).reshape(-1)
+        if self.is_joint:
+            joint_moves(self.stiffness, self.slope, none, none, np.zeros_like(now.upper), dh, further)
+        else:
+            separate_moves(now, self.stiffness, none, none, none, none, dh, further)
+        return V + more, Pairs(*(one + other for one, other in zip(move, further, strict=True)))
+
     def _drawn_by(self, pull: Array) -> Array:
         """Return sum_i x_i (E q_i)'. A correction changes few pairs: of sparse rows only these add to the last sum."""
         groups, change, last = self.state.groups, pull, 0.0

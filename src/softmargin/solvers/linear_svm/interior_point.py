@@ -91,6 +91,8 @@ class InteriorPointTuning(NamedTuple):
     rough: float = 1e-10  # ridge of a factor of float64 above which it is a metric, too; by hand
     sharp: float = 1e-6  # residual of these solutions; by hand
     most_sharp: int = 30  # products of one; measured: section 7
+    refinements: int = 3  # of a step, by the same factor, where rounding leaves X'alpha - W; by hand
+    missed: float = 0.1  # of the sum of products may half the square of that be; by hand
     most_products: int = 4  # of a solution: where so many are needed, float64 takes less time; measured: section 7
 
 
@@ -225,6 +227,7 @@ class InteriorPoint(Resumable):
             best = lower
         if not np.isfinite(best.V).all():
             return state
+        best = _refined(system, best, tuning)
         state.V += best.a * best.V
         for mine, change in zip(now, best.move, strict=True):
             mine += best.a * change
@@ -318,6 +321,21 @@ def _corrected(
             break
     V, move, low, high = best
     return _Step(V, move, min(1.0, tuning.boundary * a), low, high, target)
+
+
+def _refined(system: NewtonSystem, step: _Step, tuning: InteriorPointTuning) -> _Step:
+    """Solve again for what a step misses of W = X'alpha, as long as that is more than its products leave, and falls."""
+    now, missed = system.now, system.missed(step.V, step.move)
+    for _ in range(0 if system.state.is_single else tuning.refinements):
+        square = float(np.vdot(missed, missed))
+        if not 0.5 * step.a**2 * square > tuning.missed * step.left(now) or is_time_up():
+            break
+        V, move = system.refined(step.V, step.move, missed)
+        missed = system.missed(V, move)
+        if not float(np.vdot(missed, missed)) < square:
+            break
+        step = step._replace(V=V, move=move, a=min(1.0, tuning.boundary * _longest(now, move)))
+    return step
 
 
 def _longest(now: Pairs, move: Pairs) -> float:

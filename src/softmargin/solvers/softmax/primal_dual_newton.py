@@ -189,10 +189,15 @@ class PrimalDualPath(RidgeSolver[State]):
             with share_of_time(tuning.share):
                 D, _, _ = conjugate_gradients(product, right, state.metric, exactness)
             slope, length = float(state.gradient @ D), 0.0
+            is_flat = abs(slope) <= tuning.flat * state.value
+            if is_flat and not slope < 0.0:  # what is left of the gradient and of ``right`` is rounding
+                with share_of_time(tuning.share):
+                    D, _, _ = conjugate_gradients(product, -state.gradient, state.metric, exactness)
+                slope = float(state.gradient @ D)
             if slope < 0.0:
                 length = tuning.search.minimise(objective.line(state, D), slope)
                 ahead = state.scores + max(1.0 - length, 0.0) * objective.T
-            state.cut = 1.0 if abs(slope) <= tuning.flat * state.value else min(length, 1.0)
+            state.cut = 1.0 if is_flat else min(length, 1.0)
             if state.cut < tuning.near:
                 state.exact = max(state.exact / tuning.tighten, tuning.most_exact)
         else:
