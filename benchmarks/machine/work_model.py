@@ -186,6 +186,13 @@ def _piece(call: Any, a: Any, add: Any, k: int) -> Any:
     return result
 
 
+def _small_step(a: Any, k: int) -> Work:
+    """Return the work of the first of several compiled steps: squares, a factor, and four passes over the rows."""
+    m, d = float(np.count_nonzero(a.sums.prices)), len(a.iterate.weights)
+    passes = _rows_once(a.samples.rows, 4.0 * len(a.iterate.slack))
+    return Work(m * d * (d + 1.0) + d**3 / 3.0 + passes.flops, 8.0 * (m * d + d * d) + passes.bytes)
+
+
 def _by_samples(a: Any, k: int) -> Work:
     m, d = float(np.count_nonzero(a.piece.prices)), len(a.state.weights)
     return Work(m * m * d + m**3 / 3.0, 8.0 * (m * d + m * m))
@@ -320,7 +327,8 @@ COUNTED: dict[str, Callable[..., Any]] = {
     ),
     "solvers.squared_hinge._newton_systems:_solve_by_samples": _simply(_by_samples),
     "solvers.squared_hinge.newton:evaluate_piece": _piece,
-    "solvers.squared_hinge.newton:minimise_along": _simply(lambda a, k: _rows_once(a.samples.rows, len(a.scores))),
+    "solvers.squared_hinge.newton:make_steps": _simply(_small_step),
+    "solvers.squared_hinge.newton:go": _simply(lambda a, k: _rows_once(a.samples.rows, len(a.iterate.slack))),
     "solvers.squared_hinge._newton_systems:conjugate_gradients": _products_of_rows,
     "solvers.softmax.newton:fill_hessian": _simply(
         lambda a, k: (

@@ -126,7 +126,10 @@ def test_predictions_are_lazy_and_those_of_the_model():
         expected = getattr(model, name)(X)
         assert found.shape == expected.shape
         assert found.dtype == expected.dtype
-        np.testing.assert_array_equal(found.compute(), expected)
+        if name == "predict":
+            np.testing.assert_array_equal(found.compute(), expected)
+        else:  # products of other shapes may have other last digits
+            np.testing.assert_allclose(found.compute(), expected, rtol=1e-12, atol=1e-13)
 
 
 def test_data_frames_of_unknown_sizes_and_empty_partitions():

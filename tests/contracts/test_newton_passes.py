@@ -6,6 +6,7 @@ from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_matrix, diags_array
 
 from helpers import calls_of
+from softmargin.core.aim import aiming_at
 from softmargin.kernels import Linear
 from softmargin.matrices.forms import is_thin
 from softmargin.matrices.gram import Gram
@@ -117,24 +118,49 @@ def test_scaled_rows_come_in_pieces_and_lose_no_digits_to_an_offset(rng, is_spar
     np.testing.assert_allclose(np.concatenate(parts), expected, atol=1e-14)
 
 
-@pytest.mark.parametrize("is_sparse", [True, False])
-def test_squares_of_centred_rows_lose_no_digits_to_an_offset(rng, is_sparse):
-    X, prices, offset = sparse(), rng.random(N) * (rng.random(N) < 0.7), 0.0 if is_sparse else 1e9
-    X, shift = X if is_sparse else X.toarray() + offset, rng.standard_normal(D) + offset
-    rows, H = (X.toarray() if is_sparse else X) - shift, np.full((D, D), np.nan)
+def test_squares_of_centred_rows_lose_no_digits_to_an_offset(rng):
+    X, prices, offset = sparse().toarray(), rng.random(N) * (rng.random(N) < 0.7), 1e9
+    X, shift, H = X + offset, rng.standard_normal(D) + offset, np.full((D, D), np.nan)
     fill_squares(as_rows(X), shift, prices, H)
+    rows = X - shift
     np.testing.assert_allclose(np.triu(H), np.triu(rows.T @ (prices[:, None] * rows)), atol=1e-12)
 
 
-def test_few_numbers_give_the_move_of_the_whole_system(rng):
-    X, y = 1e3 + rng.standard_normal((N, D)), rng.choice([-1.0, 1.0], N)
-    problem, solver = L2SVM(Gram(Linear(), X), y, C=rng.random(N)), newton.PrimalNewton()
-    state = solver.step(problem, solver.start(problem, None, rng))
-    piece = solver._evaluate(problem, state)
-    tuning = solver.tuning._replace(few=0)
-    assert solver.tuning.few >= N * D**2
-    moves = [systems._solve_dense(state, piece, own) for own in (solver.tuning, tuning)]
-    np.testing.assert_allclose(*moves, rtol=1e-9)
+@pytest.mark.parametrize("is_sparse", [True, False])
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_compiled_steps_lead_where_steps_by_systems_lead(rng, has_bias, is_sparse):
+    X, y = sparse() if is_sparse else 1e3 + rng.standard_normal((N, D)), rng.choice([-1.0, 1.0], N)
+    problem = L2SVM(Gram(Linear(), X), y, C=30.0 * rng.random(N), has_bias=has_bias)
+    tuning = newton.PrimalNewtonTuning()
+    assert systems.has_small_steps(X, tuning)
+    several, each = (newton.PrimalNewton(tuning._replace(few=few, most_steps=3)) for few in (tuning.few, 0))
+    one = several.step(problem, several.start(problem, None, rng))
+    other = each.start(problem, None, rng)
+    for _ in range(3):
+        other = each.step(problem, other)
+    for name in ("weights", "bias", "scores", "alpha", "bound", "damping"):
+        mine, theirs = np.asarray(getattr(one, name)), np.asarray(getattr(other, name))
+        np.testing.assert_allclose(mine, theirs, rtol=1e-7, atol=1e-9 * max(np.abs(theirs).max(), 1.0), err_msg=name)
+    assert several.estimate(problem, one) == pytest.approx(each.estimate(problem, other), abs=1e-9)
+
+
+def test_compiled_steps_end_at_the_wanted_gap(rng):
+    X, y = rng.standard_normal((N, D)), rng.choice([-1.0, 1.0], N)
+    problem, solver = L2SVM(Gram(Linear(), X), y, C=1.0), newton.PrimalNewton()
+    with aiming_at(0.1):
+        loose = solver.step(problem, solver.start(problem, None, rng))
+    sharp = solver.step(problem, solver.start(problem, None, rng))
+    assert 0.1 >= solver.estimate(problem, loose) > 1e3 * solver.estimate(problem, sharp)
+
+
+def test_a_system_without_a_factor_is_left_to_the_step_that_copes(monkeypatch):
+    """Where C |x|^2 is 2^80 nothing is left of the identity, and columns that are alike leave a pivot of zero."""
+    y, calls = np.array([1.0, -1.0, 1.0, -1.0]), calls_of(monkeypatch, newton, "newton_move")
+    problem = L2SVM(Gram(Linear(), np.column_stack([y, y])), y, C=2.0**78, has_bias=False)
+    solver = newton.PrimalNewton()
+    state = solver.step(problem, solver.start(problem, None, np.random.default_rng(0)))
+    assert len(calls) == 1
+    np.testing.assert_allclose(state.weights, 0.5)
 
 
 @pytest.mark.parametrize("has_bias", [True, False])

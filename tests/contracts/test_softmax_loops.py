@@ -177,6 +177,6 @@ def test_gradient_and_intercept_step_of_a_problem(k, fit_intercept):
     assert loss + L2(1.0).value(point.weights) == pytest.approx(problem.primal(losses.unpack(W)).value, rel=1e-12)
     losses.fill_gradient(P, U, G)
     if fit_intercept:
-        assert np.abs(losses.matrix(G)[-1]).max() <= 1e-10
+        assert np.abs(losses.matrix(G)[-1]).max() <= 1e-8
     else:
         assert not losses.unpack(W).intercept.any()

@@ -39,6 +39,7 @@ __all__ = ["TraceBallInteriorPoint", "TraceInteriorState", "TraceInteriorTuning"
 
 MOST_UNKNOWNS = 10_000  # of a Newton matrix: 0.8 GB
 _ROUNDING = 1e-16  # share of what F may fall at most below which mu is rounding
+_HIDDEN = 1e-15  # share of a value that rounding may hide of its change
 
 
 class TraceInteriorTuning(NamedTuple):
@@ -177,12 +178,16 @@ class _Line(NamedTuple):
     radius: float
 
     def search(self, longest: float, tuning: TraceInteriorTuning) -> float:
-        """Return the t up to the longest from which on shorter ones raise the function; 0 where none is below it."""
+        """Return the t up to the longest from which on shorter ones raise the function; 0 where all do.
+
+        Near the optimum rounding hides what a step gains, of which slopes still tell: it may rise by that much.
+        """
         t, here, best, then = longest, self.at(0.0), self.at(longest), self.at(tuning.shorter * longest)
-        while (then < best or not best < here) and t > tuning.shortest:
+        highest = here + _HIDDEN * abs(here)
+        while (then < best - _HIDDEN * abs(best) or not best < highest) and t > tuning.shortest:
             t *= tuning.shorter
             best, then = then, self.at(tuning.shorter * t)
-        return t if best < here else 0.0
+        return t if best < highest else 0.0
 
     def at(self, t: float) -> float:
         """Return the function; infinite outside its domain."""

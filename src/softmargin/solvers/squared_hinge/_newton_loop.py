@@ -148,21 +148,32 @@ def fill_scaled(rows: Any, shift: Array, prices: Array, first: int, out: Array) 
 
 @jit
 def fill_squares(rows: Any, shift: Array, prices: Array, out: Array) -> None:
-    """Write the upper triangle of sum_i c_i (x_i - shift)(x_i - shift)' over the rows with c_i > 0; (d, d)."""
-    d, row = out.shape[0], np.empty(out.shape[0])
-    bare, shift_, row_, out_ = rows.bare(), pointer(shift), pointer(row), pointer(out.reshape(-1))
-    out[:] = 0.0
+    """Write the upper triangle of sum_i c_i (x_i - shift)(x_i - shift)' over the rows of an array with c_i > 0; (d, d).
+
+    Each entry is a sum along two columns of these rows, as rows of few features are too short for vectors.
+    """
+    d, m = out.shape[0], 0
+    for i in range(prices.shape[0]):
+        m += prices[i] > 0.0
+    columns, scaled, weights = np.empty(d * m), np.empty(m), np.empty(m)
+    bare, shift_, out_ = rows.bare(), pointer(shift), pointer(out.reshape(-1))
+    columns_, scaled_, weights_ = pointer(columns), pointer(scaled), pointer(weights)
+    at = 0
     for i in range(prices.shape[0]):
         if prices[i] > 0.0:
+            weights_[at] = prices[i]
+            first, _ = bare.entries(i)
             for j in range(d):
-                row_[j] = -shift_[j]
-            begin, end = bare.entries(i)
-            for p in range(begin, end):
-                row_[bare.column(i, p)] += bare.value(p)
-            for j in range(d):
-                scaled = prices[i] * row_[j]
-                for other in range(j, d):
-                    out_[j * d + other] += scaled * row_[other]
+                columns_[j * m + at] = bare.value(first + j) - shift_[j]
+            at += 1
+    for j in range(d):
+        for at in range(m):
+            scaled_[at] = weights_[at] * columns_[j * m + at]
+        for other in range(j, d):
+            total = 0.0
+            for at in range(m):
+                total += scaled_[at] * columns_[other * m + at]
+            out_[j * d + other] = total
 
 
 @jit

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from softmargin.matrices.operator import SCATTERED
 from softmargin.solvers.squared_hinge._newton_loop import CentredSamples, PieceSums
+from softmargin.solvers.squared_hinge._newton_steps import Iterate, Numbers
 
 __all__ = ["NewtonState", "Piece", "PrimalNewtonTuning"]
 
@@ -19,7 +20,8 @@ class PrimalNewtonTuning(NamedTuple):
 
     dense_features: int = 2000  # most features for which a dense Hessian is formed; by hand
     block: int = 1 << 16  # numbers of X converted to float64 at once, at least: they stay in the cache; by hand
-    few: int = 1 << 16  # multiplications n d^2 up to which a loop takes less time than calls of BLAS; by timings
+    few: int = 1 << 20  # multiplications of a step up to which a compiled one is faster than BLAS; by timings
+    most_steps: int = 8  # of these at once; by hand
     short: int = 16  # entries per row up to which a loop over pairs of them replaces BLAS; by hand
     least_exact: float = 0.03  # relative residual at which conjugate gradients may stop; by hand
     most_exact: float = 1e-12  # the smallest residual asked of them; by hand
@@ -62,6 +64,11 @@ class NewtonState:
     slack: Array = field(init=False, repr=False)  # (n,)
     fall: Array = field(init=False, repr=False)  # (n,)
 
+    @property
+    def iterate(self) -> Iterate:
+        """The vectors, as compiled loops see them."""
+        return Iterate(self.weights, self.scores, self.alpha, self.slack, self.fall)
+
     def __post_init__(self) -> None:
         """Allocate the scratch."""
         prices, self.slack, self.fall = np.empty((3, len(self.scores)))
@@ -75,8 +82,8 @@ class Piece(NamedTuple):
     total: float  # M
     centre: Array  # (d,) mu, of the centred columns
     right: Array  # (d,) -g_w + mu g_b
-    pull: float  # g_b
     primal: float  # P(w, b)
     best_bias: float  # for w, of the centred columns
     residual: float  # relative gap at the best bias
     is_behind: bool  # the losses there imply no better dual point than an earlier piece, or zero
+    numbers: Numbers

@@ -6,7 +6,7 @@ Which way, by the samples in I and the features d:
                 (rho + A'A)^-1 r = (r - A' (rho + A A')^-1 A r) / rho ,    rho = 1 + lambda
     modest d    Cholesky in d unknowns; columns of a dense X are centred, so that a large offset costs no digits. The
                 sum over I follows the samples that enter and leave I, as late pieces differ in few of them; where
-                numbers are few, one compiled loop makes it
+                numbers are few, compiled steps have their own (``_newton_steps``)
     large d     conjugate gradients, with a mild diagonal preconditioner, only as exact as g is small
     sparse X    conjugate gradients first, with as many products as take the time of Cholesky, in the samples of I where
                 d is large; where that is not exact enough, Cholesky solves this system and those after it
@@ -25,10 +25,10 @@ from softmargin.matrices.operator import numbers_per_row
 from softmargin.matrices.rows import add_squares, as_rows, weighted_squares
 from softmargin.solvers.common.conjugate_gradients import conjugate_gradients
 from softmargin.solvers.common.hinge_newton import solve_positive
-from softmargin.solvers.squared_hinge._newton_loop import fill_curvature, fill_scaled, fill_squares
+from softmargin.solvers.squared_hinge._newton_loop import fill_curvature, fill_scaled
 from softmargin.solvers.squared_hinge._newton_state import NewtonState, Piece, PrimalNewtonTuning
 
-__all__ = ["has_long_rows", "newton_move"]
+__all__ = ["has_long_rows", "has_small_steps", "newton_move"]
 
 Array = NDArray[Any]
 
@@ -90,11 +90,6 @@ def _solve_by_sparse_samples(state: NewtonState, piece: Piece, tuning: PrimalNew
 def _solve_dense(state: NewtonState, piece: Piece, tuning: PrimalNewtonTuning) -> Array:
     """Return the Newton move of w from a system with one unknown per feature."""
     d, prices = len(state.weights), piece.prices
-    if isinstance(state.X, np.ndarray) and len(prices) * d**2 <= tuning.few:
-        squares = np.empty((d, d))
-        fill_squares(as_rows(state.X), state.mean + piece.centre, prices, squares)
-        squares.flat[:: d + 1] += 1.0 + state.damping
-        return solve_positive(squares, piece.right)
     m = int(np.count_nonzero(prices))
     check_time(factor_work(d))
     is_first = d > 0 and not state.weights.any() and has_long_rows(state.X, tuning)
@@ -125,6 +120,14 @@ def _solve_dense(state: NewtonState, piece: Piece, tuning: PrimalNewtonTuning) -
 def has_long_rows(X: Any, tuning: PrimalNewtonTuning) -> bool:
     """Say whether the squares of the rows take most of a step."""
     return bool(X.shape[1] > tuning.long if isinstance(X, np.ndarray) else X.nnz > tuning.long * X.shape[0])
+
+
+def has_small_steps(X: Any, tuning: PrimalNewtonTuning) -> bool:
+    """Say whether a compiled step takes less time than the calls of BLAS in its place."""
+    n, d = X.shape
+    if isinstance(X, np.ndarray):
+        return bool(n * d**2 <= tuning.few)
+    return bool(tuning.scattered * X.nnz**2 / max(n, 1) + d**3 <= tuning.few)
 
 
 def _squares(state: NewtonState, prices: Array, tuning: PrimalNewtonTuning) -> Array:

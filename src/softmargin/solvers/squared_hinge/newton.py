@@ -32,6 +32,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin.core.aim import wanted_residual
 from softmargin.core.certificate import relative_gap
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import SquaredHingeProblem
@@ -41,14 +42,14 @@ from softmargin.problems.free_bias import BiasPoint
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.squared_hinge._newton_loop import (
     CentredSamples,
+    PieceSums,
     evaluate_piece,
     fill_adjoint,
-    fill_piece_dual,
     fill_products,
-    minimise_along,
 )
 from softmargin.solvers.squared_hinge._newton_state import NewtonState, Piece, PrimalNewtonTuning
-from softmargin.solvers.squared_hinge._newton_systems import has_long_rows, newton_move
+from softmargin.solvers.squared_hinge._newton_steps import At, Numbers, Pace, go, make_steps
+from softmargin.solvers.squared_hinge._newton_systems import has_long_rows, has_small_steps, newton_move
 
 __all__ = ["NewtonState", "PrimalNewton", "PrimalNewtonTuning"]
 
@@ -57,7 +58,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class PrimalNewton(Resumable):
-    """Newton's method in (w, b), for the linear kernel; it has no settings. One step is one iteration."""
+    """Newton's method in (w, b), for the linear kernel; it has no settings. One step is an iteration, or some small."""
 
     tuning: PrimalNewtonTuning = PrimalNewtonTuning()
 
@@ -86,18 +87,24 @@ class PrimalNewton(Resumable):
         return state
 
     def step(self, problem: SquaredHingeProblem, state: NewtonState) -> NewtonState:
-        """Minimise the quadratic piece, and P on the line towards its minimiser."""
-        piece = self._evaluate(problem, state)
-        move = newton_move(state, piece, self.tuning)
-        shift = -float(piece.centre @ move) - (piece.pull / piece.total if piece.total > 0.0 else 0.0)
-        iterate, scratch = (state.weights, state.bias, state.scores), (state.slack, state.fall)
-        length = minimise_along(state.samples, *iterate, move, shift, *scratch)
-        state.bias += shift * length
-        _adapt_damping(state, length, move, piece.right, self.tuning)
-        # The minimum of the piece is a bound at best: far below P it proves nothing.
-        if piece.is_behind and 0.5 * float(move @ piece.right) <= self.tuning.near * piece.primal:
-            _note_dual(state, piece)
-        state.piece = None
+        """Minimise the quadratic piece, and P on the line towards its minimiser; where numbers are few, several."""
+        piece, tuning = self._evaluate(problem, state), self.tuning
+        samples, iterate, sums, at = (
+            state.samples,
+            state.iterate,
+            state.sums,
+            At(state.bias, state.bound, state.damping),
+        )
+        pace = Pace(tuning.cut, tuning.whole, tuning.growth, tuning.near)
+        state.piece, is_made = None, False
+        if has_small_steps(state.X, tuning):
+            end = (isinstance(state.X, np.ndarray), tuning.most_steps, wanted_residual())
+            at, numbers, is_made = make_steps(samples, iterate, at, sums, piece.numbers, pace, *end)
+            piece = state.piece = _as_piece(sums, numbers, at.bound)
+        if not is_made:
+            move = newton_move(state, piece, tuning)
+            at, state.piece = go(samples, iterate, at, sums, piece.numbers, move, pace), None
+        state.bias, state.bound, state.damping = at
         return state
 
     def point(self, problem: SquaredHingeProblem, state: NewtonState) -> Any:
@@ -125,30 +132,16 @@ class PrimalNewton(Resumable):
 
     def _evaluate(self, problem: SquaredHingeProblem, state: NewtonState) -> Piece:
         """Return the current piece; each is evaluated once."""
-        if state.piece is not None:
-            return state.piece
-        iterate, sums = (state.weights, state.scores, state.bias), state.sums
-        pull, total, primal, bias, best, square = evaluate_piece(self._samples(problem, state), *iterate, sums)
-        own = best - 0.5 * square
-        residual, is_behind = relative_gap(best, max(own, state.bound)), own <= state.bound
-        state.piece = Piece(sums.prices, total, sums.centre, sums.right, -pull, primal, bias, residual, is_behind)
+        if state.piece is None:
+            iterate = (state.weights, state.scores, state.bias, state.sums)
+            numbers = evaluate_piece(self._samples(problem, state), *iterate)
+            state.piece = _as_piece(state.sums, numbers, state.bound)
         return state.piece
 
 
-def _adapt_damping(state: NewtonState, length: float, move: Array, right: Array, tuning: PrimalNewtonTuning) -> None:
-    """Choose lambda by the length of the last step."""
-    square = float(move @ move)
-    curvature = float(move @ right) / square if square > 0.0 else 0.0
-    if length < tuning.cut:
-        state.damping = max(tuning.growth * state.damping, curvature)
-    elif length > tuning.whole:
-        state.damping = 0.0
-
-
-def _note_dual(state: NewtonState, piece: Piece) -> None:
-    """Keep the dual point of the minimiser of the piece, if it has the largest dual value so far."""
-    alpha, weights = np.empty_like(state.scores), np.empty_like(state.weights)
-    linear, square = fill_piece_dual(state.samples, piece.prices, state.slack, state.fall, alpha, weights)
-    bound = 0.5 * linear * (linear / square) if square > 0.0 else 0.0  # of the best multiple
-    if bound > state.bound:
-        state.alpha, state.bound = alpha * (linear / square), bound
+def _as_piece(sums: PieceSums, numbers: Numbers, bound: float) -> Piece:
+    """Name what is known of a piece."""
+    _, total, primal, bias, best, square = numbers
+    own = best - 0.5 * square
+    residual, is_behind = relative_gap(best, max(own, bound)), own <= bound
+    return Piece(sums.prices, total, sums.centre, sums.right, primal, bias, residual, is_behind, numbers)
