@@ -314,8 +314,18 @@ class Gram(TiledMatrix):
         """Return <alpha, K alpha> alone, as ``judged`` does."""
         if not self.is_linear:
             return super().energy(alpha, operations)
+        weights, errors = self._weights_of(alpha, operations)
+        return squared_norm(weights, float(np.linalg.norm(errors)))
+
+    def energies(self, alpha: Array, operations: int) -> list[Rounded]:
+        """Return the same of every column, of a linear kernel."""
+        weights, errors = self._weights_of(alpha, operations)
+        return [squared_norm(column, float(error)) for column, error in zip(weights.T, errors, strict=True)]
+
+    def _weights_of(self, alpha: Array, operations: int) -> tuple[Array, Array]:
+        """Return X' alpha, (d + 1, k), and how far its columns may be from the exact ones, (k,)."""
         errors = gamma(sum_roundings(self.X, alpha.shape[1]) + operations) * (self.lengths @ np.abs(alpha))
-        return squared_norm(rmatmul(self.X, alpha, self.bias), float(np.linalg.norm(errors)))
+        return rmatmul(self.X, alpha, self.bias), errors
 
     def add_change(self, scores: Array, index: Array, change: Array) -> None:
         """Add K[:, index] change to scores, (n, k), right after ``square(index)``, which is used again.

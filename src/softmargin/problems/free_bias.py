@@ -29,6 +29,7 @@ from softmargin.problems.margin_models import BinaryData, MarginModels, margin_g
 __all__ = ["BiasPoint", "FreeBiasSVM"]
 
 Array = NDArray[Any]
+AT_ONCE = 1 << 22  # scores of several classes at once: 32 MB
 
 
 class BiasPoint(NamedTuple):
@@ -188,7 +189,13 @@ class FreeBiasSVM(MarginModels):
     @staticmethod
     def certificates_of(parts: Sequence[Any], points: Sequence[BiasPoint]) -> list[Certificate]:
         """Certify a point of each problem; those of the same rows share the products with them."""
-        if not _share_rows(parts, points):
+        if not _share_rows(parts):
+            return MarginModels.certificates_of(parts, points)
+        if all(point.weights is not None for point in points):
+            width = max(AT_ONCE // parts[0].gram.n, 1)
+            cuts = [slice(first, first + width) for first in range(0, len(parts), width)]
+            return [found for cut in cuts for found in _with_weights(parts[cut], points[cut])]
+        if any(point.weights is not None for point in points):
             return MarginModels.certificates_of(parts, points)
         insides = [part._inside(point.alpha) for part, point in zip(parts, points, strict=True)]
         if not all(np.array_equal(mine[0], point.alpha) for mine, point in zip(insides, points, strict=True)):
@@ -219,10 +226,10 @@ class FreeBiasSVM(MarginModels):
             return point.weights
         return np.asarray(rmatmul(self.gram.X, self.dual_columns(point), 0.0)[:-1, 0])
 
-    def linear_scores(self, weights: Array) -> Array:
-        """Return X w for the weights of a linear kernel; (n,)."""
-        column = np.append(weights, 0.0)[:, None]
-        return np.concatenate([scores[:, 0] for _, scores in matmul(self.gram.X, column, 0.0)])
+    def linear_scores(self, W: Array) -> Array:
+        """Return X W for weights of a linear kernel, (d, k); (n, k)."""
+        without = np.vstack([W, np.zeros((1, W.shape[1]))])
+        return np.concatenate([scores for _, scores in matmul(self.gram.X, without, 0.0)])
 
     def dual_columns(self, point: BiasPoint) -> Array:
         """Return the dual variables with their signs, w = sum_i x_i dual_i; (n, 1)."""
@@ -243,10 +250,14 @@ class FreeBiasSVM(MarginModels):
 
     def _primal(self, weights: Array, bias: float, error: float = 0.0) -> Rounded:
         """Return P at the weights of all columns of X, which are so far from the exact ones, and a bias."""
-        size = gamma(score_roundings(self.gram.X) + 10) * norms(weights[:, None], axis=0)
+        column = weights[:, None]
+        return self._primal_at(weights, bias, self.linear_scores(column)[:, 0], _score_sizes(self.gram, column), error)
+
+    def _primal_at(self, weights: Array, bias: float, scores: Array, size: Array, error: float = 0.0) -> Rounded:
+        """Return the same, given the scores X w, and the bound of their errors beside the lengths of the rows."""
         errors = ScoreErrors(self.gram.lengths[:, None], size[:, None], np.zeros(1))
         errors = self._of_model(errors, BiasPoint(self.y, bias, weights))
-        return squared_norm(weights, error).times(0.5) + self._losses_at(self.linear_scores(weights), bias, errors)
+        return squared_norm(weights, error).times(0.5) + self._losses_at(scores, bias, errors)
 
     def coef_and_intercept(self, point: BiasPoint) -> tuple[Array, Array]:
         """Return the weights of a linear kernel, (1, d), and the bias, (1,)."""
@@ -261,7 +272,7 @@ class FreeBiasSVM(MarginModels):
     @staticmethod
     def coefs_of(parts: Sequence[Any], points: Sequence[BiasPoint]) -> tuple[Array, Array]:
         """Return the weights and biases of several linear problems; those of the same rows share a product."""
-        if not _share_rows(parts, points):
+        if not _share_rows(parts) or any(point.weights is not None for point in points):
             return MarginModels.coefs_of(parts, points)
         W = rmatmul(parts[0].gram.X, _signed(parts, [point.alpha for point in points]), 0.0)[:-1]
         split: tuple[Array, Array] = parts[0]._split(np.ascontiguousarray(W.T), np.array([p.bias for p in points]))
@@ -281,10 +292,29 @@ class FreeBiasSVM(MarginModels):
         return digest_of(settings, self.gram.X, self.y, self.C)
 
 
-def _share_rows(parts: Sequence[FreeBiasSVM], points: Sequence[BiasPoint]) -> bool:
-    """Say whether products with X serve all problems: one linear kernel, and weights that the dual variables imply."""
+def _share_rows(parts: Sequence[FreeBiasSVM]) -> bool:
+    """Say whether products with X serve all problems."""
     gram = parts[0].gram
-    return gram.is_linear and all(part.gram is gram for part in parts) and all(p.weights is None for p in points)
+    return gram.is_linear and all(part.gram is gram for part in parts)
+
+
+def _with_weights(parts: Sequence[FreeBiasSVM], points: Sequence[BiasPoint]) -> list[Certificate]:
+    """Certify points with weights of their own, of problems that share a linear kernel."""
+    gram, W = parts[0].gram, np.column_stack([part._weights(point) for part, point in zip(parts, points, strict=True)])
+    columns, sizes = parts[0].linear_scores(W), _score_sizes(gram, W)
+    insides = [part._inside(point.alpha) for part, point in zip(parts, points, strict=True)]
+    signed = _signed(parts, [alpha for alpha, _ in insides])
+    squares = gram.energies(signed, max(operations for _, operations in insides))
+    found = []
+    for c, (part, point, inside) in enumerate(zip(parts, points, insides, strict=True)):
+        primal = part._primal_at(W[:, c], point.bias, columns[:, c], sizes[c : c + 1])
+        found.append(margin_gap(primal, part._dual(*inside, squares[c])))
+    return found
+
+
+def _score_sizes(gram: Gram, W: Array) -> Array:
+    """Bound the errors of scores by the lengths of the rows times these; (k,)."""
+    return np.asarray(gamma(score_roundings(gram.X) + 10) * norms(W, axis=0))
 
 
 def _signed(parts: Sequence[FreeBiasSVM], alphas: Sequence[Array]) -> Array:
