@@ -6,12 +6,17 @@ from scipy.sparse import csr_matrix
 
 from helpers import augmented, calls_of, dense, infeasibility, make_problem, problem_data
 from reference.optimum import svm_optimum
+from softmargin.core.aim import aiming_at
 from softmargin.core.errors import IncompatibleError
 from softmargin.problems import MulticlassSVM
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers import AugmentedLagrangian
+from softmargin.solvers.linear_svm import augmented_lagrangian
 from softmargin.solvers.linear_svm._active_squares import ActiveSquares
+from softmargin.solvers.linear_svm.augmented_lagrangian import AugmentedLagrangianTuning
 from softmargin.testing import check_run
+
+NOT_SMALL = AugmentedLagrangianTuning(few=0)
 
 
 def fit(problem, *, tol=1e-9, max_iter=100, **more):
@@ -75,14 +80,56 @@ def shells(n=400, seed=0):
 
 def test_a_part_that_is_exact_takes_no_steps_while_others_go_on(monkeypatch):
     """Its gap is rounding, which no step halves."""
-    problem, solver = MulticlassSVM(*shells(), C=100.0, bias=1.0), AugmentedLagrangian()
+    problem, solver = MulticlassSVM(*shells(), C=100.0, bias=1.0), AugmentedLagrangian(NOT_SMALL)
     best = fit(problem, tol=0.0, max_iter=60).point
     state = solver.start(problem, best, np.random.default_rng(0))
     counted = calls_of(monkeypatch, ActiveSquares, "solve")
+    compiled = calls_of(monkeypatch, augmented_lagrangian, "few_newton_steps")
     assert solver.estimate(problem, state) <= 1e-12
     for _ in range(5):
         state = solver.step(problem, state)
     assert len(counted) <= 5
+    AugmentedLagrangian().step(problem, state)
+    assert len(compiled) <= 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("bias", [0.0, 2.0])
+def test_compiled_steps_lead_where_steps_by_systems_lead(dtype, bias):
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(120, 5)).astype(dtype), np.arange(120) % 2
+    X[:, 0] += y
+    problem = MulticlassSVM(X, y, C=rng.random(120) * (rng.random(120) < 0.9), bias=bias)
+    small, other = AugmentedLagrangian(AugmentedLagrangianTuning(fall_of_few=0.5)), AugmentedLagrangian(NOT_SMALL)
+    assert augmented_lagrangian.has_small_steps(problem)
+    one, two = (solver.start(problem, None, rng) for solver in (small, other))
+    for _ in range(5):
+        one, two = small.step(problem, one), other.step(problem, two)
+        assert one.rho == two.rho
+        for name in ("weights", "shares", "latest"):
+            np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-6, atol=1e-8, err_msg=name)
+
+
+def test_compiled_steps_go_as_far_as_the_run_wants():
+    X, y = shells()
+    problem, solver = MulticlassSVM(X, y, C=1.0, bias=1.0), AugmentedLagrangian()
+    for tol in (1e-2, 1e-6):
+        with aiming_at(tol):
+            state = solver.start(problem, None, np.random.default_rng(0))
+            state = solver.step(problem, solver.step(problem, state))
+        assert solver.estimate(problem, state) <= tol
+
+
+def test_a_system_without_a_factor_is_left_to_the_step_that_copes(monkeypatch):
+    """Where C |x|^2 is 2^80 nothing is left of the identity, and columns that are alike leave a pivot of zero."""
+    y, calls = np.array([1, 0, 1, 0]), calls_of(monkeypatch, ActiveSquares, "solve")
+    x = 2.0 * y - 1.0
+    problem, solver = MulticlassSVM(np.column_stack([x, x]), y, C=2.0**77, bias=0.0), AugmentedLagrangian()
+    state = solver.start(problem, None, np.random.default_rng(0))
+    state.rho = 0.25
+    state = solver.step(problem, state)
+    assert calls
+    assert state.weights.sum() == pytest.approx(1.0, rel=1e-3)
 
 
 def test_three_classes_are_refused():

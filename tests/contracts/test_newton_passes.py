@@ -13,7 +13,7 @@ from softmargin.matrices.gram import Gram
 from softmargin.matrices.rows import add_squares, as_rows
 from softmargin.problems import L2SVM
 from softmargin.run import Status, Stop, solve
-from softmargin.solvers.common.hinge_newton import exact_step
+from softmargin.solvers.common.hinge_newton import exact_step, fill_squares
 from softmargin.solvers.squared_hinge import _newton_systems as systems
 from softmargin.solvers.squared_hinge import newton
 from softmargin.solvers.squared_hinge._newton_loop import (
@@ -26,7 +26,6 @@ from softmargin.solvers.squared_hinge._newton_loop import (
     fill_piece_dual,
     fill_products,
     fill_scaled,
-    fill_squares,
     minimise_along,
 )
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.jit import inline, jit
-from softmargin.backends.lanes import pointer
+from softmargin.backends.lanes import keep, pointer
 from softmargin.matrices.rows import as_rows
 
 __all__ = ["contradictions"]
@@ -90,3 +90,4 @@ def fill_first(rows: Any, first: Array, hashes: Array, table: Array) -> None:
                 first_[i] = first_[j]
                 break
             place = (place + np.uint64(1)) & last
+    keep(number)

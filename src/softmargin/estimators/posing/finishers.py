@@ -78,6 +78,9 @@ class FinisherTuning(NamedTuple):
     read: float = 6.0
     sample: float = 200.0
     newton_call: float = 1.5e6
+    # The same of compiled steps, and the share of the squares of all samples, which they sum afresh.
+    small_call: float = 2e4
+    active: float = 0.25
     # Such a one starts at once where its whole work is at most so many passes of block descent, and C |x|^2 at least so
     # large, of classes with half the C each: 32 of 95 drawn sets of 1000 to 100,000 rows, which take 0.4 of their time
     # in the mean (one of blobs that are apart 1.5 times). With a smaller C it takes 1.6 times as long, but with many
@@ -86,6 +89,9 @@ class FinisherTuning(NamedTuple):
     steep: float = 10.0
     steep_of_many: float = 2.0
     many_rows: int = 20_000
+    # The same of compiled steps, with a C |x|^2 as with many rows: 97 drawn sets of 50 to 20,000 rows take 0.55 of
+    # their time in the mean, three of them 1.2 to 1.4 times as long.
+    few_passes_of_small: float = 600.0
     guess: int = 4  # steps of block descent after which its estimates may tell that it stalls; by hand
     sums: float = 5.0  # of the squares of all rows in these
     # C |x|^2 for it, and for inner products: shares of 1 / (C |x|^2) drown in rounding; drawn extremes do from 1e14 on.
@@ -156,6 +162,7 @@ def finisher_of(problem: Any, first: str, n_parts: int = 1) -> Finisher | None:
 
 def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNING) -> Finisher | None:
     """Choose descent on inner products, or the interior point or a relative, which may follow it."""
+    from softmargin.solvers.linear_svm.augmented_lagrangian import has_small_steps
     from softmargin.solvers.linear_svm.block_descent import pass_work, step_passes
     from softmargin.solvers.linear_svm.interior_work import is_factor_dear
 
@@ -176,9 +183,10 @@ def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNIN
         patience = max(patience, tuning.steps)
     is_hard = name.startswith("smoothed") and is_shared and is_factor_dear(problem)
     needed = (tuning.shared_passes if is_hard else tuning.passes) * steepness
-    is_augmented = name == "augmented_lagrangian"
-    steep = tuning.steep if n < tuning.many_rows else tuning.steep_of_many
-    is_cheap = is_augmented and passes <= tuning.few_passes and steepness >= steep
+    is_augmented, is_small = name == "augmented_lagrangian", has_small_steps(problem)
+    steep = tuning.steep if n < tuning.many_rows and not is_small else tuning.steep_of_many
+    most = tuning.few_passes_of_small if is_small else tuning.few_passes
+    is_cheap = is_augmented and passes <= most and steepness >= steep
     return Finisher(name, patience, is_cheap or needed > passes, after, guess=tuning.guess if is_augmented else 0)
 
 
@@ -187,6 +195,7 @@ def _of_newton_matrix(problem: Any, n_parts: int, steepness: float, tuning: Fini
 
     Returns its name and its whole work.
     """
+    from softmargin.solvers.linear_svm.augmented_lagrangian import has_small_steps
     from softmargin.solvers.linear_svm.interior_point import InteriorPoint
     from softmargin.solvers.linear_svm.interior_work import is_factor_dear, is_joint, step_work
 
@@ -196,7 +205,8 @@ def _of_newton_matrix(problem: Any, n_parts: int, steepness: float, tuning: Fini
     if k == 2 and steepness <= tuning.steepest:
         D, entries = problem.X.shape[1] + 1.0, problem.X.size  # of an array or the nonzeros
         number = tuning.read if isinstance(problem.X, np.ndarray) else tuning.scattered
-        newton = D**3 / 3.0 + 2.0 * number * entries + tuning.sample * n + tuning.newton_call
+        newton = D**3 / 3.0 + 2.0 * number * entries + tuning.sample * n
+        newton += tuning.active * n * D**2 + tuning.small_call if has_small_steps(problem) else tuning.newton_call
         whole = tuning.newtons * newton + tuning.sums * step.multiplications
         return None if tuning.most_numbers < 3.0 * D**2 else ("augmented_lagrangian", whole)
     if n_parts * step.numbers > tuning.most_numbers:

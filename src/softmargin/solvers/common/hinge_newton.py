@@ -1,4 +1,4 @@
-"""What Newton's methods for hinges share: the step with the least value along a line, and positive definite systems."""
+"""What Newton's methods for hinges share: the least value along a line, sums of squares, positive definite systems."""
 
 import math
 from typing import Any
@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from softmargin.backends.jit import jit
+from softmargin.backends.lanes import keep, pointer
 from softmargin.core.threads import wide_blas
 
-__all__ = ["MAX_PASSES", "ROUNDING", "exact_step", "solve_positive"]
+__all__ = ["MAX_PASSES", "ROUNDING", "exact_step", "fill_squares", "solve_positive"]
 
 Array = NDArray[Any]
 MAX_PASSES = 100  # guard against an endless search: Newton on these functions needs a few passes
@@ -45,6 +46,40 @@ def exact_step(linear: float, quadratic: float, slack: Array, fall: Array, C: Ar
             break
         t = new
     return t
+
+
+@jit
+def fill_squares(rows: Any, shift: Array, prices: Array, out: Array) -> None:
+    """Write the upper triangle of sum_i c_i (x_i - shift)(x_i - shift)' over the rows of an array with c_i > 0.
+
+    ``out`` is (d, d), or larger. Each entry is a sum along two columns, as rows of few features are too short for
+    vectors.
+    """
+    d, line, m = shift.shape[0], out.shape[1], 0
+    for i in range(prices.shape[0]):
+        m += prices[i] > 0.0
+    columns, scaled, weights = np.empty(d * m), np.empty(m), np.empty(m)
+    bare, shift_, out_ = rows.bare(), pointer(shift), pointer(out.reshape(-1))
+    columns_, scaled_, weights_ = pointer(columns), pointer(scaled), pointer(weights)
+    at = 0
+    for i in range(prices.shape[0]):
+        if prices[i] > 0.0:
+            weights_[at] = prices[i]
+            first, _ = bare.entries(i)
+            for j in range(d):
+                columns_[j * m + at] = bare.value(first + j) - shift_[j]
+            at += 1
+    for j in range(d):
+        for at in range(m):
+            scaled_[at] = weights_[at] * columns_[j * m + at]
+        for other in range(j, d):
+            total = 0.0
+            for at in range(m):
+                total += scaled_[at] * columns_[other * m + at]
+            out_[j * line + other] = total
+    keep(columns)
+    keep(scaled)
+    keep(weights)
 
 
 def solve_positive(hessian: Array, right: Array) -> Array:

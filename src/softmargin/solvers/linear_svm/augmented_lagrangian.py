@@ -32,24 +32,25 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.backends.jit import jit
+from softmargin.core.aim import wanted_residual
 from softmargin.core.certificate import relative_gap
 from softmargin.core.deadline import check_time
 from softmargin.core.errors import IncompatibleError
 from softmargin.core.protocols import BlockDualProblem
 from softmargin.matrices.operator import row_squares
 from softmargin.matrices.products import adjoint, times
+from softmargin.matrices.rows import as_rows
 from softmargin.problems.joint_svm import collapsed, spread
 from softmargin.problems.multiclass_svm import DualPoint
 from softmargin.solvers.common.hinge_newton import exact_step
 from softmargin.solvers.common.resumable import Resumable
 from softmargin.solvers.linear_svm._active_squares import ActiveSquares, WholeSquares
 from softmargin.solvers.linear_svm._block_loop import demand_finite
+from softmargin.solvers.linear_svm._lagrangian_loop import ROUNDING, Numbers, few_newton_steps, new_shares, numbers_of
 
-__all__ = ["AugmentedLagrangian", "AugmentedLagrangianTuning", "MultiplierState"]
+__all__ = ["AugmentedLagrangian", "AugmentedLagrangianTuning", "MultiplierState", "has_small_steps"]
 
 Array = NDArray[Any]
-ROUNDING = 1e-14  # of P: what is left of the gap is not lowered
 
 
 class AugmentedLagrangianTuning(NamedTuple):
@@ -58,6 +59,8 @@ class AugmentedLagrangianTuning(NamedTuple):
     first_rho: float = 0.01  # corners are a hundred margins wide at first: Newton steps are whole; by hand
     growth: float = 3.0  # of rho; measured on mnist 0..255: 10 takes twice as many Newton steps
     fall: float = 0.5  # of the gap: what is left of it after a step of the run; by hand
+    few: int = 1 << 21  # multiplications n D^2 of an array up to which compiled steps are faster than BLAS; by timings
+    fall_of_few: float = 1e-3  # the same of compiled steps, unless the run wants less: section 10
     most_steps: int = 60  # Newton steps in one step of the run; an outer step may go on in the next one; by hand
     near: float = 1.0  # margins behind its own up to which a sample with no share is not left out; by hand
     most_near: float = 0.5  # of all samples: above, a copy of the others does not pay; measured on skin-nonskin
@@ -80,10 +83,7 @@ class _Here(NamedTuple):
 
     shares: Array  # (n,) clip(b + rho z)
     gradient: Array  # (d + 1,) g
-    primal: float
-    dual: float  # at the best multiple of the new shares
-    multiple: float
-    is_done: bool  # psi is minimised so far that new shares bring more
+    numbers: Numbers
 
 
 @dataclass(frozen=True)
@@ -124,25 +124,31 @@ class AugmentedLagrangian(Resumable):
 
     def step(self, problem: BlockDualProblem, state: MultiplierState) -> MultiplierState:
         """Minimise psi by Newton's method and take the new shares, until the gap has halved."""
-        tuning, everything, before = self.tuning, _all_samples(problem), self._look(problem, state)
+        tuning, before = self.tuning, self._look(problem, state).numbers
         gap, nothing = before.primal - before.dual, ROUNDING * before.primal
         if gap <= nothing:
             return state
+        enough = max(tuning.fall * gap, nothing)
+        if has_small_steps(problem, tuning):
+            wanted = max(tuning.fall_of_few * gap, tuning.fall * wanted_residual() * before.primal)
+            if self._make_small_steps(problem, state, max(min(enough, wanted), nothing)):
+                return state
+        everything = _all_samples(problem)
         squares = ActiveSquares(problem.X, problem.bias, everything.prices, state.whole)
         weights, slack = state.weights.copy(), _slack(everything, state.weights)
-        shares, rho, enough = state.shares, state.rho, max(tuning.fall * gap, nothing)
+        shares, rho = state.shares, state.rho
         near = everything.nearest(shares, slack, np.zeros(len(shares), dtype=bool), tuning)
         slack = slack[near.rows]
         for newton in range(tuning.most_steps + 1):
             here = _evaluate(near, weights, slack, shares[near.rows], rho)
-            if here.is_done or newton == tuning.most_steps:
+            if here.numbers.is_done or newton == tuning.most_steps:
                 slack = everything.filled(near, slack, weights)
                 if near is not everything:
                     here = _evaluate(everything, weights, slack, shares, rho)
                 is_kept = np.zeros(len(problem.y), dtype=bool)
-                if here.is_done:
+                if here.numbers.is_done:
                     shares, rho = here.shares, rho * tuning.growth
-                    if here.primal - here.dual <= enough:
+                    if here.numbers.primal - here.numbers.dual <= enough:
                         break
                 else:
                     is_kept[near.rows] = True  # those that come back stay, until psi is minimised
@@ -165,20 +171,28 @@ class AugmentedLagrangian(Resumable):
         state.shares, state.rho = shares, rho
         return state
 
+    def _make_small_steps(self, problem: BlockDualProblem, state: MultiplierState, enough: float) -> bool:
+        """Make the same step in one compiled call; say whether all of its systems had a factor."""
+        tuning, samples, state.here = self.tuning, _all_samples(problem), None
+        rows, iterate = as_rows(problem.X, problem.bias), (state.weights, state.shares, state.latest)
+        how = (enough, tuning.growth, tuning.most_steps)
+        state.rho, is_made = few_newton_steps(rows, samples.y, samples.prices, iterate, state.rho, *how)
+        return bool(is_made)
+
     def point(self, problem: BlockDualProblem, state: MultiplierState) -> DualPoint:
         """Return the weights, and the best multiple of the new shares."""
         everything, here = _all_samples(problem), self._look(problem, state)
-        dual = everything.y * (here.multiple * here.shares * everything.prices)
+        dual = everything.y * (here.numbers.multiple * here.shares * everything.prices)
         return DualPoint(spread(dual[:, None]), spread(state.weights[:, None]))
 
     def estimate(self, problem: BlockDualProblem, state: MultiplierState) -> float:
         """Return the relative gap."""
         here = self._look(problem, state)
-        return relative_gap(here.primal, here.dual)
+        return relative_gap(here.numbers.primal, here.numbers.dual)
 
     def primal_value(self, problem: BlockDualProblem, state: MultiplierState) -> float:
         """Return P at the iterate."""
-        return self._look(problem, state).primal
+        return self._look(problem, state).numbers.primal
 
     def _look(self, problem: BlockDualProblem, state: MultiplierState) -> _Here:
         if state.here is None:
@@ -219,6 +233,13 @@ class _Samples(NamedTuple):
         return scores
 
 
+def has_small_steps(problem: BlockDualProblem, tuning: AugmentedLagrangianTuning | None = None) -> bool:
+    """Say whether X is an array of few numbers, of which Newton steps are compiled."""
+    n, d = problem.X.shape
+    most = (AugmentedLagrangian.tuning if tuning is None else tuning).few
+    return isinstance(problem.X, np.ndarray) and n * (d + 1.0) ** 2 <= most
+
+
 def _all_samples(problem: BlockDualProblem) -> _Samples:
     return _Samples(slice(None), problem.X, 2.0 * problem.y - 1.0, 2.0 * problem.C, problem.bias)
 
@@ -231,28 +252,6 @@ def _slack(samples: _Samples, weights: Array) -> Array:
 def _evaluate(samples: _Samples, weights: Array, slack: Array, shares: Array, rho: float) -> _Here:
     """Return what weights and shares imply, as if there were no other samples."""
     new, forces, implied = np.empty_like(slack), np.empty_like(slack), np.empty_like(weights)
-    losses, own, rest = _new_shares(samples.y, samples.prices, slack, shares, rho, new, forces)
+    losses, own, rest = new_shares(samples.y, samples.prices, slack, shares, rho, new, forces)
     adjoint(samples.X, forces, samples.bias, 1, implied)
-    gradient = weights - implied
-    primal, square = 0.5 * float(weights @ weights) + losses, float(implied @ implied)
-    multiple = min(1.0, own / square) if square > 0.0 else 1.0
-    dual = multiple * own - 0.5 * multiple**2 * square
-    is_done = 0.5 * float(gradient @ gradient) <= max(rest, ROUNDING * primal)
-    return _Here(new, gradient, primal, dual, multiple, is_done)
-
-
-@jit
-def _new_shares(
-    y: Array, prices: Array, slack: Array, shares: Array, rho: float, new: Array, forces: Array
-) -> tuple[float, float, float]:
-    """Write clip(b + rho z) and what they pull with; return sum C [z]_+, sum C b, and sum C ([z]_+ - b z)."""
-    for i in range(slack.shape[0]):
-        new[i] = min(max(shares[i] + rho * slack[i], 0.0), 1.0)
-        forces[i] = y[i] * prices[i] * new[i]
-    losses, own, rest = 0.0, 0.0, 0.0
-    for i in range(slack.shape[0]):
-        loss = max(slack[i], 0.0)
-        losses += prices[i] * loss
-        own += prices[i] * new[i]
-        rest += prices[i] * (loss - new[i] * slack[i])
-    return losses, own, rest
+    return _Here(new, weights - implied, numbers_of(weights, implied, losses, own, rest))

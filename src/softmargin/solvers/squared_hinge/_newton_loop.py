@@ -24,7 +24,6 @@ __all__ = [
     "fill_piece_dual",
     "fill_products",
     "fill_scaled",
-    "fill_squares",
     "minimise_along",
 ]
 
@@ -144,36 +143,6 @@ def fill_scaled(rows: Any, shift: Array, prices: Array, first: int, out: Array) 
             m += 1
         i += 1
     return i, m
-
-
-@jit
-def fill_squares(rows: Any, shift: Array, prices: Array, out: Array) -> None:
-    """Write the upper triangle of sum_i c_i (x_i - shift)(x_i - shift)' over the rows of an array with c_i > 0; (d, d).
-
-    Each entry is a sum along two columns of these rows, as rows of few features are too short for vectors.
-    """
-    d, m = out.shape[0], 0
-    for i in range(prices.shape[0]):
-        m += prices[i] > 0.0
-    columns, scaled, weights = np.empty(d * m), np.empty(m), np.empty(m)
-    bare, shift_, out_ = rows.bare(), pointer(shift), pointer(out.reshape(-1))
-    columns_, scaled_, weights_ = pointer(columns), pointer(scaled), pointer(weights)
-    at = 0
-    for i in range(prices.shape[0]):
-        if prices[i] > 0.0:
-            weights_[at] = prices[i]
-            first, _ = bare.entries(i)
-            for j in range(d):
-                columns_[j * m + at] = bare.value(first + j) - shift_[j]
-            at += 1
-    for j in range(d):
-        for at in range(m):
-            scaled_[at] = weights_[at] * columns_[j * m + at]
-        for other in range(j, d):
-            total = 0.0
-            for at in range(m):
-                total += scaled_[at] * columns_[other * m + at]
-            out_[j * d + other] = total
 
 
 @jit

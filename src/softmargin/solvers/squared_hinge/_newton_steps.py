@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from softmargin.backends.jit import jit
 from softmargin.matrices.cholesky import solve_in_place
 from softmargin.matrices.rows import add_squares
+from softmargin.solvers.common.hinge_newton import fill_squares
 from softmargin.solvers.squared_hinge._newton_loop import (
     CentredSamples,
     PieceSums,
     evaluate_piece,
     fill_piece_dual,
-    fill_squares,
     minimise_along,
 )
 
