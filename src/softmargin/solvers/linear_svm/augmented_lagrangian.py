@@ -59,7 +59,7 @@ class AugmentedLagrangianTuning(NamedTuple):
     first_rho: float = 0.01  # corners are a hundred margins wide at first: Newton steps are whole; by hand
     growth: float = 3.0  # of rho; measured on mnist 0..255: 10 takes twice as many Newton steps
     fall: float = 0.5  # of the gap: what is left of it after a step of the run; by hand
-    few: int = 1 << 21  # multiplications n D^2 of an array up to which compiled steps are faster than BLAS; by timings
+    few: int = 1 << 20  # multiplications n D^2 of an array up to which compiled steps are faster than BLAS; by timings
     fall_of_few: float = 1e-3  # the same of compiled steps, unless the run wants less: section 10
     most_steps: int = 60  # Newton steps in one step of the run; an outer step may go on in the next one; by hand
     near: float = 1.0  # margins behind its own up to which a sample with no share is not left out; by hand
