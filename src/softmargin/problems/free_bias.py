@@ -301,13 +301,13 @@ def _share_rows(parts: Sequence[FreeBiasSVM]) -> bool:
 def _with_weights(parts: Sequence[FreeBiasSVM], points: Sequence[BiasPoint]) -> list[Certificate]:
     """Certify points with weights of their own, of problems that share a linear kernel."""
     gram, W = parts[0].gram, np.column_stack([part._weights(point) for part, point in zip(parts, points, strict=True)])
-    columns, sizes = parts[0].linear_scores(W), _score_sizes(gram, W)
+    scores, sizes = np.ascontiguousarray(parts[0].linear_scores(W).T), _score_sizes(gram, W)
     insides = [part._inside(point.alpha) for part, point in zip(parts, points, strict=True)]
     signed = _signed(parts, [alpha for alpha, _ in insides])
     squares = gram.energies(signed, max(operations for _, operations in insides))
     found = []
     for c, (part, point, inside) in enumerate(zip(parts, points, insides, strict=True)):
-        primal = part._primal_at(W[:, c], point.bias, columns[:, c], sizes[c : c + 1])
+        primal = part._primal_at(W[:, c], point.bias, scores[c], sizes[c : c + 1])
         found.append(margin_gap(primal, part._dual(*inside, squares[c])))
     return found
 

@@ -59,8 +59,8 @@ class AugmentedLagrangianTuning(NamedTuple):
     first_rho: float = 0.01  # corners are a hundred margins wide at first: Newton steps are whole; by hand
     growth: float = 3.0  # of rho; measured on mnist 0..255: 10 takes twice as many Newton steps
     fall: float = 0.5  # of the gap: what is left of it after a step of the run; by hand
+    fall_of_few: float = 1e-3  # the same of compiled steps, unless the run wants less; by timings
     few: int = 1 << 20  # multiplications n D^2 of an array up to which compiled steps are faster than BLAS; by timings
-    fall_of_few: float = 1e-3  # the same of compiled steps, unless the run wants less: section 10
     most_steps: int = 60  # Newton steps in one step of the run; an outer step may go on in the next one; by hand
     near: float = 1.0  # margins behind its own up to which a sample with no share is not left out; by hand
     most_near: float = 0.5  # of all samples: above, a copy of the others does not pay; measured on skin-nonskin
@@ -123,7 +123,7 @@ class AugmentedLagrangian(Resumable):
         return states
 
     def step(self, problem: BlockDualProblem, state: MultiplierState) -> MultiplierState:
-        """Minimise psi by Newton's method and take the new shares, until the gap has halved."""
+        """Minimise psi by Newton's method and take the new shares, until the gap has halved; more of it where cheap."""
         tuning, before = self.tuning, self._look(problem, state).numbers
         gap, nothing = before.primal - before.dual, ROUNDING * before.primal
         if gap <= nothing:

@@ -325,8 +325,10 @@ def _corrected(
 
 def _refined(system: NewtonSystem, step: _Step, tuning: InteriorPointTuning) -> _Step:
     """Solve again for what a step misses of W = X'alpha, as long as that is more than its products leave, and falls."""
+    if system.state.is_single or not tuning.refinements:
+        return step
     now, missed = system.now, system.missed(step.V, step.move)
-    for _ in range(0 if system.state.is_single else tuning.refinements):
+    for _ in range(tuning.refinements):
         square = float(np.vdot(missed, missed))
         if not 0.5 * step.a**2 * square > tuning.missed * step.left(now) or is_time_up():
             break

@@ -89,22 +89,18 @@ class PrimalNewton(Resumable):
     def step(self, problem: SquaredHingeProblem, state: NewtonState) -> NewtonState:
         """Minimise the quadratic piece, and P on the line towards its minimiser; where numbers are few, several."""
         piece, tuning = self._evaluate(problem, state), self.tuning
-        samples, iterate, sums, at = (
-            state.samples,
-            state.iterate,
-            state.sums,
-            At(state.bias, state.bound, state.damping),
-        )
-        pace = Pace(tuning.cut, tuning.whole, tuning.growth, tuning.near)
+        seen, pace = (state.samples, state.iterate), Pace(tuning.cut, tuning.whole, tuning.growth, tuning.near)
+        at, sums = At(state.bias, state.bound, state.damping), state.sums
         state.piece, is_made = None, False
         if has_small_steps(state.X, tuning):
             end = (isinstance(state.X, np.ndarray), tuning.most_steps, wanted_residual())
-            at, numbers, is_made = make_steps(samples, iterate, at, sums, piece.numbers, pace, *end)
+            at, numbers, is_made = make_steps(*seen, at, sums, piece.numbers, pace, *end)
             piece = state.piece = _as_piece(sums, numbers, at.bound)
+            state.bias, state.bound, state.damping = at
         if not is_made:
             move = newton_move(state, piece, tuning)
-            at, state.piece = go(samples, iterate, at, sums, piece.numbers, move, pace), None
-        state.bias, state.bound, state.damping = at
+            state.bias, state.bound, state.damping = go(*seen, at, sums, piece.numbers, move, pace)
+            state.piece = None
         return state
 
     def point(self, problem: SquaredHingeProblem, state: NewtonState) -> Any:
