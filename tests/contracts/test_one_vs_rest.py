@@ -21,7 +21,8 @@ from softmargin.core.errors import IncompatibleError, ModelFileError
 from softmargin.data import blobs
 from softmargin.kernels import Linear, Rbf
 from softmargin.matrices.gram import Gram
-from softmargin.problems import L2SVM, KernelMulticlassSVM, MulticlassSVM, OneVsRest
+from softmargin.problems import L2SVM, HingeSVM, KernelMulticlassSVM, MulticlassSVM, OneVsRest
+from softmargin.problems.free_bias import BiasPoint
 from softmargin.run import Status, Stop, solve
 from softmargin.run.progress import ProgressBar
 from softmargin.run.watchers import Checkpoint, load_checkpoint
@@ -106,6 +107,26 @@ def test_the_certificate_is_the_sum_of_the_parts(kind, scale):
     assert found.bound == pytest.approx(scale * sum(each.bound for each in mine), rel=1e-14)
     assert found.residual == pytest.approx((found.primal - found.bound) / found.primal, rel=1e-14)
     assert min(each.residual for each in mine) <= found.residual <= max(each.residual for each in mine)
+
+
+@pytest.mark.parametrize("loss", [L2SVM, HingeSVM])
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("form", [np.asarray, csr_matrix], ids=["array", "csr"])
+def test_weights_of_their_own_are_certified_together_as_one_by_one(loss, has_bias, form, monkeypatch):
+    """Their products with X are shared, some classes at a time; the dual points are feasible or not."""
+    rng = np.random.default_rng(0)
+    gram, n, k = Gram(Linear(), form(rng.standard_normal((40, 6)))), 40, 5
+    parts = [
+        loss(gram, np.where(np.arange(n) % k == c, 1.0, -1.0), C=rng.random(n), has_bias=has_bias) for c in range(k)
+    ]
+    points = [BiasPoint(rng.standard_normal(n), 0.3 * c * has_bias, rng.standard_normal(6)) for c in range(k)]
+    each = [part.certificate(mine) for part, mine in zip(parts, points, strict=True)]
+    for at_once in (1, 2 * n, 1 << 22):
+        monkeypatch.setattr("softmargin.problems.free_bias.AT_ONCE", at_once)
+        for found, own in zip(loss.certificates_of(parts, points), each, strict=True):
+            assert found.primal == pytest.approx(own.primal, rel=1e-12)
+            assert found.bound == pytest.approx(own.bound, rel=1e-12, abs=1e-12)
+            assert found.rounding == pytest.approx(own.rounding, rel=0.5)
 
 
 def test_one_class_without_a_proof_leaves_all_without():
