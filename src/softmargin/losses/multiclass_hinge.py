@@ -27,6 +27,15 @@ def margins(scores: Array, y: Array) -> Array:
     return h
 
 
+def _differences(scores: Array, y: Array) -> Array:
+    """Return s_ij - s_iy, with minus infinity at the label; shape (n, k)."""
+    d = np.array(scores)
+    flat, labels = at_labels(d, y)
+    d -= flat[labels][:, None]
+    flat[labels] = -np.inf
+    return d
+
+
 def _n_near(scores: Array, y: Array, errors: Array) -> Array:
     """Return how many margins of wrong classes are positive, or may be where scores change so much; shape (n,)."""
     least = scores[np.arange(len(y)), y] - 1.0 - 2.0 * errors
@@ -77,6 +86,10 @@ class WestonWatkins:
         h = margins(scores, y)
         return np.asarray(np.maximum(h, 0.0, out=h).sum(axis=1))
 
+    def slopes(self, scores: Array, y: Array) -> Array:
+        """Return d with l_i = sum_j [1 + t d_ij]_+ at the scores t s_i, t > 0; shape (n, k)."""
+        return _differences(scores, y)
+
     def change(self, scores: Array, y: Array, errors: Array) -> Array:
         """Bound by how much l_i changes where no score of row i changes by more than errors_i; shape (n,)."""
         return np.asarray(2.0 * errors * _n_near(scores, y, errors))
@@ -119,6 +132,10 @@ class CrammerSinger:
     def value(self, scores: Array, y: Array) -> Array:
         """Return l_i; shape (n,)."""
         return np.asarray(margins(scores, y).max(axis=1))
+
+    def slopes(self, scores: Array, y: Array) -> Array:
+        """Return d with l_i = [1 + t d_i1]_+ at the scores t s_i, t > 0; shape (n, 1)."""
+        return np.asarray(_differences(scores, y).max(axis=1, keepdims=True))
 
     def change(self, scores: Array, y: Array, errors: Array) -> Array:
         """Bound by how much l_i changes where no score of row i changes by more than errors_i; shape (n,)."""

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from softmargin.backends.arrays import to_numpy
 from softmargin.core.certificate import Certificate, relative_gap
@@ -26,6 +25,7 @@ from softmargin.matrices.gram import Gram, Judged
 from softmargin.problems.checks import digest_of
 from softmargin.problems.joint_svm import JointSVM, spread
 from softmargin.problems.margin_models import margin_gap, small_gram
+from softmargin.problems.multiples import Multiples
 
 __all__ = ["KernelMulticlassSVM", "KernelPoint"]
 
@@ -98,8 +98,8 @@ class KernelMulticlassSVM(JointSVM):
         The gaps of alpha may be known.
         """
         if scale != 1.0:
-            primal, dual = self._values_of_multiples(alpha, scores)(scale)
-            return relative_gap(primal, dual)
+            multiples = self._multiples(alpha, scores)
+            return relative_gap(multiples.primal(scale), multiples.dual(scale))
         gaps = self.gaps(alpha, scores) if gaps is None else gaps
         dual = float(self._own(alpha).sum()) - 0.5 * float(np.vdot(alpha, scores))
         return relative_gap(dual + float(gaps.sum()), dual)
@@ -109,14 +109,7 @@ class KernelMulticlassSVM(JointSVM):
 
         Gaps of rows add up to that of all: maths: kernel SVM, section 10.
         """
-        values = self._values_of_multiples(alpha, scores, rows)
-
-        def gap(t: float) -> float:
-            primal, dual = values(t)
-            return primal - dual
-
-        found = minimize_scalar(gap, bounds=_SCALES, method="bounded")
-        return min((gap(1.0), 1.0), (float(found.fun), float(found.x)))[::-1]
+        return self._multiples(alpha, scores, rows).best(*_SCALES)
 
     def certificate(self, point: KernelPoint) -> Certificate:
         """Certify a point: K alpha is recomputed, then P at the model and D at the nearest feasible dual rows.
@@ -135,22 +128,11 @@ class KernelMulticlassSVM(JointSVM):
         energy = square if is_near else self.gram.energy(nearest, self._operations)
         return self.linear_term(nearest) - energy.times(0.5)
 
-    def _values_of_multiples(
-        self, alpha: Array, scores: Array, rows: Any = slice(None)
-    ) -> Callable[[float], tuple[float, float]]:
-        """Return P(t alpha), and D(s alpha) at the s nearest to t that keeps the bounds, as a function of t.
-
-        P(t alpha) = t^2 / 2 <alpha, K alpha> + sum_i C_i l_i(t F_i), of all rows or of some.
-        """
-        y, C, within = self.y[rows], self.C[rows], self.room(alpha, rows)
+    def _multiples(self, alpha: Array, scores: Array, rows: Any = slice(None)) -> Multiples:
+        """Return what multiples of alpha are, given K alpha; of all rows or of some."""
+        y = self.y[rows]
         energy, own = float(np.vdot(alpha, scores)), float(alpha[np.arange(len(y)), y].sum())
-
-        def values(t: float) -> tuple[float, float]:
-            s = min(t, within)
-            primal = 0.5 * t * t * energy + float(C @ self.loss.value(t * scores, y))
-            return primal, s * own - 0.5 * s * s * energy
-
-        return values
+        return Multiples(energy, own, self.room(alpha, rows), self.loss.slopes(scores, y), self.C[rows])
 
     def at_prices(self, share: float) -> "KernelMulticlassSVM":
         """Return the problem of the same samples with this share of the prices C."""
