@@ -2,8 +2,8 @@
 
     P(t) = t^2 / 2 E + sum C [1 + t d]_+ ,     D(s) = s own - s^2 / 2 E                     maths: kernel SVM, eq. 34
 
-with E = <alpha, K alpha>, own = sum_i alpha_iy, the differences d of ``slopes`` of the loss, and the s nearest to t that
-keeps the bounds. A hinge bends where t = -1 / d, D where t leaves the bounds: between two bends the best t is known.
+with E = <alpha, K alpha>, own = sum_i alpha_iy, d the ``slopes`` of the loss, and the s nearest to t that keeps the
+bounds. A hinge bends where t = -1 / d, D where t leaves the bounds: between two bends the best t is known.
 """
 
 from typing import Any, NamedTuple
@@ -22,12 +22,12 @@ class Multiples(NamedTuple):
     energy: float  # <alpha, K alpha>
     own: float  # sum_i alpha_iy
     within: float  # the largest multiple that keeps the bounds
-    differences: Array  # (m, r)
+    slopes: Array  # (m, r) of the hinges of each row
     prices: Array  # (m,)
 
     def primal(self, t: float) -> float:
         """Return P(t alpha)."""
-        hinges = np.maximum(1.0 + t * self.differences, 0.0).sum(axis=1)
+        hinges = np.maximum(1.0 + t * self.slopes, 0.0).sum(axis=1)
         return 0.5 * t * t * self.energy + float(self.prices @ hinges)
 
     def dual(self, t: float) -> float:
@@ -37,7 +37,7 @@ class Multiples(NamedTuple):
 
     def best(self, least: float, most: float) -> tuple[float, float]:
         """Return the t between two numbers, 1 among them, with the least gap, and that gap."""
-        d = self.differences
+        d = self.slopes
         is_on, bends = d > -1.0 / most, (d > -1.0 / least) & (d <= -1.0 / most)
         weights = np.broadcast_to(self.prices[:, None], d.shape)
         level, slope = float(weights[is_on].sum()), float(weights[is_on] @ d[is_on])
@@ -46,7 +46,7 @@ class Multiples(NamedTuple):
         d, weights = d[order], weights[order]
         corners = -1.0 / d
         # The slope of all hinges before each bend, and after the last one.
-        slopes = slope + np.append(np.cumsum((weights * d)[::-1])[::-1], 0.0)
+        steep = slope + np.append(np.cumsum((weights * d)[::-1])[::-1], 0.0)
 
         def gap(t: float) -> float:
             losses = level + t * slope + float(weights @ np.maximum(1.0 + t * d, 0.0))
@@ -55,8 +55,8 @@ class Multiples(NamedTuple):
         inside = min(max(self.within, least), most)
         candidates = [
             1.0,
-            _least(2.0 * self.energy, slopes - self.own, corners, least, inside),
-            _least(self.energy, slopes, corners, inside, most),
+            _least(2.0 * self.energy, steep - self.own, corners, least, inside),
+            _least(self.energy, steep, corners, inside, most),
         ]
         return min(((gap(t), t) for t in candidates), key=lambda found: found[0])[::-1]
 
