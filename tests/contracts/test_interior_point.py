@@ -15,9 +15,9 @@ from softmargin.estimators.posing.auto import find_solver
 from softmargin.problems import DualPoint, MulticlassSVM, OneVsRest
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers import DualBlockDescent, InteriorPoint, SmoothedInteriorPoint, SmoothedNewton
+from softmargin.solvers.linear_svm._interior_steps import InteriorPointTuning, aimed
 from softmargin.solvers.linear_svm._label_groups import LabelGroups
 from softmargin.solvers.linear_svm._newton_system import NewtonSystem, Pairs
-from softmargin.solvers.linear_svm.interior_point import InteriorPointTuning, _aimed
 from softmargin.solvers.linear_svm.interior_work import (
     count_corrections,
     is_factor_dear,
@@ -331,7 +331,7 @@ def test_a_step_that_runs_out_of_time_keeps_what_it_has_found(monkeypatch):
     solver = InteriorPoint()
 
     def steps(count, is_late):
-        monkeypatch.setattr("softmargin.solvers.linear_svm.interior_point.is_time_up", lambda: is_late)
+        monkeypatch.setattr("softmargin.solvers.linear_svm._interior_steps.is_time_up", lambda: is_late)
         state = solver.start(problem, None, np.random.default_rng(0))
         solved.clear()
         for _ in range(count):
@@ -565,7 +565,7 @@ def test_corrections_end_where_a_move_is_not_finite():
 
     moves, tuning = [pairs(-2.0), pairs(np.nan)], InteriorPointTuning()
     system = SimpleNamespace(now=pairs(1.0), solve=lambda low, high: (np.zeros(4), moves.pop(0)))
-    step = _aimed(system, pairs(0.0), 0.1, 5, tuning)
+    step = aimed(system, pairs(0.0), 0.1, 5, tuning)
     assert moves == []
     assert step.a == tuning.boundary * 0.5
     assert np.isfinite(step.move).all()

@@ -10,10 +10,9 @@ from softmargin.data import blobs
 from softmargin.problems import DualPoint, MulticlassSVM
 from softmargin.run import Status, Stop, solve
 from softmargin.solvers import InteriorPoint, SmoothedInteriorPoint
-from softmargin.solvers.linear_svm import interior_point
+from softmargin.solvers.linear_svm._interior_steps import InteriorPointTuning, aimed, aimed_lower
 from softmargin.solvers.linear_svm._label_groups import LabelGroups
 from softmargin.solvers.linear_svm._newton_system import NewtonSystem
-from softmargin.solvers.linear_svm.interior_point import InteriorPointTuning
 from softmargin.solvers.linear_svm.interior_work import is_joint
 from softmargin.testing import check_run
 
@@ -140,8 +139,8 @@ def test_lower_aims_keep_what_was_corrected(multiclass):
     now = system.now
     _, move = system.solve(-now.lower * now.s, -now.upper * now.t)
     target = float(now.lower @ now.s + now.upper @ now.t) / (now.lower.size + now.upper.size)
-    usual = interior_point._aimed(system, move, target, 5, tuning)
-    lower = interior_point._aimed_lower(system, usual, 0.3 * target, 0, tuning)
+    usual = aimed(system, move, target, 5, tuning)
+    lower = aimed_lower(system, usual, 0.3 * target, 0, tuning)
     for mine, known in ((lower.low, usual.low), (lower.high, usual.high)):
         np.testing.assert_allclose(mine, known - 0.7 * target, rtol=1e-12)
     changes = now.lower * lower.move.s + now.s * lower.move.lower
