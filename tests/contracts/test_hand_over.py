@@ -553,3 +553,17 @@ def test_a_squared_hinge_is_looked_at_later_as_its_primal_value_swings():
     few, tuning = {"first": Idle(), "then": Second(), "patience": 3.0}, HandOverTuning()
     assert HandOver(**few).first_look == 3
     assert HandOver(**few, support=0.1).first_look == tuning.fewest_of_squares > tuning.fewest
+
+
+def test_no_certificate_judges_a_solver_whose_estimates_promise_an_end_soon(clock):
+    """One that would be done after 40 steps is looked at after 32 all the same where its estimates stop falling."""
+    asked = {}
+    for name, distance in {"fast": lambda t: 10.0 * 0.8**t, "stalls": lambda t: 10.0 * 0.8 ** min(t, 16)}.items():
+        first = Counter(guess=lambda t, distance=distance: distance(t) / (1.0 + distance(t)))
+        problem, solver = Falling(0.9, clock), HandOver(first, Other(), patience=100.0)
+        state, asked[name] = solver.start(problem, None, np.random.default_rng(0)), []
+        with aiming_at(1e-3):
+            for _ in range(40):
+                state = solver.step(problem, state)
+                asked[name] += [int(state.steps)] * solver.wants_certificate(state)
+    assert asked == {"fast": [], "stalls": list(range(32, 41))}

@@ -122,7 +122,7 @@ def test_weights_of_their_own_are_certified_together_as_one_by_one(loss, has_bia
     points = [BiasPoint(rng.standard_normal(n), 0.3 * c * has_bias, rng.standard_normal(6)) for c in range(k)]
     each = [part.certificate(mine) for part, mine in zip(parts, points, strict=True)]
     for at_once in (1, 2 * n, 1 << 22):
-        monkeypatch.setattr("softmargin.problems.free_bias.AT_ONCE", at_once)
+        monkeypatch.setattr("softmargin.problems.margin_models.AT_ONCE", at_once)
         for found, own in zip(loss.certificates_of(parts, points), each, strict=True):
             assert found.primal == pytest.approx(own.primal, rel=1e-12)
             assert found.bound == pytest.approx(own.bound, rel=1e-12, abs=1e-12)

@@ -33,6 +33,7 @@ __all__ = [
     "squared_norm",
     "summed",
     "total",
+    "totals",
 ]
 
 Array = NDArray[Any]
@@ -99,6 +100,14 @@ def total(terms: Array, errors: Any = 0.0) -> Rounded:
     return Rounded(value, _lost(size, terms.size) + SLACK * before)
 
 
+def totals(terms: Array, errors: Array) -> list[Rounded]:
+    """Return ``total`` of every row; ``errors`` of the products before, each or of a row, (k, n) or (k,)."""
+    values, sizes = terms.sum(axis=1).tolist(), np.abs(terms).sum(axis=1).tolist()
+    before = (errors.sum(axis=1) if errors.ndim == 2 else errors).tolist()
+    lost = [_lost(size, terms.shape[1]) for size in sizes]
+    return [Rounded(value, lost[c] + SLACK * before[c]) for c, value in enumerate(values)]
+
+
 def summed(value: float, error: float, n: int) -> Rounded:
     """Return a computed sum of n products that are not negative; ``error`` is that of the products before."""
     return Rounded(value, _lost(value, n) + SLACK * error)
@@ -153,14 +162,20 @@ class ScoreErrors(NamedTuple):
     slope: Array  # (r, k)
     level: Array  # (k,)
 
-    def of_slacks(self, slacks: Array, scores: Array, bias: float) -> Array:
-        """Bound the errors of [slack]_+, slack = 1 - y (score + bias), for one column of scores; (n,).
+    def of_slacks(self, slacks: Array, scores: Array, biases: Any = 0.0) -> Array:
+        """Bound the errors of [slack]_+, slack = 1 - y (score + bias), by columns of the scores; all (k, n).
 
         The sum rounds where neither term is zero; the difference from 1 is exact, or its error is relative.
         """
-        own = np.where((scores != 0.0) & (bias != 0.0), 2.0 * UNIT * np.abs(scores + bias), 0.0)
-        errors = self.rows @ self.slope[:, 0] + self.level[0] + own
+        errors = self.slope.T @ self.rows.T + self.level[:, None]
+        if np.any(biases):
+            errors += np.where((scores != 0.0) & (biases != 0.0), 2.0 * UNIT * np.abs(scores + biases), 0.0)
         return np.where(slacks > -errors, errors, 0.0)
+
+    def of_energies(self, alpha: Array) -> Array:
+        """Bound the errors of <alpha_c, score_c> by those of the scores, given the columns of alpha; alpha (k, n)."""
+        sizes = np.abs(alpha)
+        return np.asarray(((sizes @ self.rows) * self.slope.T).sum(axis=1) + sizes.sum(axis=1) * self.level)
 
     def weighted(self, sizes: Array) -> float:
         """Return a bound on sum_ic sizes_ic |error_ic|; sizes (n, k), not negative."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from softmargin.core.errors import DataError
 from softmargin.core.parameters import POSITIVE, checked
-from softmargin.core.rounding import KernelErrors, Rounded, ScoreErrors, total
+from softmargin.core.rounding import KernelErrors, Rounded, ScoreErrors, total, totals
 from softmargin.kernels.formulas import errors_of
 from softmargin.matrices.gram_checks import ROUNDING, check_symmetric
 
@@ -28,11 +28,10 @@ class Judged(NamedTuple):
     errors: ScoreErrors
     square: Rounded
 
-    def column(self, c: int, alpha: Array) -> "Judged":
-        """Return what was found for column c of alpha alone."""
-        scores = self.scores[:, c : c + 1]
-        errors = ScoreErrors(self.errors.rows, self.errors.slope[:, c : c + 1], self.errors.level[c : c + 1])
-        return Judged(scores, errors, _square(alpha[:, None], scores, errors))
+    def squares(self, alpha: Array) -> list[Rounded]:
+        """Return <alpha_c, K alpha_c> of every column of alpha, which was judged."""
+        columns = np.ascontiguousarray(alpha.T)
+        return totals(columns * self.scores.T, 2.0 * self.errors.of_energies(columns))
 
 
 def _square(alpha: Array, scores: Array, errors: ScoreErrors) -> Rounded:

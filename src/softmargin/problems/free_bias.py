@@ -19,17 +19,16 @@ from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate, relative_gap
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.core.rounding import UNIT, Rounded, ScoreErrors, gamma, norms, squared_norm, total
+from softmargin.core.rounding import UNIT, Rounded, ScoreErrors, gamma, norms, squared_norm, totals
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import matmul, rmatmul, score_roundings
 from softmargin.matrices.origin import NOWHERE, Origin
 from softmargin.problems.checks import balanced, checked_prices, checked_signs, digest_of
-from softmargin.problems.margin_models import BinaryData, MarginModels, margin_gap
+from softmargin.problems.margin_models import BinaryData, MarginModels, cuts, margin_gap
 
 __all__ = ["BiasPoint", "FreeBiasSVM"]
 
 Array = NDArray[Any]
-AT_ONCE = 1 << 22  # scores of several classes at once: 32 MB
 
 
 class BiasPoint(NamedTuple):
@@ -103,14 +102,15 @@ class FreeBiasSVM(MarginModels):
 
     def losses(self, xi: Array) -> Array:
         """Return what the slacks cost; (n,)."""
+        return self.charged(self.C, xi, 0.0)[0]
+
+    @staticmethod
+    def charged(C: Array, xi: Array, errors: Any) -> tuple[Array, Array]:
+        """Return what slacks cost, and bounds on the errors of that, given those of the slacks; of any shape."""
         raise NotImplementedError
 
     def gaps(self, alpha: Array, scores: Array, bias: float) -> Array:
         """Return each sample's part of the gap, given scores = K (ya); (n,)."""
-        raise NotImplementedError
-
-    def _losses(self, xi: Array, errors: Array) -> Rounded:
-        """Return the sum of the losses, given bounds on the errors of the slacks."""
         raise NotImplementedError
 
     def _nearest(self, alpha: Array) -> Array:
@@ -164,9 +164,7 @@ class FreeBiasSVM(MarginModels):
         return balanced(alpha, self.y) if self.has_bias else (alpha, 0)
 
     def _dual(self, alpha: Array, operations: int, square: Rounded) -> Rounded:
-        ridge = alpha * (alpha * self.inverse_C)  # alpha^2 would underflow first
-        share = gamma(2 * operations + 4)
-        return total(alpha, share * alpha) - (square + total(ridge, share * ridge)).times(0.5)
+        return _duals([self], alpha[None, :], [operations], [square])[0]
 
     def relative_gap(self, alpha: Array, scores: Array) -> float:
         """Return (P - D) / P at a feasible alpha and its best bias, given scores = K (ya), as exact as these."""
@@ -183,7 +181,7 @@ class FreeBiasSVM(MarginModels):
         dual = self._dual(inside, operations, judged.square)
         if not np.array_equal(inside, point.alpha):
             judged = self.gram.judged((self.y * point.alpha)[:, None], 0)
-        losses = self._losses_at(judged.scores[:, 0], point.bias, self._of_model(judged.errors, point))
+        losses = self._losses_at(judged.scores[:, 0], point, judged.errors)
         return margin_gap(judged.square.times(0.5) + losses, dual)
 
     @staticmethod
@@ -191,34 +189,11 @@ class FreeBiasSVM(MarginModels):
         """Certify a point of each problem; those of the same rows share the products with them."""
         if not _share_rows(parts):
             return MarginModels.certificates_of(parts, points)
-        if all(point.weights is not None for point in points):
-            width = max(AT_ONCE // parts[0].gram.n, 1)
-            cuts = [slice(first, first + width) for first in range(0, len(parts), width)]
-            return [found for cut in cuts for found in _with_weights(parts[cut], points[cut])]
-        if any(point.weights is not None for point in points):
-            return MarginModels.certificates_of(parts, points)
-        insides = [part._inside(point.alpha) for part, point in zip(parts, points, strict=True)]
-        if not all(np.array_equal(mine[0], point.alpha) for mine, point in zip(insides, points, strict=True)):
-            return MarginModels.certificates_of(parts, points)
-        columns = _signed(parts, [alpha for alpha, _ in insides])
-        judged = parts[0].gram.judged(columns, max(operations for _, operations in insides))
-        found = []
-        for c, (part, point, (alpha, operations)) in enumerate(zip(parts, points, insides, strict=True)):
-            scores, errors, square = judged.column(c, columns[:, c])
-            losses = part._losses_at(scores[:, 0], point.bias, part._of_model(errors, point))
-            found.append(margin_gap(square.times(0.5) + losses, part._dual(alpha, operations, square)))
-        return found
+        each = cuts(len(parts), parts[0].gram.n)
+        return [found for cut in each for found in _certificates(parts[cut], points[cut])]
 
-    def _losses_at(self, scores: Array, bias: float, errors: ScoreErrors) -> Rounded:
-        slacks = 1.0 - self.y * (scores + bias)
-        return self._losses(np.maximum(slacks, 0.0), errors.of_slacks(slacks, scores, bias))
-
-    def _of_model(self, errors: ScoreErrors, point: BiasPoint) -> ScoreErrors:
-        """Return the errors of scores with those that the intercept of a model of moved rows brings."""
-        if not self.origin.is_elsewhere:
-            return errors
-        own = self.origin.errors(self._weights(point)[:, None], np.array([point.bias]))
-        return errors._replace(level=errors.level + own)
+    def _losses_at(self, scores: Array, point: BiasPoint, errors: ScoreErrors) -> Rounded:
+        return _losses([self], [point], scores[None, :], errors)[0]
 
     def _weights(self, point: BiasPoint) -> Array:
         """Return the weights of a linear kernel; (d,)."""
@@ -251,13 +226,10 @@ class FreeBiasSVM(MarginModels):
     def _primal(self, weights: Array, bias: float, error: float = 0.0) -> Rounded:
         """Return P at the weights of all columns of X, which are so far from the exact ones, and a bias."""
         column = weights[:, None]
-        return self._primal_at(weights, bias, self.linear_scores(column)[:, 0], _score_sizes(self.gram, column), error)
-
-    def _primal_at(self, weights: Array, bias: float, scores: Array, size: Array, error: float = 0.0) -> Rounded:
-        """Return the same, given the scores X w, and the bound of their errors beside the lengths of the rows."""
-        errors = ScoreErrors(self.gram.lengths[:, None], size[:, None], np.zeros(1))
-        errors = self._of_model(errors, BiasPoint(self.y, bias, weights))
-        return squared_norm(weights, error).times(0.5) + self._losses_at(scores, bias, errors)
+        scores, point = self.linear_scores(column)[:, 0], BiasPoint(self.y, bias, weights)
+        return squared_norm(weights, error).times(0.5) + self._losses_at(
+            scores, point, _score_errors(self.gram, column)
+        )
 
     def coef_and_intercept(self, point: BiasPoint) -> tuple[Array, Array]:
         """Return the weights of a linear kernel, (1, d), and the bias, (1,)."""
@@ -298,23 +270,61 @@ def _share_rows(parts: Sequence[FreeBiasSVM]) -> bool:
     return gram.is_linear and all(part.gram is gram for part in parts)
 
 
-def _with_weights(parts: Sequence[FreeBiasSVM], points: Sequence[BiasPoint]) -> list[Certificate]:
-    """Certify points with weights of their own, of problems that share a linear kernel."""
-    gram, W = parts[0].gram, np.column_stack([part._weights(point) for part, point in zip(parts, points, strict=True)])
-    scores, sizes = np.ascontiguousarray(parts[0].linear_scores(W).T), _score_sizes(gram, W)
-    insides = [part._inside(point.alpha) for part, point in zip(parts, points, strict=True)]
-    signed = _signed(parts, [alpha for alpha, _ in insides])
-    squares = gram.energies(signed, max(operations for _, operations in insides))
-    found = []
-    for c, (part, point, inside) in enumerate(zip(parts, points, insides, strict=True)):
-        primal = part._primal_at(W[:, c], point.bias, scores[c], sizes[c : c + 1])
-        found.append(margin_gap(primal, part._dual(*inside, squares[c])))
-    return found
+def _certificates(parts: Sequence[FreeBiasSVM], points: Sequence[BiasPoint]) -> list[Certificate]:
+    """Certify points of problems that share a linear kernel, with weights of their own or those of feasible duals."""
+    gram, with_weights = parts[0].gram, {point.weights is not None for point in points}
+    found = [part._inside(point.alpha) for part, point in zip(parts, points, strict=True)]
+    insides, operations = [alpha for alpha, _ in found], [count for _, count in found]
+    are_feasible = all(np.array_equal(alpha, point.alpha) for alpha, point in zip(insides, points, strict=True))
+    if len(with_weights) > 1 or not (are_feasible or True in with_weights):
+        return MarginModels.certificates_of(parts, points)
+    signed = _signed(parts, insides)
+    if True in with_weights:
+        W = np.column_stack([part._weights(point) for part, point in zip(parts, points, strict=True)])
+        scores, errors = parts[0].linear_scores(W), _score_errors(gram, W)
+        own, squares = [squared_norm(w) for w in W.T], gram.energies(signed, max(operations))
+    else:
+        scores, errors, _ = judged = gram.judged(signed, max(operations))
+        own = squares = judged.squares(signed)
+    losses = _losses(parts, points, np.ascontiguousarray(scores.T), errors)
+    duals = _duals(parts, np.stack(insides), operations, squares)
+    return [margin_gap(own[c].times(0.5) + losses[c], duals[c]) for c in range(len(parts))]
 
 
-def _score_sizes(gram: Gram, W: Array) -> Array:
-    """Bound the errors of scores by the lengths of the rows times these; (k,)."""
-    return np.asarray(gamma(score_roundings(gram.X) + 10) * norms(W, axis=0))
+def _losses(
+    parts: Sequence[FreeBiasSVM], points: Sequence[BiasPoint], scores: Array, errors: ScoreErrors
+) -> list[Rounded]:
+    """Return the sums of the losses of problems on the same rows at points with these scores, (k, n)."""
+    biases = np.array([point.bias for point in points]).reshape(len(points), -1)  # of pairs in one one for every entry
+    if parts[0].origin.is_elsewhere:  # what the intercept of a model of moved rows brings
+        each = zip(parts, points, biases, strict=True)
+        own = [part.origin.errors(part._weights(point)[:, None], bias) for part, point, bias in each]
+        errors = errors._replace(level=errors.level + np.concatenate(own))
+    slacks = 1.0 - _stacked(parts, "y") * (scores + biases)
+    charged = parts[0].charged(_stacked(parts, "C"), np.maximum(slacks, 0.0), errors.of_slacks(slacks, scores, biases))
+    return totals(*charged)
+
+
+def _duals(
+    parts: Sequence[FreeBiasSVM], alphas: Array, operations: Sequence[int], squares: Sequence[Rounded]
+) -> list[Rounded]:
+    """Return D of problems at feasible dual variables, (k, n), so many roundings away from exact ones."""
+    ridges = alphas * (alphas * _stacked(parts, "inverse_C"))  # alpha^2 would underflow first
+    shares = np.array([gamma(2 * count + 4) for count in operations])
+    sums = totals(alphas, shares * alphas.sum(axis=1)), totals(ridges, shares * ridges.sum(axis=1))
+    return [own - (square + ridge).times(0.5) for own, ridge, square in zip(*sums, squares, strict=True)]
+
+
+def _stacked(parts: Sequence[FreeBiasSVM], name: str) -> Array:
+    """Return what each problem has for every sample; (k, n)."""
+    own = [getattr(part, name) for part in parts]
+    return np.stack(own) if len(own) > 1 else own[0][None, :]
+
+
+def _score_errors(gram: Gram, W: Array) -> ScoreErrors:
+    """Bound the errors of the scores of weights, (d, k)."""
+    sizes = gamma(score_roundings(gram.X) + 10) * norms(W, axis=0)
+    return ScoreErrors(gram.lengths[:, None], sizes[None, :], np.zeros(len(sizes)))
 
 
 def _signed(parts: Sequence[FreeBiasSVM], alphas: Sequence[Array]) -> Array:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.rounding import Rounded, gamma, total
+from softmargin.core.rounding import gamma
 from softmargin.problems.checks import balanced
 from softmargin.problems.free_bias import FreeBiasSVM
 from softmargin.problems.margin_models import small_gram
@@ -70,9 +70,10 @@ class HingeSVM(FreeBiasSVM):
             return np.where(self.y * scores < 1.0, self.C, 0.0)
         return balanced_corner(self.y - scores, self.y, self.C)
 
-    def losses(self, xi: Array) -> Array:
-        """Return C xi; (n,)."""
-        return np.asarray(self.C * xi)
+    @staticmethod
+    def charged(C: Array, xi: Array, errors: Any) -> tuple[Array, Array]:
+        """Return C xi, and bounds on its errors; of any shape."""
+        return C * xi, C * (errors + gamma(2) * xi)
 
     def gaps(self, alpha: Array, scores: Array, bias: float) -> Array:
         """Return each sample's part of the gap, given scores = K (ya); shape (n,)."""
@@ -83,6 +84,3 @@ class HingeSVM(FreeBiasSVM):
         """Return a problem of two rows that needs the same compiled loops."""
         signs = np.array([-1.0, 1.0])
         return HingeSVM(small_gram(self.gram), signs, has_bias=self.has_bias, is_expansion=self.is_expansion)
-
-    def _losses(self, xi: Array, errors: Array) -> Rounded:
-        return total(self.losses(xi), self.C * (errors + gamma(2) * xi))

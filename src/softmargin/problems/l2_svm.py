@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.core.rounding import Rounded, gamma, total
+from softmargin.core.rounding import gamma
 from softmargin.problems.free_bias import BiasPoint, FreeBiasSVM
 from softmargin.problems.margin_models import small_gram
 from softmargin.sets import project_balanced
@@ -73,9 +73,11 @@ class L2SVM(FreeBiasSVM):
         """
         return BiasPoint(self._inside(self.C * self.slacks(scores, 0.0))[0], bias, weights)
 
-    def losses(self, xi: Array) -> Array:
-        """Return C/2 xi^2; (n,)."""
-        return np.asarray(0.5 * self.C * xi**2)
+    @staticmethod
+    def charged(C: Array, xi: Array, errors: Any) -> tuple[Array, Array]:
+        """Return C/2 xi^2, and bounds on its errors; of any shape."""
+        squares = xi**2
+        return 0.5 * C * squares, C * (errors * (xi + errors) + gamma(4) * squares)
 
     def gaps(self, alpha: Array, scores: Array, bias: float) -> Array:
         """Return each sample's part of the gap, given scores = K (ya); shape (n,)."""
@@ -87,6 +89,3 @@ class L2SVM(FreeBiasSVM):
         """Return a problem of two rows that needs the same compiled loops."""
         signs = np.array([-1.0, 1.0])
         return L2SVM(small_gram(self.gram), signs, has_bias=self.has_bias, is_expansion=self.is_expansion)
-
-    def _losses(self, xi: Array, errors: Array) -> Rounded:
-        return total(self.losses(xi), self.C * (errors * (xi + errors) + gamma(4) * xi**2))

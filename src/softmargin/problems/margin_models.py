@@ -12,9 +12,10 @@ from softmargin.kernels import Linear, Rbf
 from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion, LinearModel
 
-__all__ = ["BinaryData", "Expansion", "MarginModels", "margin_gap", "small_gram"]
+__all__ = ["BinaryData", "Expansion", "MarginModels", "cuts", "margin_gap", "small_gram"]
 
 Array = NDArray[Any]
+AT_ONCE = 1 << 22  # scores of several classes at once: 32 MB
 
 
 class BinaryData(NamedTuple):
@@ -37,6 +38,12 @@ class Expansion(NamedTuple):
     n_samples: int
     coef: Array  # (m, k), or (m, 1) for two classes
     intercept: Array  # (k,) or (1,)
+
+
+def cuts(n_problems: int, n: int) -> list[slice]:
+    """Return which problems on the same n rows are certified at once: their scores shall fit into little memory."""
+    width = max(AT_ONCE // max(n, 1), 1)
+    return [slice(first, first + width) for first in range(0, n_problems, width)]
 
 
 def margin_gap(primal: Rounded, bound: Rounded) -> Certificate:

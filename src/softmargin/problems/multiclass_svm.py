@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from softmargin.core.certificate import Certificate
 from softmargin.core.errors import DataError, IncompatibleError
-from softmargin.core.rounding import UNIT, Rounded, ScoreErrors, gamma, squared_norm, total
+from softmargin.core.rounding import UNIT, Rounded, gamma, squared_norm, totals
 from softmargin.matrices.forms import canonical
 from softmargin.matrices.operator import matmul, rmatmul
 from softmargin.problems.checks import digest_of
 from softmargin.problems.joint_svm import JointSVM, collapsed, spread
-from softmargin.problems.margin_models import BinaryData, MarginModels, margin_gap
+from softmargin.problems.margin_models import BinaryData, MarginModels, cuts, margin_gap
 from softmargin.problems.sized_columns import SizedColumns
 
 __all__ = [
@@ -157,24 +157,10 @@ class MulticlassSVM(JointSVM):
 
         Where w = w_1 - w_0 and w_1 = -w_0, P = 1/4 |w|^2 + sum_i C_i [1 - y_i <w, x_i>]_+; the dual likewise.
         """
-        first, X = parts[0], parts[0].X
-        if not all(part.X is X and part.bias == first.bias for part in parts) or not all(map(_is_pair, parts, points)):
+        first = parts[0]
+        if not all(part.X is first.X and part.bias == first.bias and part.n_classes == 2 for part in parts):
             return MarginModels.certificates_of(parts, points)
-        W = np.column_stack([collapsed(point.weights) for point in points])
-        scores = np.concatenate([block for _, block in matmul(X, W, first.bias)])
-        columns = np.column_stack([collapsed(point.alpha) for point in points])
-        V, wrong = first._columns.weights(columns, first._operations)
-        rows, slopes, level = first._columns.score_errors(W)
-        found = []
-        for c, (part, point) in enumerate(zip(parts, points, strict=True)):
-            errors = ScoreErrors(rows, slopes[:, c : c + 1], level[c : c + 1])
-            slacks = 1.0 - (2.0 * part.y - 1.0) * scores[:, c]
-            xi = np.maximum(slacks, 0.0)
-            losses = total(part.C * xi, part.C * (errors.of_slacks(slacks, scores[:, c], 0.0) + gamma(2) * xi))
-            primal = squared_norm(W[:, c]).times(0.5).times(0.5) + losses
-            energy = first._columns.square(V[:, c], wrong[:, c]).times(0.5).times(0.5)
-            found.append(margin_gap(primal, part.linear_term(point.alpha) - energy))
-        return found
+        return [found for cut in cuts(len(parts), len(first.y)) for found in _of_pairs(parts[cut], points[cut])]
 
     def coef_and_intercept(self, point: DualPoint) -> tuple[Array, Array]:
         """Return the weights in scikit-learn's shapes: (k, d) and (k,), or one row for two classes."""
@@ -207,10 +193,28 @@ class MulticlassSVM(JointSVM):
         return np.concatenate(found), np.concatenate(values)
 
 
-def _is_pair(part: MulticlassSVM, point: DualPoint) -> bool:
-    """Say whether a problem has two classes, and a feasible point whose columns are opposite."""
-    alpha, weights = point
-    if part.n_classes != 2 or len(alpha) != len(part.y) or not np.array_equal(alpha[:, 0], -alpha[:, 1]):
-        return False
-    own = part._own(alpha)
-    return bool((own >= 0.0).all() and (own <= part.C).all() and np.array_equal(weights[:, 0], -weights[:, 1]))
+def _of_pairs(parts: Sequence[MulticlassSVM], points: Sequence[DualPoint]) -> list[Certificate]:
+    """Certify points of problems of two classes on the same rows, together where all have opposite columns."""
+    first, n = parts[0], len(parts[0].y)
+    if not all(len(point.alpha) == n for point in points):
+        return MarginModels.certificates_of(parts, points)
+    W, alpha = np.stack([point.weights for point in points]), np.stack([point.alpha for point in points])
+    y, C = np.stack([part.y for part in parts]), np.stack([part.C for part in parts])
+    own = np.where(y == 1, alpha[:, :, 1], alpha[:, :, 0])
+    are_opposite = np.array_equal(alpha[:, :, 0], -alpha[:, :, 1]) and np.array_equal(W[:, :, 0], -W[:, :, 1])
+    if not (are_opposite and (own >= 0.0).all() and (own <= C).all()):
+        return MarginModels.certificates_of(parts, points)
+    w, column = (np.ascontiguousarray((each[:, :, 1] - each[:, :, 0]).T) for each in (W, alpha))
+    scores = np.concatenate([block for _, block in matmul(first.X, w, first.bias)]).T
+    slacks = 1.0 - (2.0 * y - 1.0) * scores
+    xi = np.maximum(slacks, 0.0)
+    errors = first._columns.score_errors(w).of_slacks(slacks, scores)
+    losses = totals(C * xi, C * (errors + gamma(2) * xi))
+    terms = totals(own, gamma(first._operations) * own)
+    V, wrong = first._columns.weights(column, first._operations)
+    found = []
+    for c, loss in enumerate(losses):
+        primal = squared_norm(w[:, c]).times(0.5).times(0.5) + loss
+        energy = first._columns.square(V[:, c], wrong[:, c]).times(0.5).times(0.5)
+        found.append(margin_gap(primal, terms[c] - energy))
+    return found

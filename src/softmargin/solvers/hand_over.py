@@ -13,10 +13,10 @@ now and then, as P does not fall with every step: so t_0 lies half of all steps 
 resumed run as the whole one. Where the finisher has systems of the samples with a loss, the first solver tells how many
 there are (``support``), as these are a tenth of one text and all of another. Until the first solver has made so many
 steps that the finisher might have been done for a share of their work, nothing is decided: a fit that is nearly done is
-left alone. With a ``guess`` the estimates of the first are judged by the same rule, after so many steps, but not before
-a small share of the patience, then after twice that, ...: where they tell of a stall, certificates are asked for at
-once. Where steps are not alike, the first solver counts its own work (``work_done``), and a step that takes several
-times the ``unit`` counts as several.
+left alone. Estimates are judged by the same rule: where they promise an end before as many steps again, no certificate
+is asked for to judge by. With a ``guess`` this begins after so many steps, but not before a small share of the
+patience, and where they tell of a stall, certificates are asked for at once. Where steps are not alike, the first
+solver counts its own work (``work_done``), and a step that takes several times the ``unit`` counts as several.
 
 The one that finishes may be such a pair itself: then there are three in turn, or more.
 """
@@ -66,6 +66,7 @@ class HandOverState:
     guessed_at: float = 0.0  # its steps at the last estimate that was looked at
     guess: float = math.inf  # the distance there
     is_suspect: bool = False  # it stalls, by its estimates
+    is_near: bool = False  # by its estimates it ends before as many steps again
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,11 @@ class HandOver(CheckedFields):
         fewest = tuning.fewest_of_squares if self.support else min(tuning.fewest, math.ceil(self.patience))
         return max(math.ceil(tuning.first_look * self.patience), fewest)
 
+    @property
+    def first_guess(self) -> float:
+        """After how many steps its estimates are looked at: twice before a certificate is asked for, or earlier."""
+        return max(self.guess, self.tuning.early_look * self.patience) if self.guess else self.first_look / 4.0
+
     def patience_at(self, problem: Any, state: Any) -> float:
         """Return the patience at a state of the first solver."""
         if self.support == 0.0:
@@ -167,13 +173,12 @@ class HandOver(CheckedFields):
     def _guess(self, problem: Any, state: HandOverState) -> None:
         """Judge the first solver by its estimates, after some steps, twice that, ..."""
         pair = self.pairs[state.turn] if self.has_finisher(state) else None
-        if pair is None or not pair.guess:
-            return
-        if state.steps < max(pair.guess, pair.tuning.early_look * pair.patience, 2.0 * state.guessed_at):
+        if pair is None or state.steps < max(pair.first_guess, 2.0 * state.guessed_at):
             return
         now = _as_distance(self.estimate(problem, state))
         left = steps_left(state.guess, now, state.guessed_at, state.steps, wanted_residual())
-        state.is_suspect = left > pair.tuning.slack * pair.patience
+        state.is_suspect = pair.guess > 0 and left > pair.tuning.slack * pair.patience
+        state.is_near = state.guessed_at > 0.0 and left <= state.steps
         state.guessed_at, state.guess = state.steps, now
 
     def point(self, problem: Any, state: HandOverState) -> Any:
@@ -201,8 +206,9 @@ class HandOver(CheckedFields):
         return state
 
     def wants_certificate(self, state: HandOverState) -> bool:
-        """Ask for a certificate after a share of the patience, twice that, four times that, ..."""
-        return self.has_finisher(state) and state.steps >= max(self._look(state), 2.0 * state.next_at)
+        """Ask for a certificate after a share of the patience, twice that, ..., but not where the end is near."""
+        is_due = self.has_finisher(state) and state.steps >= max(self._look(state), 2.0 * state.next_at)
+        return is_due and not state.is_near
 
     def _look(self, state: HandOverState) -> float:
         """Return after how many steps the first solver is judged: at once where it has been, or seems to stall."""
