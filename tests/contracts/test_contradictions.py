@@ -16,6 +16,7 @@ from softmargin.run import Status, Stop, solve
 from softmargin.solvers import DualBlockDescent, OneVsRestDescent
 from softmargin.solvers.common.contradictions import slow_contradictions
 from softmargin.solvers.squared_hinge._contradictions import split_anew
+from softmargin.solvers.squared_hinge._descent_state import DescentTuning
 
 both_losses = pytest.mark.parametrize("multiclass", LOSS_NAMES)
 
@@ -126,6 +127,7 @@ def test_joint_descent_takes_few_steps(multiclass):
 
 @pytest.mark.parametrize(("is_squared", "steps"), [(False, 25), (True, 100)])
 def test_one_vs_rest_descent_takes_few_steps(is_squared, steps):
+    one_pass = OneVsRestDescent(DescentTuning(passes_of_step=1))
     for gap, status in ((0.0, Status.CONVERGED), (1e-9, Status.MAX_ITER)):
         X, y = twins(gap)
         gram = Gram(Linear(), X)
@@ -133,7 +135,7 @@ def test_one_vs_rest_descent_takes_few_steps(is_squared, steps):
             parts = [L2SVM(gram, 2.0 * (y == c) - 1.0, C=10.0) for c in range(3)]
         else:
             parts = [MulticlassSVM(gram.X, y == c, n_classes=2, C=10.0, bias=1.0) for c in range(3)]
-        assert solve(OneVsRest(parts), OneVsRestDescent(), stop=Stop(1e-3, steps), rng=0).status is status
+        assert solve(OneVsRest(parts), one_pass, stop=Stop(1e-3, steps), rng=0).status is status
 
 
 def test_a_warm_start_from_a_smaller_price_is_raised():

@@ -6,6 +6,7 @@ from scipy.sparse import csr_matrix
 from sklearn.svm import SVC
 
 from reference.l2_optimum import l2_optimum
+from softmargin.core.aim import aiming_at
 from softmargin.core.errors import IncompatibleError
 from softmargin.data import load
 from softmargin.kernels import Laplacian, Linear, Polynomial, Precomputed, Rbf
@@ -432,7 +433,7 @@ def test_rows_of_samples_that_cannot_move_are_never_read(first):
 def test_where_rows_are_few_a_step_of_descent_makes_several_passes_and_counts_as_several(has_bias):
     problem = make(*overlapping(), C=10.0, has_bias=has_bias)
     ends = {}
-    for name, tuning in (("several", DescentTuning()), ("one", DescentTuning(least_numbers=0.0))):
+    for name, tuning in (("several", DescentTuning()), ("one", DescentTuning(least_numbers=0.0, passes_of_step=1))):
         solver, works = SquaredHingeDescent(tuning), [0.0]
         state = solver.start(problem, None, np.random.default_rng(0))
         for _ in range(60):
@@ -442,3 +443,13 @@ def test_where_rows_are_few_a_step_of_descent_makes_several_passes_and_counts_as
     assert ends["several"][0] > 5.0 > ends["one"][0] >= 1.0
     assert ends["several"][1].n_iter < ends["one"][1].n_iter
     assert all(result.status is Status.CONVERGED for _, result in ends.values())
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_a_step_of_descent_over_few_rows_ends_where_the_run_has_what_it_aims_for(has_bias):
+    problem, solver, works = make(*overlapping(), C=10.0, has_bias=has_bias), SquaredHingeDescent(), []
+    for tol in (0.0, 0.999):
+        state = solver.start(problem, None, np.random.default_rng(0))
+        with aiming_at(tol):
+            works.append(solver.work_done(solver.step(problem, state)))
+    assert works[0] > works[1] == 1.0

@@ -40,6 +40,10 @@ class DescentTuning(NamedTuple):
     step_share: float = 0.25  # of a pass's visits, in a step over a shrunken set; more would come late to tol
     # Numbers of X that a step over a set reads at least: fewer take less time than its calls. By hand.
     least_numbers: float = 50_000.0
+    # Passes of one step, until they have read so many numbers: further ones take less time than what a run adds to a
+    # step. By hand.
+    passes_of_step: int = 8
+    numbers_of_step: float = 300_000.0
     visit: float = 16.0  # numbers in the time of a visit, beside those of its row; by hand
     span_every: int = 8  # steps between two in the span of their moves; on news20 12 took longer
 

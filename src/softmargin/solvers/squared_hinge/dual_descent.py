@@ -42,8 +42,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.backends.lanes import WIDTH, aligned, zeros
+from softmargin.core.aim import wanted_residual
 from softmargin.core.certificate import relative_gap
-from softmargin.core.deadline import alarm
+from softmargin.core.deadline import alarm, is_time_up
 from softmargin.core.protocols import ManyProblems, SquaredHingeProblem
 from softmargin.matrices.operator import numbers_per_row, rmatmul, row_squares
 from softmargin.solvers.common.contradictions import slow_contradictions
@@ -126,19 +127,30 @@ class _Descent(Resumable):
         )
 
     def step(self, problem: Any, state: DescentState) -> DescentState:
-        """Make one pass over everything, or passes over the set that cost a share of it; then move the multipliers."""
-        parts = self._parts(problem)
+        """Make one pass over everything, or passes over the set that cost a share of it; over few rows several such.
+
+        These end where the estimate has what the run aims for.
+        """
+        parts, left = self._parts(problem), self.tuning.numbers_of_step
+        for _ in range(self.tuning.passes_of_step):
+            left -= self._pass(parts, state)
+            if left <= 0.0 or is_time_up() or self.estimate(problem, state) <= wanted_residual():
+                break
+        return state
+
+    def _pass(self, parts: list[Any], state: DescentState) -> float:
+        """Make one such pass, then move the multipliers; return how many numbers it read."""
         state.loop = state.loop or structs(parts, state, self.tuning.beyond)
         binary, k = parts[0].as_binary(), len(state.bias)
         go_to_span(binary, state, self.tuning.span_every, self.span_tuning)
         whole = state.n_open * -(-k // WIDTH)
-        every = int(self.tuning.step_share * whole)
+        every, per_visit = int(self.tuning.step_share * whole), numbers_per_row(binary.X) + self.tuning.visit
         is_full = state.n_active == 0
         if is_full:
             enliven(state, k)
             passes = (state.n_open, every, 0, math.inf)
         else:
-            least = self.tuning.least_numbers / (numbers_per_row(binary.X) + self.tuning.visit)
+            least = self.tuning.least_numbers / per_visit
             passes = (state.n_active, every, min(state.visits_left, max(every, int(least))), state.target)
         last, before = state.gap, math.inf
         if is_full or k == 1 or not state.is_slow:
@@ -158,7 +170,7 @@ class _Descent(Resumable):
             state.target, state.visits_left = self.tuning.set_target * state.gap, self.tuning.max_set_passes * whole
         elif state.gap <= state.target or state.visits_left <= 0:
             state.n_active = 0
-        return state
+        return float(visits * per_visit)
 
     def _class_by_class(self, loop: tuple[Duals, Visits], state: DescentState, m: int) -> tuple[int, float]:
         """Make passes over the set of one of m classes after the other; return how many tiles these cost, and the rise.
