@@ -7,6 +7,8 @@ from pathlib import Path
 
 # Tests run side by side: threads of BLAS would wait for each other. This must happen before NumPy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Where lscpu does not tell physical cores (emulators, some containers), joblib warns, and warnings are errors here.
+os.environ.setdefault("LOKY_MAX_CPU_COUNT", str(os.cpu_count()))
 
 from softmargin.backends.disk_cache import own_folder
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, hstack
+from sklearn.preprocessing import normalize
 
 from helpers import make_problem
 from reference.kernel_optimum import kernel_optimum
@@ -19,6 +20,7 @@ from reference.optimum import svm_optimum
 from softmargin.backends.lanes import WIDTH
 from softmargin.core.errors import IncompatibleError, ModelFileError
 from softmargin.data import blobs
+from softmargin.estimators.posing.auto import find_solver
 from softmargin.kernels import Linear, Rbf
 from softmargin.matrices.gram import Gram
 from softmargin.problems import L2SVM, HingeSVM, KernelMulticlassSVM, MulticlassSVM, OneVsRest
@@ -363,3 +365,34 @@ def test_progress_bar_names_the_binary_solver():
     fit(make("kernel squared"), Smo(), watchers=[bar])
     assert "Smo" in text.getvalue()
     assert "EachClass" not in text.getvalue()
+
+
+def texts(n_classes, d=320, n=1000):
+    """Return rows of length 1 with ten words each, a constant beside them, and classes."""
+    rng = np.random.default_rng(0)
+    words = csr_matrix((np.ones(10 * n), (np.repeat(np.arange(n), 10), rng.integers(0, d, 10 * n))), shape=(n, d))
+    return normalize(words), rng.integers(0, n_classes, n)
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "d", "C", "name"),
+    [(3, 320, 1.0, "OneVsRestDescent"), (3, 320, 2.0, "EachClass"), (3, 80, 1.0, "EachClass")],
+)
+def test_hinges_on_texts_go_to_passes_for_all_classes_where_few_will_do(n_classes, d, C, name):
+    X, y = texts(n_classes, d)
+    problem = OneVsRest([MulticlassSVM(X, y == c, C=C / 2.0, n_classes=2, bias=1.0) for c in range(n_classes)])
+    assert type(find_solver("auto", problem).first).__name__ == name
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "C", "descends"),
+    [(2, 0.5, True), (2, 1.0, False), (3, 1.0, True), (3, 1.8, True), (3, 10.0, False), (20, 10.0, True)],
+)
+def test_squared_hinges_on_texts_go_to_the_dual_where_classes_are_many(n_classes, C, descends):
+    """Rows of length 1 and a constant: C |x|^2 = 4 at C = 1; 3.1 rows for a feature."""
+    X, y = texts(n_classes)
+    gram = Gram(Linear(), hstack([X, np.ones((X.shape[0], 1))]).tocsr())
+    classes = range(n_classes) if n_classes > 2 else [1]
+    problem = OneVsRest([L2SVM(gram, 2.0 * (y == c) - 1.0, C=2.0 * C, has_bias=False) for c in classes])
+    solver = find_solver("auto", problem)
+    assert isinstance(getattr(solver, "first", solver), OneVsRestDescent) is descends

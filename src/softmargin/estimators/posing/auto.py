@@ -68,13 +68,22 @@ class AutoTuning(NamedTuple):
     gentlest: float = 30.0  # the same of fewer features: optdigits, 64 features, at C = 0.01 and 0.1
     # A squared hinge of sparse rows: rows for each feature, and mean C |x_i|^2, below which passes over the dual are
     # few; on drawn texts and codes of categories, where Newton's method took 0.4 to 13 times as long below the first,
-    # 0.8 to 3.3 below the second, and 0.03 to 1.6 times above both (one of 18: 3.5, at a loose tol).
+    # 0.8 to 3.3 below the second, and 0.03 to 1.6 times above both (one of 18: 3.5, at a loose tol). A pass serves all
+    # classes, each of which has a Newton matrix: with several the second is higher, and a third bounds its product with
+    # the rows for a feature and class. 21 drawn sets between these bounds take 0.74 of their time with the dual.
     rows_of_sparse: float = 2.0
-    # The same of arrays, whatever C is: 0.9 to 6 times below, 0.01 to 1 above 4; and the rows or features that there
-    # are at least, as a Newton step on fewer takes no longer than a few passes: colon-cancer, duke, leukemia.
+    least_steep: float = 2.5
+    least_steep_of_many: float = 4.5  # rows of length 1 and a constant, at C = 1, have 4, as squares count twice
+    steep_rows: float = 8.0
+    # Hinges of several classes, sparse rows of so many features at least: mean C |x_i|^2 up to which passes for all
+    # classes take less time than block descent one by one. 17 drawn texts with up to 3000 words, C |x|^2 = 0.2 and 2,
+    # take 0.78 of the time; codes of categories, most of fewer features, took 0.6 to 1.8 times as long.
+    gentle_passes: float = 2.5
+    least_words: int = 300
+    # Squared hinges of arrays, whatever C is: 0.9 to 6 times below, 0.01 to 1 above 4; and the rows or features that
+    # there are at least, as a Newton step on fewer takes no longer than a few passes: colon-cancer, duke, leukemia.
     rows_of_dense: float = 2.0
     least_of_dense: int = 120
-    least_steep: float = 2.5  # rows of length 1 and a constant, at C = 1, have 2
     most_stored: float = 0.1  # share of the entries: of mnist, 0.19, Newton's method takes 4.6 s and the dual 11.4
     scattered: float = SCATTERED  # BLAS multiplications in the time of one that scatters its result
     heavy: float = 3.0  # largest p_i |x_i|^2 / l2 at which dual coordinates are the fastest: docs/results/balls.md
@@ -99,9 +108,9 @@ def find_solver(solver: Any, problem: Any) -> Any:
     if not isinstance(solver, str):
         return _made_ready(solver, problem, part)
     is_auto = solver == "auto"
-    name = _name_of_fastest(part) if is_auto else solver
+    name = _name_of_fastest(part, n_parts) if is_auto else solver
     first = _made_ready(_by_name(name, part), problem, part)
-    if is_auto and part is not problem and part.kind == "linear hinge" and is_wide(part.X):
+    if is_auto and part is not problem and part.kind == "linear hinge" and is_for_passes(part, n_parts):
         first = solvers.OneVsRestDescent()  # on rows of text, one pass for all classes takes less than block steps
     finisher = finisher_of(part, name, n_parts) if is_auto else None
     if finisher is None:
@@ -140,9 +149,9 @@ def _solvers_of(problem: Any) -> Mapping[str, Any]:
     return table
 
 
-def _name_of_fastest(problem: Any) -> str:
+def _name_of_fastest(problem: Any, n_parts: int = 1) -> str:
     rule = RULES.get(problem.kind)
-    return next(iter(_solvers_of(problem))) if rule is None else rule(problem)
+    return next(iter(_solvers_of(problem))) if rule is None else rule(problem, n_parts)
 
 
 def _by_name(name: str, problem: Any) -> Any:
@@ -159,7 +168,7 @@ def _by_name(name: str, problem: Any) -> Any:
     return getattr(solvers, home)(**settings)
 
 
-def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
+def fastest_ridge(problem: Any, n_parts: int = 1, tuning: AutoTuning = TUNING) -> str:
     """Name the solver for a ridge: Newton's method, with the whole Hessian where it is small; the dual where X is wide.
 
     Three and more classes go to the dual as well where rows are few for their features, as classes then are apart, or
@@ -202,7 +211,7 @@ def fastest_ridge(problem: Any, tuning: AutoTuning = TUNING) -> str:
     return "dual_descent" if n <= tuning.rows_of_class * problem.n_columns * d else "newton_cg"
 
 
-def fastest_kernel_hinge(problem: Any) -> str:
+def fastest_kernel_hinge(problem: Any, n_parts: int = 1) -> str:
     """Name the solver for a kernel hinge: by pairs of samples where each has one variable, else by blocks.
 
     Both are compiled loops over single rows; on a device whole arrays are fast.
@@ -212,7 +221,7 @@ def fastest_kernel_hinge(problem: Any) -> str:
     return "pair_descent" if problem.n_classes == 2 else "block_descent"
 
 
-def fastest_in_l1_ball(problem: Any, tuning: AutoTuning = TUNING) -> str:
+def fastest_in_l1_ball(problem: Any, n_parts: int = 1, tuning: AutoTuning = TUNING) -> str:
     """Name the solver for an l1 ball: on the dual where the ridge outweighs every sample, else on a working set."""
     if not isinstance(problem.ball, L1Ball):
         return "accelerated_gradient"
@@ -223,7 +232,7 @@ def fastest_in_l1_ball(problem: Any, tuning: AutoTuning = TUNING) -> str:
     return "working_set"
 
 
-def fastest_in_trace_ball(problem: Any, tuning: AutoTuning = TUNING) -> str:
+def fastest_in_trace_ball(problem: Any, n_parts: int = 1, tuning: AutoTuning = TUNING) -> str:
     """Name the solver for a trace ball: Newton's method where there is one column and a small Hessian."""
     from softmargin.solvers.ball.newton import step_work
 
@@ -231,30 +240,37 @@ def fastest_in_trace_ball(problem: Any, tuning: AutoTuning = TUNING) -> str:
     return "newton" if is_small else "accelerated_gradient"
 
 
-def fastest_squared_hinge(problem: Any, tuning: AutoTuning = TUNING) -> str:
-    """Name the solver for a linear squared hinge: Newton's method, or the dual where features are many for the rows.
+def fastest_squared_hinge(problem: Any, n_parts: int = 1, tuning: AutoTuning = TUNING) -> str:
+    """Name the solver for linear squared hinges: Newton's method, or the dual where features are many for the rows.
 
-    Where X is sparse, it is the dual where C is small, too.
+    Where X is sparse, it is the dual where C is small, too, and the more so the more classes there are.
     """
     X = problem.gram.X
     n, d = X.shape
     if isinstance(X, np.ndarray) or X.nnz > tuning.most_stored * n * d:
         return "dual_descent" if n <= tuning.rows_of_dense * d and min(n, d) >= tuning.least_of_dense else "newton"
     steepness = float(problem.C.mean()) * float(np.vdot(X.data, X.data)) / n
-    return "dual_descent" if n < tuning.rows_of_sparse * d or steepness <= tuning.least_steep else "newton"
+    least = tuning.least_steep if n_parts == 1 else tuning.least_steep_of_many
+    is_gentle = steepness <= least or steepness * n <= tuning.steep_rows * d * n_parts
+    return "dual_descent" if is_gentle or n < tuning.rows_of_sparse * d else "newton"
 
 
-def is_wide(X: Any, tuning: AutoTuning = TUNING) -> bool:
-    """Say whether X is sparse and has many features."""
-    return not isinstance(X, np.ndarray) and X.shape[1] > tuning.many_features
+def is_for_passes(problem: Any, n_parts: int, tuning: AutoTuning = TUNING) -> bool:
+    """Say whether passes over rows for all classes suit linear hinges: X is sparse, and wide, or few passes will do."""
+    X = problem.X
+    if isinstance(X, np.ndarray):
+        return False
+    steepness = 2.0 * float(problem.C.mean()) * (float(np.vdot(X.data, X.data)) / X.shape[0] + problem.bias**2)
+    has_words = n_parts > 1 and X.shape[1] >= tuning.least_words
+    return X.shape[1] > tuning.many_features or (has_words and steepness <= tuning.gentle_passes)
 
 
-def fastest_kernel_squared_hinge(problem: Any) -> str:
+def fastest_kernel_squared_hinge(problem: Any, n_parts: int = 1) -> str:
     """Name the solver for a squared hinge with a kernel: by pairs of samples, by whole arrays on a device."""
     return "dual_prox_gradient" if problem.gram.is_on_device else "smo"
 
 
-RULES: dict[str, Callable[[Any], str]] = {
+RULES: dict[str, Callable[[Any, int], str]] = {
     "softmax ridge": fastest_ridge,
     "linear squared_hinge": fastest_squared_hinge,
     "kernel hinge": fastest_kernel_hinge,
