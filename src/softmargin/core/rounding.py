@@ -162,6 +162,10 @@ class ScoreErrors(NamedTuple):
     slope: Array  # (r, k)
     level: Array  # (k,)
 
+    def of(self, columns: slice) -> "ScoreErrors":
+        """Return the bounds of some columns."""
+        return ScoreErrors(self.rows, self.slope[:, columns], self.level[columns])
+
     def of_slacks(self, slacks: Array, scores: Array, biases: Any = 0.0) -> Array:
         """Bound the errors of [slack]_+, slack = 1 - y (score + bias), by columns of the scores; all (k, n).
 

@@ -23,8 +23,9 @@ from softmargin.core.rounding import UNIT, Rounded, ScoreErrors, gamma, norms, s
 from softmargin.matrices.gram import Gram
 from softmargin.matrices.operator import matmul, rmatmul, score_roundings
 from softmargin.matrices.origin import NOWHERE, Origin
+from softmargin.problems import margin_models
 from softmargin.problems.checks import balanced, checked_prices, checked_signs, digest_of
-from softmargin.problems.margin_models import BinaryData, MarginModels, cuts, margin_gap
+from softmargin.problems.margin_models import IN_CACHE, BinaryData, MarginModels, cuts, margin_gap
 
 __all__ = ["BiasPoint", "FreeBiasSVM"]
 
@@ -189,7 +190,7 @@ class FreeBiasSVM(MarginModels):
         """Certify a point of each problem; those of the same rows share the products with them."""
         if not _share_rows(parts):
             return MarginModels.certificates_of(parts, points)
-        each = cuts(len(parts), parts[0].gram.n)
+        each = cuts(len(parts), parts[0].gram.n, margin_models.AT_ONCE)
         return [found for cut in each for found in _certificates(parts[cut], points[cut])]
 
     def _losses_at(self, scores: Array, point: BiasPoint, errors: ScoreErrors) -> Rounded:
@@ -273,8 +274,8 @@ def _share_rows(parts: Sequence[FreeBiasSVM]) -> bool:
 def _certificates(parts: Sequence[FreeBiasSVM], points: Sequence[BiasPoint]) -> list[Certificate]:
     """Certify points of problems that share a linear kernel, with weights of their own or those of feasible duals."""
     gram, with_weights = parts[0].gram, {point.weights is not None for point in points}
-    found = [part._inside(point.alpha) for part, point in zip(parts, points, strict=True)]
-    insides, operations = [alpha for alpha, _ in found], [count for _, count in found]
+    inside = [part._inside(point.alpha) for part, point in zip(parts, points, strict=True)]
+    insides, operations = [alpha for alpha, _ in inside], [count for _, count in inside]
     are_feasible = all(np.array_equal(alpha, point.alpha) for alpha, point in zip(insides, points, strict=True))
     if len(with_weights) > 1 or not (are_feasible or True in with_weights):
         return MarginModels.certificates_of(parts, points)
@@ -286,9 +287,13 @@ def _certificates(parts: Sequence[FreeBiasSVM], points: Sequence[BiasPoint]) -> 
     else:
         scores, errors, _ = judged = gram.judged(signed, max(operations))
         own = squares = judged.squares(signed)
-    losses = _losses(parts, points, np.ascontiguousarray(scores.T), errors)
-    duals = _duals(parts, np.stack(insides), operations, squares)
-    return [margin_gap(own[c].times(0.5) + losses[c], duals[c]) for c in range(len(parts))]
+    scores, found = np.ascontiguousarray(scores.T), []
+    for some in cuts(len(parts), gram.n, IN_CACHE):
+        losses = _losses(parts[some], points[some], scores[some], errors.of(some))
+        duals = _duals(parts[some], np.stack(insides[some]), operations[some], squares[some])
+        each = zip(own[some], losses, duals, strict=True)
+        found += [margin_gap(square.times(0.5) + loss, dual) for square, loss, dual in each]
+    return found
 
 
 def _losses(

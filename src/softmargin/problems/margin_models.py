@@ -12,10 +12,11 @@ from softmargin.kernels import Linear, Rbf
 from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion, LinearModel
 
-__all__ = ["BinaryData", "Expansion", "MarginModels", "cuts", "margin_gap", "small_gram"]
+__all__ = ["AT_ONCE", "IN_CACHE", "BinaryData", "Expansion", "MarginModels", "cuts", "margin_gap", "small_gram"]
 
 Array = NDArray[Any]
-AT_ONCE = 1 << 22  # scores of several classes at once: 32 MB
+AT_ONCE = 1 << 22  # scores of several problems that share products with X: 32 MB
+IN_CACHE = 1 << 13  # numbers of several problems in sums over their rows: beyond, one by one is as fast; timings
 
 
 class BinaryData(NamedTuple):
@@ -40,9 +41,9 @@ class Expansion(NamedTuple):
     intercept: Array  # (k,) or (1,)
 
 
-def cuts(n_problems: int, n: int) -> list[slice]:
-    """Return which problems on the same n rows are certified at once: their scores shall fit into little memory."""
-    width = max(AT_ONCE // max(n, 1), 1)
+def cuts(n_problems: int, n: int, numbers: int) -> list[slice]:
+    """Return which problems on the same n rows are dealt with at once, so that these have so many numbers together."""
+    width = max(numbers // max(n, 1), 1)
     return [slice(first, first + width) for first in range(0, n_problems, width)]
 
 

@@ -25,9 +25,10 @@ from softmargin.core.errors import DataError, IncompatibleError
 from softmargin.core.rounding import UNIT, Rounded, gamma, squared_norm, totals
 from softmargin.matrices.forms import canonical
 from softmargin.matrices.operator import matmul, rmatmul
+from softmargin.problems import margin_models
 from softmargin.problems.checks import digest_of
 from softmargin.problems.joint_svm import JointSVM, collapsed, spread
-from softmargin.problems.margin_models import BinaryData, MarginModels, cuts, margin_gap
+from softmargin.problems.margin_models import IN_CACHE, BinaryData, MarginModels, cuts, margin_gap
 from softmargin.problems.sized_columns import SizedColumns
 
 __all__ = [
@@ -160,7 +161,8 @@ class MulticlassSVM(JointSVM):
         first = parts[0]
         if not all(part.X is first.X and part.bias == first.bias and part.n_classes == 2 for part in parts):
             return MarginModels.certificates_of(parts, points)
-        return [found for cut in cuts(len(parts), len(first.y)) for found in _of_pairs(parts[cut], points[cut])]
+        each = cuts(len(parts), len(first.y), margin_models.AT_ONCE)
+        return [found for cut in each for found in _of_pairs(parts[cut], points[cut])]
 
     def coef_and_intercept(self, point: DualPoint) -> tuple[Array, Array]:
         """Return the weights in scikit-learn's shapes: (k, d) and (k,), or one row for two classes."""
@@ -195,26 +197,31 @@ class MulticlassSVM(JointSVM):
 
 def _of_pairs(parts: Sequence[MulticlassSVM], points: Sequence[DualPoint]) -> list[Certificate]:
     """Certify points of problems of two classes on the same rows, together where all have opposite columns."""
-    first, n = parts[0], len(parts[0].y)
-    if not all(len(point.alpha) == n for point in points):
+    first, groups = parts[0], cuts(len(parts), len(parts[0].y), IN_CACHE)
+    if not all(_are_pairs(parts[some], points[some]) for some in groups):
         return MarginModels.certificates_of(parts, points)
-    W, alpha = np.stack([point.weights for point in points]), np.stack([point.alpha for point in points])
-    y, C = np.stack([part.y for part in parts]), np.stack([part.C for part in parts])
-    own = np.where(y == 1, alpha[:, :, 1], alpha[:, :, 0])
-    are_opposite = np.array_equal(alpha[:, :, 0], -alpha[:, :, 1]) and np.array_equal(W[:, :, 0], -W[:, :, 1])
-    if not (are_opposite and (own >= 0.0).all() and (own <= C).all()):
-        return MarginModels.certificates_of(parts, points)
-    w, column = (np.ascontiguousarray((each[:, :, 1] - each[:, :, 0]).T) for each in (W, alpha))
-    scores = np.concatenate([block for _, block in matmul(first.X, w, first.bias)]).T
-    slacks = 1.0 - (2.0 * y - 1.0) * scores
-    xi = np.maximum(slacks, 0.0)
-    errors = first._columns.score_errors(w).of_slacks(slacks, scores)
-    losses = totals(C * xi, C * (errors + gamma(2) * xi))
-    terms = totals(own, gamma(first._operations) * own)
-    V, wrong = first._columns.weights(column, first._operations)
-    found = []
-    for c, loss in enumerate(losses):
-        primal = squared_norm(w[:, c]).times(0.5).times(0.5) + loss
-        energy = first._columns.square(V[:, c], wrong[:, c]).times(0.5).times(0.5)
-        found.append(margin_gap(primal, terms[c] - energy))
+    w, alpha = (np.column_stack([collapsed(point[i]) for point in points]) for i in (1, 0))
+    scores = np.ascontiguousarray(np.concatenate([block for _, block in matmul(first.X, w, first.bias)]).T)
+    errors, (V, wrong) = first._columns.score_errors(w), first._columns.weights(alpha, first._operations)
+    columns, found = np.ascontiguousarray(alpha.T), []
+    for some in groups:
+        signs, C = 2.0 * np.stack([part.y for part in parts[some]]) - 1.0, np.stack([part.C for part in parts[some]])
+        slacks, own = 1.0 - signs * scores[some], 0.5 * signs * columns[some]
+        xi = np.maximum(slacks, 0.0)
+        losses = totals(C * xi, C * (errors.of(some).of_slacks(slacks, scores[some]) + gamma(2) * xi))
+        terms = totals(own, gamma(first._operations) * own.sum(axis=1))
+        for c, loss, term in zip(range(len(parts))[some], losses, terms, strict=True):
+            primal = squared_norm(w[:, c]).times(0.5).times(0.5) + loss
+            energy = first._columns.square(V[:, c], wrong[:, c]).times(0.5).times(0.5)
+            found.append(margin_gap(primal, term - energy))
     return found
+
+
+def _are_pairs(parts: Sequence[MulticlassSVM], points: Sequence[DualPoint]) -> bool:
+    """Say whether points of problems of two classes are feasible, and their columns opposite."""
+    if not all(len(point.alpha) == len(parts[0].y) for point in points):
+        return False
+    alpha, W = (np.stack([point[i] for point in points]) for i in (0, 1))
+    own = np.where(np.stack([part.y for part in parts]) == 1, alpha[:, :, 1], alpha[:, :, 0])
+    are_opposite = np.array_equal(alpha[:, :, 0], -alpha[:, :, 1]) and np.array_equal(W[:, :, 0], -W[:, :, 1])
+    return are_opposite and bool((own >= 0.0).all() and (own <= np.stack([part.C for part in parts])).all())
