@@ -25,7 +25,7 @@ from softmargin.matrices.operator import matmul, rmatmul, score_roundings
 from softmargin.matrices.origin import NOWHERE, Origin
 from softmargin.problems import margin_models
 from softmargin.problems.checks import balanced, checked_prices, checked_signs, digest_of
-from softmargin.problems.margin_models import IN_CACHE, BinaryData, MarginModels, cuts, margin_gap
+from softmargin.problems.margin_models import IN_CACHE, BinaryData, MarginModels, cuts, margin_gap, stacked
 
 __all__ = ["BiasPoint", "FreeBiasSVM"]
 
@@ -290,7 +290,7 @@ def _certificates(parts: Sequence[FreeBiasSVM], points: Sequence[BiasPoint]) -> 
     scores, found = np.ascontiguousarray(scores.T), []
     for some in cuts(len(parts), gram.n, IN_CACHE):
         losses = _losses(parts[some], points[some], scores[some], errors.of(some))
-        duals = _duals(parts[some], np.stack(insides[some]), operations[some], squares[some])
+        duals = _duals(parts[some], stacked(insides[some]), operations[some], squares[some])
         each = zip(own[some], losses, duals, strict=True)
         found += [margin_gap(square.times(0.5) + loss, dual) for square, loss, dual in each]
     return found
@@ -305,8 +305,10 @@ def _losses(
         each = zip(parts, points, biases, strict=True)
         own = [part.origin.errors(part._weights(point)[:, None], bias) for part, point, bias in each]
         errors = errors._replace(level=errors.level + np.concatenate(own))
-    slacks = 1.0 - _stacked(parts, "y") * (scores + biases)
-    charged = parts[0].charged(_stacked(parts, "C"), np.maximum(slacks, 0.0), errors.of_slacks(slacks, scores, biases))
+    slacks = 1.0 - stacked([part.y for part in parts]) * (scores + biases)
+    charged = parts[0].charged(
+        stacked([part.C for part in parts]), np.maximum(slacks, 0.0), errors.of_slacks(slacks, scores, biases)
+    )
     return totals(*charged)
 
 
@@ -314,16 +316,10 @@ def _duals(
     parts: Sequence[FreeBiasSVM], alphas: Array, operations: Sequence[int], squares: Sequence[Rounded]
 ) -> list[Rounded]:
     """Return D of problems at feasible dual variables, (k, n), so many roundings away from exact ones."""
-    ridges = alphas * (alphas * _stacked(parts, "inverse_C"))  # alpha^2 would underflow first
+    ridges = alphas * (alphas * stacked([part.inverse_C for part in parts]))  # alpha^2 would underflow first
     shares = np.array([gamma(2 * count + 4) for count in operations])
     sums = totals(alphas, shares * alphas.sum(axis=1)), totals(ridges, shares * ridges.sum(axis=1))
     return [own - (square + ridge).times(0.5) for own, ridge, square in zip(*sums, squares, strict=True)]
-
-
-def _stacked(parts: Sequence[FreeBiasSVM], name: str) -> Array:
-    """Return what each problem has for every sample; (k, n)."""
-    own = [getattr(part, name) for part in parts]
-    return np.stack(own) if len(own) > 1 else own[0][None, :]
 
 
 def _score_errors(gram: Gram, W: Array) -> ScoreErrors:

@@ -12,7 +12,17 @@ from softmargin.kernels import Linear, Rbf
 from softmargin.matrices.gram import Gram
 from softmargin.models import KernelExpansion, LinearModel
 
-__all__ = ["AT_ONCE", "IN_CACHE", "BinaryData", "Expansion", "MarginModels", "cuts", "margin_gap", "small_gram"]
+__all__ = [
+    "AT_ONCE",
+    "IN_CACHE",
+    "BinaryData",
+    "Expansion",
+    "MarginModels",
+    "cuts",
+    "margin_gap",
+    "small_gram",
+    "stacked",
+]
 
 Array = NDArray[Any]
 AT_ONCE = 1 << 22  # scores of several problems that share products with X: 32 MB
@@ -45,6 +55,11 @@ def cuts(n_problems: int, n: int, numbers: int) -> list[slice]:
     """Return which problems on the same n rows are dealt with at once, so that these have so many numbers together."""
     width = max(numbers // max(n, 1), 1)
     return [slice(first, first + width) for first in range(0, n_problems, width)]
+
+
+def stacked(arrays: Sequence[Array]) -> Array:
+    """Return arrays of one shape as one, along a new first axis; a single one without a copy."""
+    return np.stack(arrays) if len(arrays) > 1 else arrays[0][None]
 
 
 def margin_gap(primal: Rounded, bound: Rounded) -> Certificate:

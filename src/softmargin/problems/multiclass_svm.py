@@ -28,7 +28,7 @@ from softmargin.matrices.operator import matmul, rmatmul
 from softmargin.problems import margin_models
 from softmargin.problems.checks import digest_of
 from softmargin.problems.joint_svm import JointSVM, collapsed, spread
-from softmargin.problems.margin_models import IN_CACHE, BinaryData, MarginModels, cuts, margin_gap
+from softmargin.problems.margin_models import IN_CACHE, BinaryData, MarginModels, cuts, margin_gap, stacked
 from softmargin.problems.sized_columns import SizedColumns
 
 __all__ = [
@@ -200,12 +200,12 @@ def _of_pairs(parts: Sequence[MulticlassSVM], points: Sequence[DualPoint]) -> li
     first, groups = parts[0], cuts(len(parts), len(parts[0].y), IN_CACHE)
     if not all(_are_pairs(parts[some], points[some]) for some in groups):
         return MarginModels.certificates_of(parts, points)
-    w, alpha = (np.column_stack([collapsed(point[i]) for point in points]) for i in (1, 0))
+    w, alpha = (stacked([collapsed(point[i])[:, 0] for point in points]).T for i in (1, 0))
     scores = np.ascontiguousarray(np.concatenate([block for _, block in matmul(first.X, w, first.bias)]).T)
     errors, (V, wrong) = first._columns.score_errors(w), first._columns.weights(alpha, first._operations)
     columns, found = np.ascontiguousarray(alpha.T), []
     for some in groups:
-        signs, C = 2.0 * np.stack([part.y for part in parts[some]]) - 1.0, np.stack([part.C for part in parts[some]])
+        signs, C = 2.0 * stacked([part.y for part in parts[some]]) - 1.0, stacked([part.C for part in parts[some]])
         slacks, own = 1.0 - signs * scores[some], 0.5 * signs * columns[some]
         xi = np.maximum(slacks, 0.0)
         losses = totals(C * xi, C * (errors.of(some).of_slacks(slacks, scores[some]) + gamma(2) * xi))
@@ -221,7 +221,7 @@ def _are_pairs(parts: Sequence[MulticlassSVM], points: Sequence[DualPoint]) -> b
     """Say whether points of problems of two classes are feasible, and their columns opposite."""
     if not all(len(point.alpha) == len(parts[0].y) for point in points):
         return False
-    alpha, W = (np.stack([point[i] for point in points]) for i in (0, 1))
-    own = np.where(np.stack([part.y for part in parts]) == 1, alpha[:, :, 1], alpha[:, :, 0])
+    alpha, W = (stacked([point[i] for point in points]) for i in (0, 1))
+    own = np.where(stacked([part.y for part in parts]) == 1, alpha[:, :, 1], alpha[:, :, 0])
     are_opposite = np.array_equal(alpha[:, :, 0], -alpha[:, :, 1]) and np.array_equal(W[:, :, 0], -W[:, :, 1])
-    return are_opposite and bool((own >= 0.0).all() and (own <= np.stack([part.C for part in parts])).all())
+    return are_opposite and bool((own >= 0.0).all() and (own <= stacked([part.C for part in parts])).all())

@@ -53,8 +53,9 @@ class AutoTuning(NamedTuple):
     steepest_of_few: float = 5e3
     # Three and more classes: rows for each feature and class from which on newton_cg is the fastest whatever C is, and
     # where C is not the gentlest; so many rows do not lie apart. 52 drawn sets of 1500 to 20,000 rows take 0.15 to 1.5
-    # times as long as by the rules that follow, 0.70 in the geometric mean, and large ones down to 0.08. Arrays of more
-    # features than ``features_of_dual`` are left to those: mnist, whose pixels are nearly dependent.
+    # times as long as by the rules that follow, 0.70 in the geometric mean, and large ones down to 0.08. Rows of more
+    # features than ``features_of_dual`` of which more than ``most_stored`` are not zero are left to those: mnist, as an
+    # array or as sparse rows, whose pixels are nearly dependent.
     rows_of_newton: float = 4.0
     rows_of_steep: float = 1.2
     # Three and more classes: rows for each feature, and steepness, up to which dual descent is the fastest (isolet at
@@ -200,7 +201,8 @@ def fastest_ridge(problem: Any, n_parts: int = 1, tuning: AutoTuning = TUNING) -
         return "primal_dual_newton" if steepness >= tuning.steep else "newton_cg"
     rows = n / (problem.n_columns * d)
     has_rows = rows >= (tuning.rows_of_steep if steepness > tuning.gentlest else tuning.rows_of_newton)
-    if has_rows and (is_sparse or d < tuning.features_of_dual):
+    is_thin = is_sparse and problem.X.nnz <= tuning.most_stored * n * d
+    if has_rows and (is_thin or d < tuning.features_of_dual):
         return "newton_cg"
     if n <= tuning.rows_of_dual * d and steepness <= tuning.steepest_of_dual:
         return "dual_descent"
