@@ -567,3 +567,15 @@ def test_no_certificate_judges_a_solver_whose_estimates_promise_an_end_soon(cloc
                 state = solver.step(problem, state)
                 asked[name] += [int(state.steps)] * solver.wants_certificate(state)
     assert asked == {"fast": [], "stalls": list(range(32, 41))}
+
+
+def test_an_end_beyond_the_patience_is_not_soon(clock):
+    """After 24 steps 16 are left, fewer than were made, but more than the finisher takes in all."""
+    first = Counter(guess=lambda t: 10.0 * 0.8**t / (1.0 + 10.0 * 0.8**t))
+    problem, solver = Falling(0.9, clock), HandOver(first, Other(), patience=10.0)
+    state, asked = solver.start(problem, None, np.random.default_rng(0)), []
+    with aiming_at(1e-3):
+        for _ in range(30):
+            state = solver.step(problem, state)
+            asked += [int(state.steps)] * solver.wants_certificate(state)
+    assert asked == list(range(10, 31))

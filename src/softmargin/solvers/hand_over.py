@@ -13,10 +13,11 @@ now and then, as P does not fall with every step: so t_0 lies half of all steps 
 resumed run as the whole one. Where the finisher has systems of the samples with a loss, the first solver tells how many
 there are (``support``), as these are a tenth of one text and all of another. Until the first solver has made so many
 steps that the finisher might have been done for a share of their work, nothing is decided: a fit that is nearly done is
-left alone. Estimates are judged by the same rule: where they promise an end before as many steps again, no certificate
-is asked for to judge by. With a ``guess`` this begins after so many steps, but not before a small share of the
-patience, and where they tell of a stall, certificates are asked for at once. Where steps are not alike, the first
-solver counts its own work (``work_done``), and a step that takes several times the ``unit`` counts as several.
+left alone. Estimates are judged by the same rule: where they promise an end before as many steps again and within the
+patience, no certificate is asked for to judge by. With a ``guess`` this begins after so many steps, but not before a
+small share of the patience, and where they tell of a stall, certificates are asked for at once. Where steps are not
+alike, the first solver counts its own work (``work_done``), and a step that takes several times the ``unit`` counts as
+several.
 
 The one that finishes may be such a pair itself: then there are three in turn, or more.
 """
@@ -66,7 +67,7 @@ class HandOverState:
     guessed_at: float = 0.0  # its steps at the last estimate that was looked at
     guess: float = math.inf  # the distance there
     is_suspect: bool = False  # it stalls, by its estimates
-    is_near: bool = False  # by its estimates it ends before as many steps again
+    is_near: bool = False  # by its estimates it ends before as many steps again, and the patience
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ class HandOver(CheckedFields):
         now = _as_distance(self.estimate(problem, state))
         left = steps_left(state.guess, now, state.guessed_at, state.steps, wanted_residual())
         state.is_suspect = pair.guess > 0 and left > pair.tuning.slack * pair.patience
-        state.is_near = state.guessed_at > 0.0 and left <= state.steps
+        state.is_near = state.guessed_at > 0.0 and left <= min(state.steps, pair.patience)
         state.guessed_at, state.guess = state.steps, now
 
     def point(self, problem: Any, state: HandOverState) -> Any:
