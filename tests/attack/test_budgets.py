@@ -138,7 +138,7 @@ def quietly(make, *args, **more):
 def assert_in_time(kind, name, shape, budget):
     n_classes = 2 if name in TWO_CLASSES else shape[2]
     for limit in (None, 10.0):  # compiles, also what only a budget needs, and what only larger problems need
-        for n, d in ((60, 5), (100, 40)):
+        for n, d in ((60, 5), (100, 40), (300, 70)):
             quietly(estimator(kind, name, max_iter=2, max_seconds=limit), *data(n, d, min(n_classes, 20)))
     X, y = data(*shape[:2], n_classes)
     fitted = estimator(kind, name, max_seconds=budget)
