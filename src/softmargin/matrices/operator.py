@@ -24,6 +24,7 @@ __all__ = [
     "column_norms",
     "longest_row",
     "matmul",
+    "mean_square",
     "numbers_per_row",
     "product",
     "rmatmul",
@@ -261,6 +262,12 @@ def row_squares(X: Any) -> Array:
     squares = np.empty(X.shape[0])
     squared_norms(as_rows(X), squares)
     return squares
+
+
+def mean_square(X: Any) -> float:
+    """Return the mean of |x_i|^2 over the rows of an array or a CSR matrix."""
+    values = X if isinstance(X, np.ndarray) else X.data
+    return float(np.vdot(values, values) / X.shape[0])
 
 
 def row_norms(X: Any, bias: float = 0.0) -> Array:

@@ -17,7 +17,7 @@ from softmargin.core.protocols import ManyProblems, PairsProblem
 from softmargin.core.threads import n_threads
 from softmargin.estimators.posing.finishers import Finisher, finisher_of
 from softmargin.losses.observed import Observed
-from softmargin.matrices.operator import SCATTERED, row_squares
+from softmargin.matrices.operator import SCATTERED, mean_square, row_squares
 from softmargin.problems import EveryPair, KernelOneVsOne, OneVsRest
 from softmargin.run.asked import check_needs
 from softmargin.sets import L1Ball
@@ -251,7 +251,7 @@ def fastest_squared_hinge(problem: Any, n_parts: int = 1, tuning: AutoTuning = T
     n, d = X.shape
     if isinstance(X, np.ndarray) or X.nnz > tuning.most_stored * n * d:
         return "dual_descent" if n <= tuning.rows_of_dense * d and min(n, d) >= tuning.least_of_dense else "newton"
-    steepness = float(problem.C.mean()) * float(np.vdot(X.data, X.data)) / n
+    steepness = float(problem.C.mean()) * mean_square(X)
     least = tuning.least_steep if n_parts == 1 else tuning.least_steep_of_many
     is_gentle = steepness <= least or steepness * n <= tuning.steep_rows * d * n_parts
     return "dual_descent" if is_gentle or n < tuning.rows_of_sparse * d else "newton"
@@ -262,7 +262,7 @@ def is_for_passes(problem: Any, n_parts: int, tuning: AutoTuning = TUNING) -> bo
     X = problem.X
     if isinstance(X, np.ndarray):
         return False
-    steepness = 2.0 * float(problem.C.mean()) * (float(np.vdot(X.data, X.data)) / X.shape[0] + problem.bias**2)
+    steepness = 2.0 * float(problem.C.mean()) * (mean_square(X) + problem.bias**2)
     has_words = n_parts > 1 and X.shape[1] >= tuning.least_words
     return X.shape[1] > tuning.many_features or (has_words and steepness <= tuning.gentle_passes)
 

@@ -29,6 +29,7 @@ import numpy as np
 from scipy.linalg.lapack import dpstrf
 
 from softmargin.core.threads import n_threads
+from softmargin.matrices.operator import mean_square
 
 __all__ = ["Finisher", "FinisherTuning", "finisher_of"]
 
@@ -167,9 +168,8 @@ def _of_block_descent(problem: Any, n_parts: int, tuning: FinisherTuning = TUNIN
     from softmargin.solvers.linear_svm.interior_work import is_factor_dear
 
     n, k = len(problem.y), problem.n_classes
-    values = problem.X if isinstance(problem.X, np.ndarray) else problem.X.data
-    steepness = float(problem.C.mean()) * (float(np.vdot(values, values)) / n + problem.bias**2)
-    is_shared = values.size > tuning.shared * problem.X.shape[0] * problem.X.shape[1]
+    steepness = float(problem.C.mean()) * (mean_square(problem.X) + problem.bias**2)
+    is_shared = problem.X.size > tuning.shared * problem.X.shape[0] * problem.X.shape[1]
     found, after = _of_newton_matrix(problem, n_parts, steepness, tuning), None
     if is_shared and steepness <= tuning.steepest and _is_wide(problem, tuning):
         after = None if found is None else Finisher(*found, is_hopeless=False)
